@@ -22,7 +22,7 @@ from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
 from gnnak.graphs.ragged import counts_of
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
-from gnnak.nn.features import Categorical
+from gnnak.nn.features import Categorical, OneHot
 
 ATOM_TYPES, BOND_TYPES = 28, 4
 """Number of atom types and of bond types in ZINC; bond type 0 does not occur."""
@@ -52,20 +52,28 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
-    As in that paper, the node feature is the degree in IMDB-B, a constant in REDDIT-B,
-    and the node label in all other data sets. Downloaded data do not include the folds
-    of the GIN paper, so ten random stratified folds are used for them.
+    Every node has a tag: the degree in IMDB-B and REDDIT-B, and the node label in all
+    other data sets. As in the published reader of these folds, the tags that occur in
+    the data set are numbered from 0 and encoded like one-hot vectors. Downloaded data
+    do not include the folds of the GIN paper, so ten random stratified folds are used
+    for them.
+
+    In `reddit-b-constant`, all nodes of REDDIT-B have the same embedding instead, as in
+    another published reader.
     """
-    fetch = partial(fetch_tu, info.name)
-    required = () if info.name in NO_LABELS else ("x",)
-    file, source = read_or_download(f"tu-{info.name}.npz", request, fetch, required)
+    name = info.name.removesuffix("-constant")
+    fetch = partial(fetch_tu, name)
+    required = () if name in NO_LABELS else ("x",)
+    file, source = read_or_download(f"tu-{name}.npz", request, fetch, required)
     if file.folds is None and file.store.y is not None:
         folds = stratified_folds(file.store.y.long(), 10, request.seed)
         file = replace(file, folds=folds)
         source = f"{source}, folds drawn (seed {request.seed})"
-    if info.name == "imdb-b":
+    if info.name in NO_LABELS:
         file = replace(file, store=replace(file.store, x=degrees(file.store)))
-    return build(info, file, source)
+    dataset = build(info, file, source)
+    constant = info.name != name
+    return dataset if constant else _with_one_hot_tags(dataset)
 
 
 def degrees(store: GraphStore) -> Tensor:
@@ -74,10 +82,20 @@ def degrees(store: GraphStore) -> Tensor:
     return counts_of(batch.edge_index[1], batch.num_nodes)[:, None]
 
 
-def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
-    """Load CIFAR10 as graphs of superpixels, each joined to similar superpixels.
+def _with_one_hot_tags(dataset: Dataset) -> Dataset:
+    """Number the values of `x` that occur from 0, and describe them as one-hot."""
+    assert dataset.store.x is not None
+    tags, x = dataset.store.x.unique(return_inverse=True)
+    features = OneHot((tags.numel(),) * x.size(1))
+    info = replace(dataset.info, node_features=features)
+    return replace(dataset, info=info, store=replace(dataset.store, x=x))
 
-    The edges are computed from the colours and positions in `x` and cached on disk.
+
+def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
+    """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it.
+
+    Downloaded graphs have the published edges. If the graphs have no edges, these are
+    computed from the positions in `x` and cached on disk.
     """
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
@@ -89,8 +107,10 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
     else:
         pixels = read_npz(path, allow_no_edges=True, required=("x",))
         _check_pixels(path.name, pixels.store)
-    key = cached_path("cifar10-edges", _digest(pixels.store))
-    file = load_cached(key, lambda: _with_edges(pixels, request))
+    file = pixels
+    if not pixels.store.num_edges.any():
+        key = cached_path("cifar10-edges", _digest(pixels.store))
+        file = load_cached(key, lambda: _with_edges(pixels, request))
     assert file.store.x is not None
     x = file.store.x.float() / MAX_PIXEL
     file = replace(file, store=replace(file.store, x=x))

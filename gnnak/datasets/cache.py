@@ -16,7 +16,7 @@ from gnnak.graphs.readers.arrays import to_array
 from gnnak.graphs.readers.files import write_bytes
 from gnnak.graphs.reverse_edges import with_reverse_edges
 
-VERSION = 1
+VERSION = 2
 """Version number in the names of cache files. A release that generates different graphs
 increases the number, so that old cache files are not read."""
 
@@ -49,7 +49,7 @@ def cached_path(name: str, *options: object) -> Path:
     """Return the path of the cache file for `name`, the options and `VERSION`.
 
     >>> cached_path("pattern", "seed", 0).name
-    'pattern-seed-0-v1.npz'
+    'pattern-seed-0-v2.npz'
     """
     return cache_dir() / "-".join(map(str, (name, *options, f"v{VERSION}.npz")))
 

@@ -42,10 +42,12 @@ def _classes(
     return _info(name, title, "classification", "accuracy", count, protocols)
 
 
-def _tu(name: str, title: str, description: str, published: Published) -> Entry:
+def _tu(
+    name: str, title: str, description: str, published: Published | None = None
+) -> Entry:
     """Return the entry of a data set of the TU collection: two classes, ten folds."""
     info = replace(_classes(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
-    file = f"tu-{name}.npz"
+    file = f"tu-{name.removesuffix('-constant')}.npz"
     return Entry(info, description, file, "download", benchmarks.load_tu, published)
 
 
@@ -203,6 +205,11 @@ _ENTRIES = (
             once=True,
             note="the GIN paper's file has about 25 nodes fewer, of 859 000",
         ),
+    ),
+    _tu(
+        "reddit-b-constant",
+        "RDT-B, constant",
+        "REDDIT-B with a constant node feature instead of degrees",
     ),
     Entry(
         _classes("triangles", "4-regular", 2),

@@ -9,7 +9,7 @@ from torch import Tensor
 from gnnak.datasets.entry import Entry
 from gnnak.datasets.finding import find_file
 from gnnak.datasets.record import Dataset
-from gnnak.nn.features import Categorical, Features
+from gnnak.nn.features import Categorical, Features, OneHot
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Description:
     folds: int
     """Number of cross-validation folds; 0 if the data set has no folds."""
     node_features: str
-    """Type and size of the node features, for example `categorical 28` for 28
-    categories."""
+    """Type and size of the node features, for example `categorical 28` or `one-hot 28`
+    for 28 categories."""
     edge_features: str
     """Type and size of the edge features, for example `categorical 4` for 4 categories;
     empty if edges have no features."""
@@ -123,11 +123,14 @@ def describe_features(features: Features | None) -> str:
 
     >>> describe_features(Categorical((28,)))
     'categorical 28'
+    >>> describe_features(OneHot((28,)))
+    'one-hot 28'
     """
     if features is None:
         return ""
     if isinstance(features, Categorical):
-        return f"categorical {' '.join(map(str, features.sizes))}"
+        kind = "one-hot" if isinstance(features, OneHot) else "categorical"
+        return f"{kind} {' '.join(map(str, features.sizes))}"
     return f"continuous {features.channels}"
 
 

@@ -15,13 +15,14 @@ from gnnak.datasets.counting_graphs import counting_graphs
 from gnnak.datasets.finding import find_file
 from gnnak.datasets.folds import folds_by_group
 from gnnak.datasets.mixture import property_graphs
-from gnnak.datasets.pattern import pattern_graphs
+from gnnak.datasets.pattern import COLORS, pattern_graphs
 from gnnak.datasets.properties import Property, graph_property
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.datasets.regular import regular_triangles
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
 from gnnak.graphs.families import srg25
 from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.nn.features import Categorical
 
 BUILT = "built"
 """Value of `DatasetInfo.source` for graphs from a deterministic construction."""
@@ -119,10 +120,14 @@ def load_properties(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
-    """Load PATTERN: predict which nodes of a graph belong to a hidden subgraph."""
+    """Load PATTERN: predict which nodes of a graph belong to a hidden subgraph.
+
+    As in the published data, the colour of a node is three columns of zeros and ones,
+    each with its own embeddings.
+    """
     make = partial(pattern_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("pattern.npz", request, make, seeded=True)
-    return build(info, file, source)
+    return build(info, file, source, Categorical((2,) * COLORS))
 
 
 def _generated(

@@ -7,6 +7,7 @@ belongs to the pattern.
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import one_hot
 
 from gnnak.datasets.cache import Progress, no_progress
 from gnnak.graphs import GraphFile, GraphStore
@@ -42,7 +43,8 @@ def pattern_graphs(
     the pattern and a community 0.5. The 100 patterns, with their inner edges
     (probability 0.5) and node colours, are sampled once and used for all graphs; the
     nodes of communities get a random colour 0, 1 or 2 in each graph. Nodes are permuted
-    at random. `x` is the colour; `y` is 1 for pattern nodes and 0 for other nodes.
+    at random. `x` [n, 3] is 1 in the column of the colour and 0 in the other columns;
+    `y` is 1 for pattern nodes and 0 for other nodes.
 
     Args:
         seed: Seed of the random numbers.
@@ -67,7 +69,7 @@ def pattern_graphs(
         torch.from_numpy(np.concatenate(num_nodes)),
         torch.from_numpy(np.concatenate(num_edges)),
         torch.from_numpy(np.concatenate(edges, axis=1)).long(),
-        x=torch.from_numpy(np.concatenate(x))[:, None],
+        x=one_hot(torch.from_numpy(np.concatenate(x)), COLORS),
         y=torch.from_numpy(np.concatenate(y)),
         node_targets=True,
     )

@@ -1,11 +1,12 @@
-"""Add edges to superpixel graphs: join each node to its eight most similar nodes."""
+"""Add edges to superpixel graphs: join each node to eight of its nearest nodes."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.ragged import pointers
+from gnnak.graphs.ragged import counts_of, pointers
 
 NEIGHBORS = 8
 CHUNK = 256
@@ -13,16 +14,20 @@ CHUNK = 256
 
 
 def superpixel_edges(store: GraphStore) -> GraphStore:
-    r"""Join each superpixel to the eight superpixels most similar in place and colour.
+    r"""Join each superpixel to eight of the nine superpixels most similar in place.
 
-    For nodes $i$ and $j$, let $d^c_{ij}$ be the distance between their positions and
-    $d^f_{ij}$ the distance between their colours. Let $s_i(d)$ be the mean of $d_{ij}$
-    over the eight nodes $j$ for which $d_{ij}$ is smallest. The similarity of $i$ and
-    $j$ is $(A_{ij} + A_{ji}) / 2$ with
+    Let $d_{ij}$ be the distance between the positions of nodes $i$ and $j$, and $s_i$
+    the mean of $d_{ij}$ over the eight nodes $j$ nearest to $i$. The similarity of $i$
+    and $j$ is $(A_{ij} + A_{ji}) / 2$ with
 
-    $$A_{ij} = \exp\big(-(d^c_{ij} / s_i(d^c))^2 - (d^f_{ij} / s_i(d^f))^2\big).$$
+    $$A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big).$$
 
-    Every node is joined to its eight most similar nodes by edges in both directions.
+    Every node is joined to eight of its nine most similar nodes by edges in both
+    directions. As in the published graphs, the one left out is the node that
+    `numpy.argpartition` moves to the last position when it separates the nine largest
+    similarities from the others. Of 32-bit and 64-bit numbers, this depends on the
+    processor, so the similarities are replaced by their ranks as 16-bit integers.
+    Graphs of up to nine nodes are complete.
 
     Args:
         store: Graphs without edges. `x` [n, 5] has the columns red, green, blue, row
@@ -37,64 +42,66 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
-    x = store.x.float() / 255
     ptr = pointers(store.num_nodes)
-    parts = [
-        _edges_of(x, ptr[first : first + CHUNK + 1])
-        for first in range(0, len(store), CHUNK)
-    ]
-    none = x.new_zeros(0)
-    edges = torch.cat([part[0] for part in parts] or [none.long().view(2, 0)], dim=1)
-    counts = torch.cat([part[1] for part in parts] or [none.long()])
+    position = store.x[:, 3:].double() / 255
+    parts = []
+    for size in store.num_nodes.unique().tolist():
+        for graphs in (store.num_nodes == size).nonzero().flatten().split(CHUNK):
+            nodes = ptr[graphs, None] + torch.arange(size)
+            parts.append(_edges_of(graphs, position[nodes]))
+    none = torch.zeros(0, dtype=torch.long)
+    graph = torch.cat([part[0] for part in parts] or [none])
+    edges = torch.cat([part[1] for part in parts] or [none.view(2, 0)], dim=1)
     similarity = torch.cat([part[2] for part in parts] or [none])
-    return GraphStore(store.num_nodes, counts, edges, x, similarity[:, None], store.y)
-
-
-def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the edges of consecutive graphs.
-
-    Args:
-        x: Features of all nodes of the data set.
-        ptr: Index in `x` of the first node of each of these graphs, and the index after
-            the last node of the last one.
-
-    Returns:
-        The edges, the number of edges of each graph, and the similarity of the two
-        nodes of each edge.
-    """
-    sizes = ptr.diff()
-    largest = int(sizes.max()) if sizes.numel() else 0
-    place = torch.arange(largest, device=x.device)
-    real = place < sizes[:, None]
-    padded = x[(ptr[:-1, None] + place).clamp(max=max(x.size(0) - 1, 0))]
-    both = real[:, :, None] & real[:, None, :]
-    both &= ~torch.eye(largest, dtype=torch.bool, device=x.device)
-    similarity = torch.exp(
-        -(_scaled(padded[..., 3:], both) ** 2) - _scaled(padded[..., :3], both) ** 2
+    order = graph.argsort(stable=True)
+    return GraphStore(
+        store.num_nodes,
+        counts_of(graph, len(store)),
+        edges[:, order],
+        store.x.float() / 255,
+        similarity[order, None].float(),
+        store.y,
     )
-    similarity = (similarity + similarity.transpose(1, 2)) / 2
-    ranked = similarity.masked_fill(~both, -1.0)
-    best = ranked.topk(min(NEIGHBORS, largest), dim=2).indices
-    joined = torch.zeros_like(both).scatter_(2, best, True) & both
-    joined = joined | joined.transpose(1, 2)
-    graph, source, target = joined.nonzero().t()
-    counts = joined.sum(dim=(1, 2))
-    return torch.stack([source, target]), counts, similarity[graph, source, target]
 
 
-def _scaled(values: Tensor, both: Tensor) -> Tensor:
-    """Return the distances between all nodes of each graph, scaled per node.
-
-    The distances from a node are divided by the mean of the eight smallest of them.
+def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the graph, the two nodes and the similarity of each edge.
 
     Args:
-        values: Positions or colours of the nodes, padded to [graphs, nodes, features].
-        both: Mask of pairs of distinct nodes that exist, [graphs, nodes, nodes].
+        graphs: Indices of graphs that have equally many nodes, [g].
+        position: Positions of their nodes, [g, n, 2].
     """
-    distance = torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist")
-    far = distance.masked_fill(~both, torch.inf)
-    near = far.topk(min(NEIGHBORS, far.size(2)), dim=2, largest=False).values
-    known = near.isfinite()
-    total = near.masked_fill(~known, 0.0).sum(dim=2, keepdim=True)
-    mean = total / known.sum(dim=2, keepdim=True).clamp(min=1)
-    return distance / mean.clamp(min=1e-12)
+    size = position.size(1)
+    similarity = _similarity(position)
+    if size <= NEIGHBORS + 1:
+        joined = ~torch.eye(size, dtype=torch.bool).expand_as(similarity)
+    else:
+        joined = torch.zeros_like(similarity, dtype=torch.bool)
+        joined.scatter_(2, _neighbors(similarity), True)
+        joined |= joined.transpose(1, 2).clone()
+    row, source, target = joined.nonzero().t()
+    ends = torch.stack([source, target])
+    return graphs[row], ends, similarity[row, source, target]
+
+
+def _similarity(position: Tensor) -> Tensor:
+    """Return the similarity of all pairs of nodes of each graph, [g, n, n]."""
+    distance = torch.cdist(
+        position, position, compute_mode="donot_use_mm_for_euclid_dist"
+    )
+    # The nearest node of a node is the node itself, with distance 0.
+    near = distance.topk(min(NEIGHBORS + 1, distance.size(2)), dim=2, largest=False)
+    scale = near.values.sum(dim=2, keepdim=True) / NEIGHBORS
+    similarity = torch.exp(-((distance / scale.clamp(min=1e-8)) ** 2))
+    return (similarity + similarity.transpose(1, 2)) / 2
+
+
+def _neighbors(similarity: Tensor) -> Tensor:
+    """Return eight of the nine most similar nodes of each node, [g, n, 8]."""
+    size = similarity.size(2)
+    itself = torch.eye(size, dtype=torch.bool)
+    order = similarity.masked_fill(itself, -1.0).argsort(dim=2, stable=True)
+    place = torch.arange(size, dtype=torch.int16).expand_as(order)
+    rank = torch.empty(order.shape, dtype=torch.int16).scatter_(2, order, place)
+    parted = np.argpartition(rank.numpy(), size - NEIGHBORS - 2, axis=2)
+    return torch.from_numpy(parted[:, :, -NEIGHBORS - 1 : -1])

@@ -10,7 +10,13 @@ from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Call, Inputs
 from gnnak.nn.conv import Conv
 from gnnak.nn.family import SubgraphGNN
-from gnnak.nn.features import Categorical, Continuous, describe, make_encoder
+from gnnak.nn.features import (
+    Categorical,
+    Continuous,
+    OneHot,
+    describe,
+    make_encoder,
+)
 from gnnak.nn.options import PAPER, PUBLISHED, LayerOptions
 from gnnak.nn.pairs import PairEncoder
 from gnnak.nn.uplift import GNNAK
@@ -27,6 +33,7 @@ __all__ = [
     "Conv",
     "Inputs",
     "LayerOptions",
+    "OneHot",
     "PNAStarConv",
     "PairEncoder",
     "Stack",

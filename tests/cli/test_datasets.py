@@ -55,7 +55,7 @@ def test_prepare_says_what_was_written_where(tmp_path, monkeypatch):
     told = json.loads(run("prepare", "counting", "--seed", "3", "--json"))
     (row,) = told["datasets"]
     assert told["cache"] == str(tmp_path / "cache")
-    assert row["written"] == [str(tmp_path / "cache" / "counting-seed-3-v1.npz")]
+    assert row["written"] == [str(tmp_path / "cache" / "counting-seed-3-v2.npz")]
     shown = run("prepare", "counting", "--seed", "3")
     assert "50 graphs, generated (seed 3); nothing new to cache" in shown
 

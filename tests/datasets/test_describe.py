@@ -43,11 +43,11 @@ def test_describe_generated_sets_are_within_one_percent_of_the_paper(name):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("data_dir")
-def test_describe_cifar10_is_within_one_percent_of_the_paper():
+def test_describe_cifar10_has_as_many_edges_as_the_paper():
     row = described("cifar10")
     assert row.graphs == row.paper_graphs
     assert agrees(row.nodes, row.paper_nodes)
-    assert row.edges == pytest.approx(float(row.paper_edges), rel=0.01)
+    assert row.edges == pytest.approx(float(row.paper_edges), abs=1)
 
 
 def test_whereabouts_finds_files_else_says_how_it_is_made(tmp_path, no_data):

@@ -12,7 +12,7 @@ from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, write_npz
 from gnnak.graphs.families import srg25
 from gnnak.graphs.reverse_edges import with_reverse_edges
-from gnnak.nn.features import Categorical, Continuous
+from gnnak.nn.features import Categorical, Continuous, OneHot
 
 SMALL = ("exp-like", "sr25", "csl", "cfi")
 
@@ -33,7 +33,7 @@ def molecules(columns):
 
 
 def test_names_are_those_of_the_entries():
-    assert len(dataset_names()) == 19
+    assert len(dataset_names()) == 20
     assert dataset_names()[-1] == "triangles"
     for name, entry in DATASETS.items():
         assert name == entry.name == entry.info.name
@@ -122,7 +122,7 @@ def test_pattern_is_a_node_task(monkeypatch):
     monkeypatch.setattr(loaders, "pattern_graphs", few)
     first, again = load_dataset("pattern"), load_dataset("pattern")
     assert first.info.node_task
-    assert first.info.node_features == Categorical((3,))
+    assert first.info.node_features == Categorical((2, 2, 2))
     for field in ("edge_index", "x", "y"):
         left, right = (getattr(found.store, field) for found in (first, again))
         assert torch.equal(left, right)
@@ -209,7 +209,24 @@ def test_reddit_needs_no_x(tmp_path):
         edge_index=np.array([[0] * 20, [1] * 20]),
         y=np.arange(20) % 2,
     )
-    assert load_dataset("reddit-b", data_dir=tmp_path).store.x.tolist() == [[0]] * 40
+    for name in ("reddit-b", "reddit-b-constant"):
+        assert load_dataset(name, data_dir=tmp_path).store.x.tolist() == [[0]] * 40
+
+
+def test_tags_that_occur_are_numbered_from_zero(tmp_path):
+    arrays = {
+        "num_nodes": np.full(20, 4),
+        "num_edges": np.full(20, 3),
+        "edge_index": np.array([[0] * 60, [1, 2, 3] * 20]),
+        "y": np.arange(20) % 2,
+    }
+    np.savez(tmp_path / "tu-ptc.npz", x=np.array([[5], [1], [3], [1]] * 20), **arrays)
+    np.savez(tmp_path / "tu-imdb-b.npz", **arrays)
+    ptc, imdb = (load_dataset(name, data_dir=tmp_path) for name in ("ptc", "imdb-b"))
+    assert ptc.store.x[:4].tolist() == [[2], [0], [1], [0]]
+    assert ptc.info.node_features == OneHot((3,))
+    assert imdb.store.x[:4].tolist() == [[1], [0], [0], [0]]
+    assert imdb.info.node_features == OneHot((2,))
 
 
 def test_real_files_load_with_the_features_and_targets_of_their_task(data_dir):
@@ -224,6 +241,8 @@ def test_real_files_load_with_the_features_and_targets_of_their_task(data_dir):
     assert exp.num_folds == 10
     hiv = load_dataset("molhiv")
     assert hiv.store.y.shape == (41127, 1)
-    imdb = load_dataset("imdb-b")
-    assert imdb.store.x.max() == imdb.info.node_features.sizes[0] - 1 == 135
-    assert load_dataset("reddit-b").info.node_features == Categorical((1,))
+    assert load_dataset("ptc").info.node_features == OneHot((19,))
+    assert load_dataset("imdb-b").info.node_features == OneHot((65,))
+    assert load_dataset("reddit-b").info.node_features == OneHot((565,))
+    constant = load_dataset("reddit-b-constant")
+    assert constant.info.node_features == Categorical((1,))

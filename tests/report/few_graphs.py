@@ -10,18 +10,18 @@ from torch import Tensor
 from gnnak.datasets import DATASETS
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import from_networkx
-from gnnak.nn.features import Categorical, Continuous, Features
+from gnnak.nn.features import Categorical, Continuous, Features, OneHot
 
 ATOMS, BONDS = (119, 5, 12, 12, 10, 6, 6, 2, 2), (5, 6, 2)
 FEATURES: dict[str, tuple[Features, Features | None]] = {
     "zinc": (Categorical((28,)), Categorical((4,))),
     "cifar10": (Continuous(5), Continuous(1)),
-    "pattern": (Categorical((3,)), None),
+    "pattern": (Categorical((2, 2, 2)), None),
     "molhiv": (Categorical(ATOMS), Categorical(BONDS)),
     "molpcba": (Categorical(ATOMS), Categorical(BONDS)),
     "exp": (Categorical((2,)), None),
     "properties": (Continuous(2), None),
-    "mutag": (Categorical((7,)), Categorical((4,))),
+    "mutag": (OneHot((7,)), None),
 }
 """Features of the real data sets; others have one constant node feature."""
 COUNT = 8

@@ -82,6 +82,7 @@ def test_experiments_have_the_published_options_that_are_no_numbers():
     assert configs["molhiv"].model.encodings == ("centroid", "context")
     assert configs["molhiv"].model.fuse == "sum"
     assert configs["molpcba"].model.encodings == ("subgraph",)
+    assert configs["molpcba"].model.fuse == "sum"
     assert [n for n in DATASETS if configs[n].model.plain_conv] == ["pattern"]
     assert configs["sr25"].train.learning_rate == 2e-3
     strategies = {n: configs[n].model.drop.strategy for n in DATASETS}

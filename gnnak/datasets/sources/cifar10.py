@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,19 @@ from gnnak.datasets.sources.archive import open_member, opened_archive
 from gnnak.datasets.sources.splits import concatenated
 from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphFile, GraphStore
+from gnnak.graphs.ragged import counts_of
+from gnnak.graphs.reverse_edges import with_reverse_edges
 
 URL = "https://data.pyg.org/datasets/benchmarking-gnns/CIFAR10_v2.zip"
 MEMBER = "CIFAR10_v2.pt"
 
 
 def fetch_cifar10(folder: Path) -> GraphFile:
-    """Download the CIFAR10 superpixels, without their edges.
+    """Download the CIFAR10 superpixels with their edges.
 
-    The published directed edges are dropped, because `load_cifar10` computes undirected
-    edges with `superpixel_edges`. `x` is scaled to integers from 0 to 255: three
-    colours, then row and column of the superpixel's centre.
+    The published edges are directed; each of them gets its reverse edge. `x` is scaled
+    to integers from 0 to 255: three colours, then row and column of the superpixel's
+    centre.
     """
     with (
         opened_archive(URL, folder, "CIFAR10_v2.zip") as archive,
@@ -38,17 +41,39 @@ def fetch_cifar10(folder: Path) -> GraphFile:
                 "because it could run code."
             ) from error
         try:
-            return concatenated(_nodes(part) for part in parts)
+            return concatenated(_store(part) for part in parts)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise FileFormatError(f"{MEMBER} does not contain superpixels.") from error
 
 
-def _nodes(graphs: list[dict[str, Any]]) -> GraphStore:
-    """Return the nodes of graphs, given colours `x` [n, 3], places `pos` and `y`."""
+def _store(graphs: list[dict[str, Any]]) -> GraphStore:
+    """Return graphs, given colours `x` [n, 3], places `pos`, similarities and `y`."""
     colour = torch.cat([graph["x"] for graph in graphs])
     place = torch.cat([graph["pos"] for graph in graphs])
     x = torch.cat([colour, place], dim=1).mul(255).round().clamp(0, 255).long()
     sizes = torch.tensor([graph["x"].size(0) for graph in graphs])
     y = torch.cat([torch.as_tensor(graph["y"]).view(1).long() for graph in graphs])
-    none = torch.zeros(2, 0, dtype=torch.long)
-    return GraphStore(sizes, torch.zeros_like(sizes), none, x=x, y=y)
+    ends = torch.cat([graph["edge_index"] for graph in graphs], dim=1)
+    similarity = torch.cat([graph["edge_attr"].view(-1, 1).float() for graph in graphs])
+    counts = torch.tensor([graph["edge_index"].size(1) for graph in graphs])
+    directed = GraphStore(sizes, counts, ends, x, similarity, y).check()
+    return with_reverse_edges(_merged(directed))
+
+
+def _merged(store: GraphStore) -> GraphStore:
+    """Merge edges between the same two nodes into one, with the larger similarity."""
+    assert store.edge_attr is not None
+    graph = torch.arange(len(store)).repeat_interleave(store.num_edges)
+    total, first = int(store.node_ptr[-1]), store.node_ptr[graph]
+    low, high = (store.edge_index + first).sort(dim=0).values
+    pair, edge = (low * total + high).unique(return_inverse=True)
+    similarity = torch.zeros(pair.numel(), 1)
+    similarity.scatter_reduce_(0, edge[:, None], store.edge_attr, "amax")
+    ends = torch.stack([pair // total, pair % total])
+    graph = torch.bucketize(ends[0], store.node_ptr[1:], right=True)
+    return replace(
+        store,
+        num_edges=counts_of(graph, len(store)),
+        edge_index=ends - store.node_ptr[graph],
+        edge_attr=similarity,
+    )

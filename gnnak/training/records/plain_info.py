@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from gnnak.datasets.metric_names import METRICS
 from gnnak.datasets.record import DatasetInfo, Scaling
 from gnnak.errors import OptionError
-from gnnak.nn.features import Categorical, Continuous, Features
+from gnnak.nn.features import Categorical, Continuous, Features, OneHot
 from gnnak.training.config.options import converted, shown
 from gnnak.typing import check_choice, check_count
 
@@ -25,12 +25,15 @@ def plain_info(info: DatasetInfo) -> dict[str, Any]:
     """Convert a `DatasetInfo` to a dict of values that JSON can store.
 
     Categorical features become a list with the number of categories of each column,
-    and continuous features become the number of columns.
+    one-hot features become such a list in a dict with the key `one_hot`, and continuous
+    features become the number of columns.
     """
     plain = asdict(info)
     for name in FEATURES:
         features = getattr(info, name)
-        if isinstance(features, Categorical):
+        if isinstance(features, OneHot):
+            plain[name] = {"one_hot": list(features.sizes)}
+        elif isinstance(features, Categorical):
             plain[name] = list(features.sizes)
         else:
             plain[name] = None if features is None else features.channels
@@ -65,6 +68,8 @@ def info_from_plain(plain: Mapping[str, Any]) -> DatasetInfo:
 def _features(name: str, value: Any) -> Features | None:
     if value is None and name == "edge_features":
         return None
+    if isinstance(value, dict) and value.keys() == {"one_hot"}:
+        return OneHot(converted(name, value["one_hot"], tuple[int, ...]))
     if isinstance(value, list | tuple):
         return Categorical(converted(name, value, tuple[int, ...]))
     return Continuous(converted(name, value, int))

@@ -13,8 +13,13 @@ from tests.datasets.sources.internet import Evil, zipped
 def graph(label):
     generator = torch.Generator().manual_seed(label)
     x, pos = (torch.rand(20, c, generator=generator) for c in (3, 2))
-    edge_index = torch.tensor([[0], [1]])
-    return {"x": x, "pos": pos, "edge_index": edge_index, "y": torch.tensor([label])}
+    return {
+        "x": x,
+        "pos": pos,
+        "edge_index": torch.tensor([[0, 1, 2, 19], [1, 0, 4, label]]),
+        "edge_attr": torch.tensor([0.5, 0.5, 0.25, 0.75]),
+        "y": torch.tensor([label]),
+    }
 
 
 def archive(content):
@@ -23,14 +28,19 @@ def archive(content):
     return zipped({"CIFAR10_v2.pt": file.getvalue()})
 
 
-def test_cifar10_is_downloaded_as_superpixels_and_joined(internet):
+def test_cifar10_is_downloaded_with_its_edges_in_both_directions(internet):
     internet.contents["CIFAR10_v2.zip"] = archive([[graph(4)], [graph(5)], [graph(6)]])
     found = load_dataset("cifar10")
     assert found.store.y.tolist() == [4, 5, 6]
     assert found.split.tolist() == [0, 1, 2]
     assert found.info.node_features == Continuous(5)
     assert found.info.edge_features == Continuous(1)
-    assert found.store.num_edges.min() >= 20 * 8
+    assert found.store.num_edges.tolist() == [6, 6, 6]
+    assert found.store.edge_index[:, 6:12].tolist() == [
+        [0, 1, 2, 4, 5, 19],
+        [1, 0, 4, 2, 19, 5],
+    ]
+    assert found.store.edge_attr[6:12, 0].tolist() == [0.5, 0.5, 0.25, 0.25, 0.75, 0.75]
     wanted = graph(4)
     pixels = torch.cat([wanted["x"], wanted["pos"]], dim=1)
     assert (found.store.x[:20] - pixels).abs().max() <= 0.5 / 255 + 1e-6
