@@ -34,8 +34,8 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
             and column of the centre, each from 0 to 255.
 
     Returns:
-        The same graphs with edges. `x` is scaled to values from 0 to 1, and `edge_attr`
-        holds the similarity of the two nodes of each edge.
+        The same graphs with edges, which have no features, as in the published runs.
+        `x` is scaled to values from 0 to 1.
 
     Raises:
         GraphError: If `x` is None or does not have five columns.
@@ -52,20 +52,18 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
     none = torch.zeros(0, dtype=torch.long)
     graph = torch.cat([part[0] for part in parts] or [none])
     edges = torch.cat([part[1] for part in parts] or [none.view(2, 0)], dim=1)
-    similarity = torch.cat([part[2] for part in parts] or [none])
     order = graph.argsort(stable=True)
     return GraphStore(
         store.num_nodes,
         counts_of(graph, len(store)),
         edges[:, order],
         store.x.float() / 255,
-        similarity[order, None].float(),
-        store.y,
+        y=store.y,
     )
 
 
-def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the graph, the two nodes and the similarity of each edge.
+def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the graph and the two nodes of each edge.
 
     Args:
         graphs: Indices of graphs that have equally many nodes, [g].
@@ -80,8 +78,7 @@ def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]
         joined.scatter_(2, _neighbors(similarity), True)
         joined |= joined.transpose(1, 2).clone()
     row, source, target = joined.nonzero().t()
-    ends = torch.stack([source, target])
-    return graphs[row], ends, similarity[row, source, target]
+    return graphs[row], torch.stack([source, target])
 
 
 def _similarity(position: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from gnnak.nn.features import Categorical, Continuous, Features, OneHot
 ATOMS, BONDS = (119, 5, 12, 12, 10, 6, 6, 2, 2), (5, 6, 2)
 FEATURES: dict[str, tuple[Features, Features | None]] = {
     "zinc": (Categorical((28,)), Categorical((4,))),
-    "cifar10": (Continuous(5), Continuous(1)),
+    "cifar10": (Continuous(5), None),
     "pattern": (Categorical((2, 2, 2)), None),
     "molhiv": (Categorical(ATOMS), Categorical(BONDS)),
     "molpcba": (Categorical(ATOMS), Categorical(BONDS)),

@@ -22,7 +22,8 @@ MEMBER = "CIFAR10_v2.pt"
 def fetch_cifar10(folder: Path) -> GraphFile:
     """Download the CIFAR10 superpixels with their edges.
 
-    The published edges are directed; each of them gets its reverse edge. `x` is scaled
+    The published edges are directed; each of them gets its reverse edge. Their features
+    are left out, as in the published runs of GNN-AK. `x` is scaled
     to integers from 0 to 255: three colours, then row and column of the superpixel's
     centre.
     """
@@ -47,33 +48,28 @@ def fetch_cifar10(folder: Path) -> GraphFile:
 
 
 def _store(graphs: list[dict[str, Any]]) -> GraphStore:
-    """Return graphs, given colours `x` [n, 3], places `pos`, similarities and `y`."""
+    """Return graphs, given colours `x` [n, 3], places `pos`, edges and `y`."""
     colour = torch.cat([graph["x"] for graph in graphs])
     place = torch.cat([graph["pos"] for graph in graphs])
     x = torch.cat([colour, place], dim=1).mul(255).round().clamp(0, 255).long()
     sizes = torch.tensor([graph["x"].size(0) for graph in graphs])
     y = torch.cat([torch.as_tensor(graph["y"]).view(1).long() for graph in graphs])
     ends = torch.cat([graph["edge_index"] for graph in graphs], dim=1)
-    similarity = torch.cat([graph["edge_attr"].view(-1, 1).float() for graph in graphs])
     counts = torch.tensor([graph["edge_index"].size(1) for graph in graphs])
-    directed = GraphStore(sizes, counts, ends, x, similarity, y).check()
+    directed = GraphStore(sizes, counts, ends, x, y=y).check()
     return with_reverse_edges(_merged(directed))
 
 
 def _merged(store: GraphStore) -> GraphStore:
-    """Merge edges between the same two nodes into one, with the larger similarity."""
-    assert store.edge_attr is not None
+    """Merge edges between the same two nodes into one."""
     graph = torch.arange(len(store)).repeat_interleave(store.num_edges)
     total, first = int(store.node_ptr[-1]), store.node_ptr[graph]
     low, high = (store.edge_index + first).sort(dim=0).values
-    pair, edge = (low * total + high).unique(return_inverse=True)
-    similarity = torch.zeros(pair.numel(), 1)
-    similarity.scatter_reduce_(0, edge[:, None], store.edge_attr, "amax")
+    pair = (low * total + high).unique()
     ends = torch.stack([pair // total, pair % total])
     graph = torch.bucketize(ends[0], store.node_ptr[1:], right=True)
     return replace(
         store,
         num_edges=counts_of(graph, len(store)),
         edge_index=ends - store.node_ptr[graph],
-        edge_attr=similarity,
     )

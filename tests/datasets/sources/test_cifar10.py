@@ -34,13 +34,13 @@ def test_cifar10_is_downloaded_with_its_edges_in_both_directions(internet):
     assert found.store.y.tolist() == [4, 5, 6]
     assert found.split.tolist() == [0, 1, 2]
     assert found.info.node_features == Continuous(5)
-    assert found.info.edge_features == Continuous(1)
+    assert found.info.edge_features is None
     assert found.store.num_edges.tolist() == [6, 6, 6]
     assert found.store.edge_index[:, 6:12].tolist() == [
         [0, 1, 2, 4, 5, 19],
         [1, 0, 4, 2, 19, 5],
     ]
-    assert found.store.edge_attr[6:12, 0].tolist() == [0.5, 0.5, 0.25, 0.25, 0.75, 0.75]
+    assert found.store.edge_attr is None
     wanted = graph(4)
     pixels = torch.cat([wanted["x"], wanted["pos"]], dim=1)
     assert (found.store.x[:20] - pixels).abs().max() <= 0.5 / 255 + 1e-6
