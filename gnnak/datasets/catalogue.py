@@ -47,7 +47,7 @@ def _tu(
 ) -> Entry:
     """Return the entry of a data set of the TU collection: two classes, ten folds."""
     info = replace(_classes(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
-    file = f"tu-{name.removesuffix('-constant')}.npz"
+    file = f"tu-{name}.npz"
     return Entry(info, description, file, "download", benchmarks.load_tu, published)
 
 
@@ -205,11 +205,6 @@ _ENTRIES = (
             once=True,
             note="the GIN paper's file has about 25 nodes fewer, of 859 000",
         ),
-    ),
-    _tu(
-        "reddit-b-constant",
-        "RDT-B, constant",
-        "REDDIT-B with a constant node feature instead of degrees",
     ),
     Entry(
         _classes("triangles", "4-regular", 2),

@@ -196,7 +196,8 @@ def test_fused_ppgn_on_a_gpu_is_as_exact_as_plain_ppgn():
         wanted = outcome(gnn.double(), graphs(torch.double, "cuda", 32))
     for ours, theirs in zip(found, wanted, strict=True):
         off = (ours.double() - theirs.double()).norm()
-        assert off <= 1e-3 * theirs.double().norm() + 1e-6
+        # The gradients of biases that a BatchNorm cancels are rounding errors.
+        assert off <= 1e-3 * theirs.double().norm() + 1e-5
 
 
 @needs_gpu
