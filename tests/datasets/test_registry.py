@@ -33,7 +33,7 @@ def molecules(columns):
 
 
 def test_names_are_those_of_the_entries():
-    assert len(dataset_names()) == 20
+    assert len(dataset_names()) == 19
     assert dataset_names()[-1] == "triangles"
     for name, entry in DATASETS.items():
         assert name == entry.name == entry.info.name
