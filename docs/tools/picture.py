@@ -11,7 +11,7 @@ import networkx as nx
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gnnak.graphs.named import undirected
+from gnnak.graphs.families import undirected
 from gnnak.report.pictures import HOP_COLOURS
 from gnnak.report.svg import inline_svg
 from gnnak.subgraphs import egonets

@@ -12,8 +12,8 @@ import torch
 from gnnak.datasets.finding import cache_dir
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
-from gnnak.graphs.readers.arrays import to_array
 from gnnak.graphs.readers.files import write_bytes
+from gnnak.graphs.readers.npz import to_array
 from gnnak.graphs.reverse_edges import with_reverse_edges
 
 VERSION = 2

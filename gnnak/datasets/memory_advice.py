@@ -7,9 +7,9 @@ import torch
 from gnnak.datasets.sizes import SubgraphSizes, subgraph_sizes
 from gnnak.errors import SizeError
 from gnnak.graphs import GraphStore
+from gnnak.subgraphs.copy_limit import free_bytes
+from gnnak.subgraphs.encodings import without_encodings
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.subgraphs.free_memory import free_bytes
-from gnnak.subgraphs.with_encodings import without_encodings
 
 SAMPLE = 64
 """Number of graphs whose rooted subgraphs are measured."""

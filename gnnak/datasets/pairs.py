@@ -13,8 +13,7 @@ from torch import Tensor
 
 from gnnak.datasets.folds import folds_by_group, stratified_folds
 from gnnak.graphs import GraphFile, GraphStore
-from gnnak.graphs.families import cfi_pair, csl
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph, cfi_pair, csl
 
 EXP_LIKE_PAIRS, CSL_COPIES, CFI_COPIES = 600, 15, 10
 CORES = tuple(range(3, 9))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 
 from gnnak.errors import GraphError, OptionError
-from gnnak.graphs.attributes import Attributes
+from gnnak.graphs.readers.pyg_fields import Attributes
 from gnnak.loading.order import Budget
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import check_extractor

@@ -34,8 +34,7 @@ from gnnak.loading.sources import find_graphs, read_graphs
 from gnnak.loading.state import identify, read_state
 from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.subgraphs.extractors import Extractor
-from gnnak.subgraphs.identity import describe
+from gnnak.subgraphs.extractors import Extractor, describe
 from gnnak.typing import as_count
 from gnnak.wording import counted
 

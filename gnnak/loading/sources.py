@@ -11,8 +11,7 @@ from torch.utils import data as torch_data
 from gnnak.datasets.record import Dataset
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.pyg_checks import check_has_values
-from gnnak.graphs.readers.pyg_fields import FieldStore, read_fields
+from gnnak.graphs.readers.pyg_fields import FieldStore, check_has_values, read_fields
 from gnnak.wording import described, kind_of
 
 PARTS = ("train", "validation", "test")

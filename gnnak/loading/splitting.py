@@ -23,8 +23,7 @@ from gnnak.loading.windows import Window
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.groups import Groups
-from gnnak.subgraphs.invariants import TENSORS
-from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
+from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 
 GROUPS: dict[Axis, tuple[str, str]] = {
     "subgraph": ("subgraphs", "copies"),

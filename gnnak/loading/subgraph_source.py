@@ -13,14 +13,13 @@ from gnnak.loading.budget import (
     memory_shares,
     sampled_fraction,
 )
-from gnnak.sampling.cached_plan import CachedPlans, cache_plans
+from gnnak.sampling.cached_plan import CachedPlans, cache_plans, sample_egonets
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.sampling.sampled_egonets import sample_egonets
 from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
 from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.encodings import WithEncodings
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.with_encodings import WithEncodings
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from gnnak.nn.conv import Conv
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.pairs import PairEncoder
 from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.encodings import with_encodings
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.subgraphs.with_encodings import with_encodings
 
 
 def family_network(

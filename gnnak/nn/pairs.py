@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from gnnak.errors import OptionError
 from gnnak.nn.copies import lift
 from gnnak.nn.segment import lookup
-from gnnak.subgraphs.pairs import root_mark, short_distance
+from gnnak.subgraphs.encodings import StructuralEncoding, root_mark, short_distance
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.with_encodings import StructuralEncoding
 from gnnak.typing import PAIRS, PairEncoding, check_choice, check_count
 
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph
 from gnnak.subgraphs import egonets
 
 HOP_COLOURS = ("#d1495b", "#edae49", "#66a182", "#2e4057")

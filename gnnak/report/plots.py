@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from gnnak.graphs.named import four_regular_pair
+from gnnak.graphs.families import four_regular_pair
 from gnnak.report.pictures import plot_egonet, plot_graph
 from gnnak.report.svg import COLOURS, inline_svg, page_style
 from gnnak.training.records.results import Record

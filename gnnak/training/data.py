@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
-from gnnak.graphs.narrow import narrow_store
+from gnnak.graphs.ragged import narrow_store
 from gnnak.loading.epochs import Epochs, epoch_seed
 from gnnak.loading.items import Item
 from gnnak.loading.loader import Loader

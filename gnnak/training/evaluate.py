@@ -8,7 +8,7 @@ from lightning.pytorch import Trainer
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError
-from gnnak.graphs.readers.graph_file import Part
+from gnnak.graphs.readers.npz import Part
 from gnnak.training.callbacks.timing import Clock
 from gnnak.training.data import GraphData
 from gnnak.training.module import GraphTask

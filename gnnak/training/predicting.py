@@ -19,7 +19,7 @@ from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import CheckpointError, SizeError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.packed import format_suffix
+from gnnak.graphs.readers.files import format_suffix
 from gnnak.graphs.readers.rows import GraphRows, check_any
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
 from gnnak.models.network import Network

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph
 from gnnak.graphs.ragged import pointers
 
 TOLERANCE = 1e-9

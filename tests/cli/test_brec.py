@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from gnnak.cli.program import app
 from gnnak.errors import GnnakError
-from gnnak.graphs.named import four_regular_pair
+from gnnak.graphs.families import four_regular_pair
 from gnnak.training.brec.trial import TrialResult
 from gnnak.wl.brec import BrecCount
 from gnnak.wl.families import cycle_and_two

@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from gnnak.graphs.readers.graph_file import GraphFile
-from gnnak.graphs.readers.npz import read_npz, write_npz
+from gnnak.graphs.readers.npz import GraphFile, read_npz, write_npz
 from gnnak.training.callbacks import history
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint, read_tensors

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.graphs.narrow import narrow, narrow_store
+from gnnak.graphs.ragged import narrow, narrow_store
 from tests.graphs.graph_strategies import stores
 
 EDGES = [127, 128, 2**15 - 1, 2**15, 2**31 - 1, 2**31]

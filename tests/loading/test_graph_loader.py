@@ -18,7 +18,7 @@ from gnnak.loading.forms import TOO_SMALL, PaddedForm
 from gnnak.loading.padded_form import padded_form
 from gnnak.models import build_model
 from gnnak.nn.features import Categorical
-from gnnak.subgraphs.invariants import TENSORS
+from gnnak.subgraphs.rooted import TENSORS
 from gnnak.testing import small_graphs
 from tests.strategies import graphs as any_graphs
 

@@ -10,8 +10,8 @@ from gnnak.loading.items import Item
 from gnnak.loading.loader import Loader
 from gnnak.loading.sampler import BatchSampler
 from gnnak.loading.subgraph_source import Subgraphs
-from gnnak.sampling.coverage import is_cover
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.random_roots import is_cover
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.training.callbacks.timing import Clock
 from tests.graphs.graph_strategies import assert_same

@@ -1,7 +1,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from gnnak.graphs.named import four_regular_pair
+from gnnak.graphs.families import four_regular_pair
 from gnnak.report.pictures import plot_curves, plot_egonet, plot_graph, save
 
 

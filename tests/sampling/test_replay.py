@@ -2,7 +2,7 @@ import torch
 
 from gnnak import EgoNets
 from gnnak.sampling import replay
-from gnnak.sampling.replay import Replay, Sample, backward_task, draw_ticket
+from gnnak.sampling.shared import Replay, Sample, backward_task, draw_ticket
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

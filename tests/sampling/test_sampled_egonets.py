@@ -4,7 +4,7 @@ from hypothesis import given
 
 from gnnak import EgoNets, SubgraphDrop
 from gnnak.loading.flat import tensors_of
-from gnnak.sampling.sampled_egonets import sample_egonets
+from gnnak.sampling.cached_plan import sample_egonets
 from tests.strategies import graphs
 
 

@@ -29,8 +29,7 @@ from gnnak.subgraphs import (
 )
 from gnnak.subgraphs.attached import same_extractor
 from gnnak.subgraphs.cached import cache_if_small, cache_subgraphs
-from gnnak.subgraphs.encodings import extracted_encodings
-from gnnak.subgraphs.with_encodings import without_encodings
+from gnnak.subgraphs.encodings import extracted_encodings, without_encodings
 from tests.graphs.graph_strategies import stores
 from tests.training.small import triangles
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gnnak.datasets.brec import load_brec
-from gnnak.graphs.named import four_regular_pair, rook, shrikhande
+from gnnak.graphs.families import four_regular_pair, rook, shrikhande
 from gnnak.wl import brec
 from gnnak.wl.brec import run_brec
 from gnnak.wl.families import cycle_and_two

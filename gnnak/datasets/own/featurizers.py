@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import OptionError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES, from_molecules
-from gnnak.graphs.readers.zinc_smiles import (
+from gnnak.graphs.readers.smiles import (
+    ATOM_FEATURES,
     ATOM_TYPES,
+    BOND_FEATURES,
     BOND_TYPES,
+    from_molecules,
     zinc_from_molecules,
 )
 from gnnak.nn.features import Categorical

@@ -21,7 +21,7 @@ from gnnak.datasets.own.which import find_targets, with_node_targets
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.packed import format_stem
+from gnnak.graphs.readers.files import format_stem
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any, refuse
 
 MOST_TOLD = 100

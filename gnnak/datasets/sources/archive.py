@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.file_lock import locked_file
-from gnnak.graphs.readers.files import make_folder, read_bytes, write_bytes
+from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes, write_bytes
 
 SUMS = "SHA256SUMS"
 """Name of the file with checksums, in the format of the command `sha256sum`."""

@@ -13,8 +13,8 @@ from gnnak.nn.checks import check_subgraphs
 from gnnak.nn.padding import on_copies
 from gnnak.nn.recompute import recomputed
 from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs.encodings import StructuralEncoding
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.with_encodings import StructuralEncoding
 
 
 class SubgraphGNN(nn.Module):

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from gnnak.nn.family.gnn import SubgraphGNN
 from gnnak.nn.family.on_nodes import GraphLayer, NodeReadout
+from gnnak.subgraphs.encodings import StructuralEncoding
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.with_encodings import StructuralEncoding
 from gnnak.typing import check_count
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph
 from gnnak.graphs.ragged import counts_of
 from gnnak.models.factory import parse_name
 from gnnak.subgraphs import RootedSubgraphs

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from gnnak.errors import TrainingError
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph
 from gnnak.training.brec.cost import step_bytes
 from gnnak.training.brec.options import TrialOptions
 from gnnak.training.brec.trial import BATCH_SIZE, TrialResult, run_trial

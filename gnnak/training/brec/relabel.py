@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from gnnak.graphs.batch import GraphBatch
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph
 from gnnak.graphs.ragged import pointers
 
 ATTEMPTS = 20

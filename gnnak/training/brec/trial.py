@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph
 from gnnak.loading.items import Item, Shape
 from gnnak.loading.splitting import split
 from gnnak.loading.windows import make_window

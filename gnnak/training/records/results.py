@@ -18,8 +18,7 @@ import torch
 
 from gnnak import __version__
 from gnnak.errors import DamagedFileWarning, FileFormatError
-from gnnak.graphs.readers.file_lock import locked_file
-from gnnak.graphs.readers.files import make_folder, read_bytes
+from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes
 from gnnak.training.records.lines import Record as Record
 from gnnak.training.records.lines import from_line, to_line, whole_records
 from gnnak.training.records.schema import Schema, problem

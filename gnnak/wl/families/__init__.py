@@ -4,13 +4,15 @@ from gnnak.graphs.families import (
     cfi_pair,
     circulant,
     csl,
+    four_regular_pair,
     furer_pair,
+    rook,
+    shrikhande,
     srg16,
     srg25,
     srg26,
     srg28,
 )
-from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.wl.families.circulants import circulants
 from gnnak.wl.families.small import (
     connected_graphs,

@@ -3,8 +3,7 @@
 from itertools import combinations
 from math import gcd
 
-from gnnak.graphs.families import circulant
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph, circulant
 from gnnak.wl.families.unlike import unlike
 
 

@@ -9,8 +9,16 @@ from itertools import combinations
 
 import networkx as nx
 
-from gnnak.graphs.families import cfi_pair, csl, srg16, srg25, srg26, srg28
-from gnnak.graphs.named import Graph, four_regular_pair
+from gnnak.graphs.families import (
+    Graph,
+    cfi_pair,
+    csl,
+    four_regular_pair,
+    srg16,
+    srg25,
+    srg26,
+    srg28,
+)
 from gnnak.typing import check_choice
 from gnnak.wl.families.circulants import circulants
 from gnnak.wl.families.separating import SEPARATIONS

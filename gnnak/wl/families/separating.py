@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from gnnak.graphs.families import furer_pair
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph, furer_pair
 
 
 class Separation(NamedTuple):

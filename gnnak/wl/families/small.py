@@ -6,7 +6,7 @@ import networkx as nx
 import torch
 
 from gnnak.errors import OptionError
-from gnnak.graphs.named import Graph, undirected
+from gnnak.graphs.families import Graph, undirected
 from gnnak.typing import check_count
 from gnnak.wl.families.unlike import unlike
 from gnnak.wl.inputs import read_graph

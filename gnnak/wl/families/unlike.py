@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gnnak.graphs.named import Graph
+from gnnak.graphs.families import Graph
 from gnnak.wl.inputs import read_union
 from gnnak.wl.isomorphism import isomorphism_classes
 
@@ -10,7 +10,7 @@ from gnnak.wl.isomorphism import isomorphism_classes
 def unlike(graphs: Sequence[Graph]) -> list[Graph]:
     """Return the first graph of each isomorphism class, in the given order.
 
-    >>> from gnnak.graphs.named import undirected
+    >>> from gnnak.graphs.families import undirected
     >>> path, same = undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (0, 2)], 3)
     >>> len(unlike([path, same]))
     1

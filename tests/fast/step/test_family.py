@@ -21,7 +21,7 @@ from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
 from gnnak.models.members import MEMBERS
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.subgraphs.with_encodings import without_encodings
+from gnnak.subgraphs.encodings import without_encodings
 from gnnak.training.data import in_double
 from gnnak.training.module import GraphTask, build_network
 from gnnak.training.optimizer import make_optimizer, make_ready

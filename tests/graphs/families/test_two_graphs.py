@@ -1,7 +1,7 @@
 import pytest
 
-from gnnak.graphs.families.strongly_regular import _graph
-from gnnak.graphs.families.two_graphs import (
+from gnnak.graphs.families import (
+    _graph,
     descendants,
     latin_squares,
     regular_members,

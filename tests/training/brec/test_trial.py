@@ -7,7 +7,7 @@ import torch
 
 from gnnak.datasets.brec import load_brec
 from gnnak.errors import OptionError
-from gnnak.graphs.named import four_regular_pair, rook, shrikhande, undirected
+from gnnak.graphs.families import four_regular_pair, rook, shrikhande, undirected
 from gnnak.models.factory import build_model
 from gnnak.training.brec.cost import large_bytes
 from gnnak.training.brec.options import TrialOptions, trial_options
