@@ -1,10 +1,5 @@
 """Ragged arrays: rows of different lengths concatenated into one flat tensor."""
 
-from __future__ import annotations
-
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
@@ -138,9 +133,6 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
     return torch.searchsorted(done, marks, right=True).unique().tolist()
 
 
-if TYPE_CHECKING:
-    from gnnak.graphs.store import GraphStore
-
 NARROW = (torch.int8, torch.int16, torch.int32)
 
 
@@ -156,8 +148,3 @@ def narrow(values: Tensor) -> Tensor:
     kinds = ((kind, torch.iinfo(kind)) for kind in NARROW)
     fitting = (kind for kind, of in kinds if of.min <= least and most <= of.max)
     return values.to(next(fitting, torch.int64))
-
-
-def narrow_store(store: GraphStore) -> GraphStore:
-    """Return a copy of the store with the smallest integer type for `edge_index`."""
-    return replace(store, edge_index=narrow(store.edge_index))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
-from gnnak.graphs.ragged import narrow_store
+from gnnak.graphs.ragged import narrow
 from gnnak.loading.epochs import Epochs, epoch_seed
 from gnnak.loading.items import Item
 from gnnak.loading.loader import Loader
@@ -76,7 +76,8 @@ class GraphData(LightningDataModule):
         assert self.trainer is not None
         device = self.trainer.strategy.root_device
         if self.store.device != device:
-            self.store = narrow_store(self.store).to(device)
+            edge_index = narrow(self.store.edge_index)
+            self.store = replace(self.store, edge_index=edge_index).to(device)
         if self.extractor is not None and self.subgraphs.cached is None:
             with self.clock.time("data"):
                 self.subgraphs = find_subgraphs(self.store, self.extractor, self.drop)
