@@ -42,7 +42,7 @@ ORDER = [
 ]
 """A package imports from those above it only."""
 PURE = ("graphs", "subgraphs", "sampling", "nn", "models", "loading")
-STATEFUL = {"gnnak.memory"}
+STATEFUL = {"gnnak.device"}
 """Modules with state that calls change: the peak counters of a GPU belong to the
 process, as PyTorch's own do."""
 CHANGING = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.errors import counted
 from gnnak.report.lookup import RunRecords
 from gnnak.report.statistics import dataset_sizes, read_statistics
 from gnnak.training.launch import Places
@@ -22,7 +23,6 @@ from gnnak.training.schedule.schedule import (
     run_schedule,
 )
 from gnnak.training.schedule.view import duration
-from gnnak.wording import counted
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, kind_of
 from gnnak.typing import check_count
-from gnnak.wording import kind_of
 
 
 class Neighbors(NamedTuple):

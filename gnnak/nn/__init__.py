@@ -8,8 +8,8 @@ from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Call, Inputs
-from gnnak.nn.conv import Conv
 from gnnak.nn.family import SubgraphGNN
+from gnnak.nn.family.gnn import Conv, PairEncoder
 from gnnak.nn.features import (
     Categorical,
     Continuous,
@@ -18,7 +18,6 @@ from gnnak.nn.features import (
     make_encoder,
 )
 from gnnak.nn.options import PAPER, PUBLISHED, LayerOptions
-from gnnak.nn.pairs import PairEncoder
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.whole_model import UpliftedConv, uplift
 

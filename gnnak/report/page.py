@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gnnak.errors import counted
 from gnnak.graphs.readers.files import write_bytes
 from gnnak.report import costs, markup, sections
 from gnnak.report.lookup import RunRecords
@@ -13,7 +14,6 @@ from gnnak.report.tables import FilledTable, fill_tables
 from gnnak.report.your_runs import FEW, your_runs_section
 from gnnak.training.records import schema
 from gnnak.training.records.results import Record, environment, read_records
-from gnnak.wording import counted
 
 TITLE = "gnnak: your runs, and the paper's tables"
 CONTENTS = (

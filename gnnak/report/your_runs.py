@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnnak.errors import counted
 from gnnak.report import markup, plots
 from gnnak.report.settings import Setting, Task, group_tasks
 from gnnak.report.svg import COLOURS
 from gnnak.training.records.results import Record
-from gnnak.wording import counted
 
 COMMAND = "gnnak train molecules.csv --smiles smiles --target logp"
 HEADER = ("Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs")

@@ -9,12 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from gnnak.errors import OptionError, SubgraphError
+from gnnak.errors import OptionError, SubgraphError, kind_of
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks
 from gnnak.subgraphs.whole import MaskedEgoNets, NodeDeletion, WholeGraphs
-from gnnak.wording import kind_of
 
 
 @runtime_checkable

@@ -12,11 +12,10 @@ from torch import Tensor
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import narrow
-from gnnak.loading.epochs import Epochs, epoch_seed
+from gnnak.loading.assembler import Subgraphs, find_subgraphs
 from gnnak.loading.items import Item
 from gnnak.loading.loader import Loader
-from gnnak.loading.sampler import BatchSampler
-from gnnak.loading.subgraph_source import Subgraphs, find_subgraphs
+from gnnak.loading.order import BatchSampler, Epochs, epoch_seed
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.callbacks.timing import Clock

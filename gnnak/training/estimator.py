@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from gnnak.errors import GraphError, OptionError
+from gnnak.errors import GraphError, OptionError, counted
 from gnnak.optional import missing_package
 from gnnak.training.estimator_inputs import classes_of, listed_graphs, numbers_of
 from gnnak.training.own import train
 from gnnak.training.trained import TrainedModel
-from gnnak.wording import counted
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 from gnnak.backend import Backend, use_backend
 from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
-from gnnak.loading.epochs import epoch_seed
 from gnnak.loading.items import Item
+from gnnak.loading.order import epoch_seed
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics

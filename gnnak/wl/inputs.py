@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, kind_of
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import pointers
 from gnnak.graphs.readers import from_pyg, parse_graph6
 from gnnak.graphs.store import GraphStore
 from gnnak.wl.union import GraphUnion, union_of_arcs
-from gnnak.wording import kind_of
 
 Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes
 """A networkx graph, PyG data, `(edge_index, num_nodes)` or a graph6 string."""

@@ -1,6 +1,6 @@
-from dataclasses import replace
-
 """Whole numbers in few bytes: the same numbers, and the same batches."""
+
+from dataclasses import replace
 
 import pytest
 import torch

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 
 from gnnak import EgoNets, SubgraphDrop
-from gnnak.loading.flat import tensors_of
+from gnnak.loading.items import tensors_of
 from gnnak.sampling.cached_plan import sample_egonets
 from tests.strategies import graphs
 

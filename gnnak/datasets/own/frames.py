@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from gnnak.datasets.own.molecules import SMILES_NAMES
-from gnnak.errors import GraphError
-from gnnak.wording import kind_of
+from gnnak.errors import GraphError, kind_of
 
 
 def is_frame(data: object) -> bool:

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from gnnak.datasets.own.frames import as_array, is_frame, is_series, refuse_frame
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, kind_of
 from gnnak.graphs import GraphBatch, GraphStore
-from gnnak.wording import kind_of
 
 
 def store_of(batch: GraphBatch) -> GraphStore:

@@ -17,9 +17,8 @@ from gnnak.datasets.own.splits import (
     scaffold_folds,
     scaffold_split,
 )
-from gnnak.errors import FileFormatError, OptionError
+from gnnak.errors import FileFormatError, OptionError, counted
 from gnnak.graphs.readers.rows import GraphRows
-from gnnak.wording import counted
 
 Parts = tuple[Tensor | None, Tensor | None]
 """A split [g] and folds [k, g]; one of both is None."""

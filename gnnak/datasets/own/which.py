@@ -17,10 +17,9 @@ from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.splits import check_column
 from gnnak.datasets.own.targets import Column, Targets, encode_targets
 from gnnak.datasets.own.telling import MISSING, as_number
-from gnnak.errors import GraphError, OptionError
+from gnnak.errors import GraphError, OptionError, counted
 from gnnak.graphs.readers.rows import GraphRows
 from gnnak.graphs.readers.table import read_table
-from gnnak.wording import counted
 
 
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:

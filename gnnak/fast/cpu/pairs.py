@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.cpu.incidence import Incidence, gather_matrix
-from gnnak.nn.gates import HopTable
+from gnnak.nn.encodings import HopTable
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 PairAxis = Literal["node", "subgraph"]

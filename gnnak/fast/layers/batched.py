@@ -1,13 +1,62 @@
 """Compute something for all GNN-AK layers of a model in one batch, once per call."""
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from gnnak.fast.layers.encoder import has_foreign_hooks
-from gnnak.nn.model_call import current_call
 from gnnak.nn.uplift import GNNAK
+
+
+class ModelCall:
+    """One call of a model, from its beginning to its end.
+
+    Args:
+        model: The model.
+
+    Attributes:
+        results: Results that a backend has cached for the layers in this call, by any
+            keys.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.results: dict[Any, Any] = {}
+
+    @cached_property
+    def layers(self) -> list[GNNAK]:
+        """All GNN-AK layers of the model."""
+        return [part for part in self.model.modules() if isinstance(part, GNNAK)]
+
+
+_current: ContextVar[ModelCall | None] = ContextVar("model_call", default=None)
+
+
+def current_call() -> ModelCall | None:
+    """Return the innermost call of a model in this thread; None if there is none."""
+    return _current.get()
+
+
+@contextmanager
+def call_of(model: nn.Module) -> Iterator[None]:
+    """Context manager: the block is a call of a model, in which weights do not change.
+
+    In code that `torch.compile` compiles, calls are not tracked.
+    """
+    if torch.compiler.is_compiling():
+        yield
+        return
+    token = _current.set(ModelCall(model))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from gnnak.fast.kernels.records import Edges, EdgeStates
 from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.fast.layers.rows import Rows
-from gnnak.nn.base.gcn import GCN
+from gnnak.nn.base.convs import GCN
 from gnnak.subgraphs.groups import Groups
 
 METHODS = {"propagate", "message", "aggregate", "update", "message_and_aggregate"}

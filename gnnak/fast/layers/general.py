@@ -27,9 +27,8 @@ from gnnak.fast.layers.lifted_gine import (
     lifted_gine_sum_and_gates,
 )
 from gnnak.nn.calling import Inputs
-from gnnak.nn.encodings import scaled_to_all
-from gnnak.nn.gates import HopTable
-from gnnak.nn.parts import any_weight
+from gnnak.nn.calling.masks import any_weight
+from gnnak.nn.encodings import HopTable, scaled_to_all
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce

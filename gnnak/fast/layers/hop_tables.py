@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gnnak.fast.kernels import has_fast_kernels, kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import MOST_HOP_LINEARS, HopLinears
 from gnnak.fast.layers.parts import has_hooks
-from gnnak.nn.gates import HopGate
+from gnnak.nn.encodings import HopGate
 from gnnak.nn.uplift import GNNAK
 
 WIDEST = 64

@@ -15,8 +15,8 @@ from gnnak.fast.layers.convs import can_run, run_conv
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.fast.layers.rows import Rows
 from gnnak.nn.calling.masks import explained_convs
-from gnnak.nn.conv import Conv
 from gnnak.nn.copies import Messages
+from gnnak.nn.family.gnn import Conv
 from gnnak.nn.features import CategoricalEncoder, ConstantEncoder
 from gnnak.nn.padding import on_copies
 from gnnak.subgraphs.across import AcrossEdges

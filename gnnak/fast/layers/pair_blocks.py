@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import linear, relu
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward, plain
-from gnnak.nn.base.node_pairs import NodePairs, multiply_pairs
+from gnnak.nn.base.ppgn import NodePairs, multiply_pairs
 
 
 class Block(torch.autograd.Function):

@@ -11,8 +11,7 @@ from torch.nn.functional import linear
 
 from gnnak.fast.layers.pair_blocks import Block, Pool, PooledBlock
 from gnnak.fast.layers.parts import has_hooks
-from gnnak.nn.base.node_pairs import NodePairs, find_pairs
-from gnnak.nn.base.ppgn import PPGN, PPGNBlock
+from gnnak.nn.base.ppgn import PPGN, NodePairs, PPGNBlock, find_pairs
 from gnnak.nn.copies import lift_edges
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gnnak.fast.kernels.records import BIAS_COLUMN
 from gnnak.fast.layers.batched import computed_for
 from gnnak.fast.layers.parts import blocks_of
-from gnnak.nn.gates import HopGate
+from gnnak.nn.encodings import HopGate
 from gnnak.nn.uplift import GNNAK
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gnnak.fast.kernels.records import EdgeStates
 from gnnak.fast.layers.affine import affine_states
+from gnnak.fast.layers.batched import call_of
 from gnnak.fast.layers.encoder import can_recompute, recomputed_encoding
 from gnnak.fast.layers.fill import fused_fill
 from gnnak.fast.layers.gather import (
@@ -42,7 +43,6 @@ from gnnak.models.network import Network
 from gnnak.nn.calling import Inputs
 from gnnak.nn.copies import Messages
 from gnnak.nn.features import ContinuousEncoder
-from gnnak.nn.model_call import call_of
 from gnnak.nn.norm import BatchNorm, NormReluDropout
 from gnnak.nn.padding import on_copies
 from gnnak.nn.sliced import can_slice

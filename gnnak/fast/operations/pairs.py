@@ -12,8 +12,7 @@ from gnnak.fast.layers.ppgn import (
     fused_pool,
     fused_pool_block,
 )
-from gnnak.nn.base.node_pairs import NodePairs
-from gnnak.nn.base.ppgn import PPGNBlock
+from gnnak.nn.base.ppgn import NodePairs, PPGNBlock
 
 
 class PairOperations:

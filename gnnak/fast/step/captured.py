@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.step.recorder import Recorder
-from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.items import Item, Shape
+from gnnak.loading.items import Item, Shape, like, tensors_of
 
 Step = Callable[[Item], Tensor]
 """A training step: a function that trains on one item (a batch) and returns the

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import torch
 
-from gnnak.streams import own_streams
+from gnnak.device import own_streams
 
 
 class SideStreams:

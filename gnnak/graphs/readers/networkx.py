@@ -11,12 +11,11 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from gnnak.errors import FileFormatError, GraphError
+from gnnak.errors import FileFormatError, GraphError, kind_of
 from gnnak.graphs.readers.files import FilePath, format_suffix, read_bytes
 from gnnak.graphs.readers.rows import BadRow
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
-from gnnak.wording import kind_of
 
 Categories = Mapping[str, Sequence[str]]
 """For each attribute whose values are strings, all values; the position of a value is

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gnnak.errors import FileFormatError, GraphError
+from gnnak.errors import FileFormatError, GraphError, kind_of
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.graphs.fields import check_alike, check_rows
 from gnnak.graphs.readers.files import FilePath, read_bytes
@@ -20,7 +20,6 @@ from gnnak.graphs.readers.pyg_fields import (
     check_is_list,
 )
 from gnnak.graphs.store import GraphStore
-from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError, OptionError
+from gnnak.errors import (
+    GraphError,
+    OptionError,
+    counted,
+    described,
+    kind_of,
+    with_article,
+)
 from gnnak.graphs.fields import check_alike
 from gnnak.graphs.ragged import pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
 from gnnak.typing import as_count
-from gnnak.wording import counted, described, kind_of, with_article
 
 
 def check_is_list(graphs: object) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, kind_of
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
 from gnnak.optional import missing_package
-from gnnak.wording import kind_of
 
 CHIRALITY = (
     "CHI_UNSPECIFIED",

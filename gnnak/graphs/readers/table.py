@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from gnnak.errors import FileFormatError
+from gnnak.errors import FileFormatError, counted
 from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read_bytes
 from gnnak.typing import check_known
-from gnnak.wording import counted
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 """Suffixes of files that are read as tables."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from gnnak.errors import TrainingError
+from gnnak.errors import TrainingError, counted
 from gnnak.graphs.families import Graph
 from gnnak.training.brec.cost import step_bytes
 from gnnak.training.brec.options import TrialOptions
@@ -21,7 +21,6 @@ from gnnak.training.schedule.mps import multi_process_service
 from gnnak.training.schedule.pool import Pool
 from gnnak.training.schedule.queue import Queue, Task
 from gnnak.training.schedule.worker import Ended
-from gnnak.wording import counted
 
 Place = tuple[int, str, int]
 """Identifies the training on one pair: a seed, the name of a group, and the index of

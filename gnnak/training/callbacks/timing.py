@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from gnnak.memory import peak_megabytes, reset_peak
+from gnnak.device import peak_megabytes, reset_peak
 
 Phase = Literal["data", "train", "evaluation"]
 """A phase of a run: assembling training batches, training, or evaluation."""

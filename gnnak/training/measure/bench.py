@@ -12,7 +12,7 @@ from lightning.pytorch import Trainer
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import OptionError, TrainingError
-from gnnak.loading.sampler import BatchSampler
+from gnnak.loading.order import BatchSampler
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.measure.kernels import KernelTimes, kernels_share
 from gnnak.training.measure.phases import PhaseTimes

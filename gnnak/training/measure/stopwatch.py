@@ -11,7 +11,7 @@ from statistics import median
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from gnnak.memory import peak_megabytes, reset_peak
+from gnnak.device import peak_megabytes, reset_peak
 
 Notify = Callable[[str], None]
 """A function that is called with a short text about the progress of a benchmark."""

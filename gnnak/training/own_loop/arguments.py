@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gnnak.errors import OptionError
+from gnnak.errors import OptionError, described, kind_of
 from gnnak.nn.calling.signature import check_module
-from gnnak.wording import described, kind_of
 
 AUTOCAST = (torch.bfloat16, torch.float16)
 """The data types of mixed precision."""

@@ -13,12 +13,11 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.data.data import BaseData
 
-from gnnak.errors import EdgeAttrError, OptionError
+from gnnak.errors import EdgeAttrError, OptionError, kind_of
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.real import RealCounts
 from gnnak.models.network import Network
 from gnnak.nn.calling.signature import VARIADIC, arguments_of
-from gnnak.wording import kind_of
 
 NUM_GRAPHS = ("num_graphs", "batch_size")
 """Names of parameters that get the number of graphs."""

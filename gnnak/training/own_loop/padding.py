@@ -18,12 +18,11 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, counted
 from gnnak.loading.items import Item
 from gnnak.nn.norm import norm_real_rows
 from gnnak.nn.segment import embed_rows
 from gnnak.training.own_loop.dtypes import is_inexact
-from gnnak.wording import counted
 
 DISTURBANCE = 100.0
 """Size of the random numbers in padding rows while a model is compared."""

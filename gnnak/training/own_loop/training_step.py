@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gnnak.backend import operation
-from gnnak.errors import SizeError
-from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.forms import TOO_SMALL, PaddedForm
-from gnnak.loading.items import Item
-from gnnak.loading.padded_form import padded_form
+from gnnak.errors import SizeError, counted
+from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
+from gnnak.loading.items import Item, like, tensors_of
 from gnnak.nn.padding import on_graph
 from gnnak.training.own_loop.arguments import (
     check_choices,
@@ -35,7 +33,6 @@ from gnnak.training.own_loop.comparing import copied, disturbed_batch
 from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import clip_gradients, train_once
-from gnnak.wording import counted
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from gnnak.device import on_capture_stream
 from gnnak.errors import GnnakError
-from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
 from gnnak.training.own_loop.dtypes import is_inexact, real_dtype
 from gnnak.training.own_loop.full_precision import full_precision

@@ -17,12 +17,11 @@ from tempfile import TemporaryFile
 import torch
 
 from gnnak import __version__
-from gnnak.errors import DamagedFileWarning, FileFormatError
+from gnnak.errors import DamagedFileWarning, FileFormatError, counted
 from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes
 from gnnak.training.records.lines import Record as Record
 from gnnak.training.records.lines import from_line, to_line, whole_records
 from gnnak.training.records.schema import Schema, problem
-from gnnak.wording import counted
 
 
 def environment(device: torch.device | str = "cpu") -> Record:

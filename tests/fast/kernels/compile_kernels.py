@@ -19,7 +19,7 @@ from gnnak.fast.kernels.records import (
     HopLinears,
     Lifted,
 )
-from gnnak.nn.base.node_pairs import find_pairs
+from gnnak.nn.base.ppgn import find_pairs
 from tests.fast.kernels.kernel_inputs import (
     constants,
     edges_of,

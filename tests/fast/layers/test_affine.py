@@ -8,7 +8,7 @@ import torch
 
 from gnnak.fast.layers.affine import affine_states
 from gnnak.models import ModelOptions, build_model
-from gnnak.models.layers import Kernel, OuterLayer
+from gnnak.models.network import Kernel, OuterLayer
 from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import (

@@ -9,8 +9,7 @@ from torch.optim import Adam
 
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.graphs.real import RealCounts
-from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.items import Item, Shape
+from gnnak.loading.items import Item, Shape, like, tensors_of
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs

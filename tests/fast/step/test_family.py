@@ -13,9 +13,9 @@ from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gnnak.fast.step.captured import CapturedStep
-from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.forms import padded_form
 from gnnak.loading.graph_loader import GraphLoader
-from gnnak.loading.padded_form import padded_form
+from gnnak.loading.items import like, tensors_of
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window

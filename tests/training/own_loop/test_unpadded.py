@@ -6,7 +6,7 @@ import torch
 from gnnak import EgoNets, GraphLoader, TrainingStep, uplift
 from gnnak.graphs.real import real_counts_of
 from gnnak.loading import graph_loader
-from gnnak.loading.demand import Demand
+from gnnak.loading.padder import Demand
 from gnnak.training.own_loop import training_step
 from gnnak.training.own_loop.verification import _is_close
 from tests.training.own_loop.models import (

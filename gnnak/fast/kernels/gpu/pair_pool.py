@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import GROUPS, columns, tiles, widened
-from gnnak.nn.base.node_pairs import NodePairs
+from gnnak.nn.base.ppgn import NodePairs
 
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import cdiv, next_power_of_2, widened
-from gnnak.nn.base.node_pairs import NodePairs
+from gnnak.nn.base.ppgn import NodePairs
 
 CHANNELS = {8: 64, 16: 16}
 """Largest number of channels in a tile, by the number of rows of the tile's matrices.

@@ -14,7 +14,7 @@ from gnnak.fast.kernels.gpu.pair_pool import node_tile, pool_pairs
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import GROUPS, columns, sum_dtype, tiles, widened
 from gnnak.fast.kernels.plain.node_pairs import by_rank
-from gnnak.nn.base.node_pairs import NodePairs
+from gnnak.nn.base.ppgn import NodePairs
 
 
 def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
