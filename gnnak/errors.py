@@ -1,4 +1,4 @@
-"""The exceptions that gnnak raises, all of them `GnnakError`s, and words of messages."""
+"""The exceptions that gnnak raises, all `GnnakError`s, and words of messages."""
 
 import re
 from numbers import Number
