@@ -10,10 +10,9 @@ from time import perf_counter
 
 from gnnak.errors import GraphError
 from gnnak.graphs.families import Graph
-from gnnak.wl.compare import run_test
+from gnnak.wl.compare import estimated_bytes, run_test
 from gnnak.wl.inputs import read_union
 from gnnak.wl.lab import LAB_CONTENDERS, Contender
-from gnnak.wl.memory import estimated_bytes
 from gnnak.wl.options import Options, read_options
 
 Pair = tuple[Graph, Graph]

@@ -6,7 +6,7 @@ import functools
 import pytest
 import torch
 
-from gnnak.fast.layers.affine import affine_states
+from gnnak.fast.layers.encoder import affine_states
 from gnnak.models import ModelOptions, build_model
 from gnnak.models.network import Kernel, OuterLayer
 from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack

@@ -10,9 +10,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from gnnak.fast.layers import weights
-from gnnak.fast.layers.batched import call_of
 from gnnak.fast.layers.parts import blocks_of
-from gnnak.fast.layers.weights import weight_products
+from gnnak.fast.layers.weights import call_of, weight_products
 from tests.fast.layers.fused_layers import LAYERS, make_layer
 
 

@@ -8,7 +8,7 @@ from gnnak.graphs.families import (
     regular_two_graphs,
     triple_systems,
 )
-from gnnak.wl.families.unlike import unlike
+from gnnak.wl.families import unlike
 
 
 @pytest.mark.slow

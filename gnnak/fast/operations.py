@@ -1,22 +1,27 @@
-"""Fast implementations of gathers, pools, norms, GNN-AK layers and networks.
+"""Fast implementations of functions and methods with the decorator `operation`.
 
 Each method replaces a plain PyTorch function of the same name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import unwrap
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from gnnak.fast.cpu.layer import can_run_on_cpu, cpu_encodings
 from gnnak.fast.kernels.records import EdgeStates
-from gnnak.fast.layers.affine import affine_states
-from gnnak.fast.layers.batched import call_of
-from gnnak.fast.layers.encoder import can_recompute, recomputed_encoding
-from gnnak.fast.layers.fill import fused_fill
+from gnnak.fast.layers.convs import (
+    across_groups,
+    can_fuse_messages,
+    fused_messages,
+)
+from gnnak.fast.layers.encoder import affine_states, can_recompute, recomputed_encoding
 from gnnak.fast.layers.gather import (
     SMALL_TABLE,
     embedded_rows,
+    fused_fill,
     gather_rows,
     lookup_rows,
     sum_rows,
@@ -27,19 +32,30 @@ from gnnak.fast.layers.general import (
     fused_embedding,
     pooled_encodings,
 )
-from gnnak.fast.layers.hop_tables import shared_gates
-from gnnak.fast.layers.inside import (
-    across_groups,
-    can_fuse_messages,
-    fused_messages,
-)
 from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
 from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.lifted_gine import shared_gates
 from gnnak.fast.layers.norm import GivenNorm, norm_relu_add, norm_rows
 from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
-from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
+from gnnak.fast.layers.ppgn import (
+    can_fuse_block,
+    can_share_pairs,
+    embedding_on_pairs,
+    fused_block,
+    fused_pool,
+    fused_pool_block,
+)
 from gnnak.fast.layers.rows import Rows
+from gnnak.fast.layers.weights import call_of
+from gnnak.fast.sampling import can_sample
+from gnnak.fast.step.captured import CapturedStep, Step, find_synchronising
+from gnnak.fast.step.model import CapturedModel
+from gnnak.fast.step.recorder import GraphRecorder
+from gnnak.fast.step.update import CapturedUpdate, step_on_streams
+from gnnak.loading.items import Item
+from gnnak.loading.padding import Span
 from gnnak.models.network import Network
+from gnnak.nn.base.ppgn import NodePairs, PPGNBlock
 from gnnak.nn.calling import Inputs
 from gnnak.nn.copies import Messages
 from gnnak.nn.features import ContinuousEncoder
@@ -47,11 +63,151 @@ from gnnak.nn.norm import BatchNorm, NormReluDropout
 from gnnak.nn.padding import on_copies
 from gnnak.nn.sliced import can_slice
 from gnnak.nn.uplift import GNNAK
-from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.optional import has_triton, interprets_triton
+from gnnak.sampling.estimate import Filling, SampledSubgraphs
+from gnnak.sampling.greedy import Ties
+from gnnak.sampling.plan import Plan
+from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.across import AcrossEdges
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
+
+
+class BatchOperations:
+    """Fast sampling of rooted subgraphs and fast padding of batches."""
+
+    # Sampling of rooted subgraphs.
+
+    def farthest_roots(
+        self,
+        subgraphs: RootedSubgraphs,
+        plan: Plan,
+        min_coverage: int,
+        generator: torch.Generator | None = None,
+        ties: Ties = "random",
+    ) -> Tensor:
+        return _greedy(subgraphs, plan, min_coverage, generator, True, ties)
+
+    def set_cover_roots(
+        self,
+        subgraphs: RootedSubgraphs,
+        plan: Plan,
+        min_coverage: int,
+        generator: torch.Generator | None = None,
+        ties: Ties = "random",
+    ) -> Tensor:
+        return _greedy(subgraphs, plan, min_coverage, generator, False, ties)
+
+    def filling_of(
+        self,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        sampled: Tensor,
+        number: Tensor,
+        root: Tensor,
+        plan: Plan | None,
+    ) -> Filling:
+        if plan is None or not can_sample(plan):
+            return NotImplemented
+        from gnnak.fast.sampling.fill import fast_filling
+
+        return fast_filling(subgraphs, plan, sampled, number)
+
+    # Padding of batches.
+
+    def pad_rows(
+        self, value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
+    ) -> Tensor:
+        if not _can_pad(value):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_rows(value, first, count, size, padding)
+
+    def pad_numbers(
+        self, values: list[Tensor], rows: Span, named: Span, to_last: bool
+    ) -> Tensor:
+        if not _can_pad(values[0]):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_numbers(values, rows, named, to_last)
+
+    def pad_pointers(
+        self,
+        value: Tensor,
+        first: Tensor,
+        end: Tensor,
+        size: int,
+        rows_first: Tensor,
+    ) -> Tensor:
+        if not _can_pad(value):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_pointers(value, first, end, size, rows_first)
+
+
+def _greedy(
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    min_coverage: int,
+    generator: torch.Generator | None,
+    farthest: bool,
+    ties: Ties,
+) -> Tensor:
+    """Sample the rooted subgraphs that SubgraphDrop uses; all others are dropped.
+
+    Args:
+        subgraphs: All s rooted subgraphs of a batch.
+        plan: What SubgraphDrop precomputes for the batch.
+        min_coverage: Each node must be in at least this many sampled subgraphs.
+        generator: Source of randomness; PyTorch's default generator if None.
+        farthest: Whether to use farthest-point sampling; if False, greedy set cover.
+        ties: Which of several subgraphs with equal scores is sampled.
+
+    Returns:
+        A boolean mask of the sampled subgraphs, [s]; `NotImplemented` if the Triton
+        kernels do not support the batch.
+    """
+    if not can_sample(plan):
+        return NotImplemented
+    from gnnak.fast.sampling.greedy import sample_greedily
+
+    rank = random_order(subgraphs, generator)
+    return sample_greedily(subgraphs, plan, min_coverage, rank, farthest, ties)
+
+
+def _can_pad(value: Tensor) -> bool:
+    """Return whether the Triton kernels for padding can run on a tensor."""
+    return has_triton() and (value.is_cuda or interprets_triton())
+
+
+class CpuOperations:
+    """GNN-AK layers on a CPU, in float32 or float64.
+
+    Args:
+        min_copies: Least number of node copies (nodes as they occur in one rooted
+            subgraph) in a batch; plain PyTorch is as fast for smaller batches.
+    """
+
+    def __init__(self, min_copies: int) -> None:
+        self._min_copies = min_copies
+
+    def encode(
+        self,
+        layer: GNNAK,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | Inputs | None,
+        context_reduce: Reduce,
+    ) -> dict[Encoding, Tensor]:
+        if subgraphs.num_copies < self._min_copies:
+            return NotImplemented
+        if not can_run_on_cpu(layer, x, subgraphs, edge_attr):
+            return NotImplemented
+        return cpu_encodings(layer, x, subgraphs, edge_attr, context_reduce)
 
 
 class LayerOperations:
@@ -293,3 +449,76 @@ def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
     if reduce == "mean":
         pooled = pooled / groups.ptr.diff().clamp(min=1)[:, None]
     return pooled
+
+
+class PairOperations:
+    """Blocks and sums of PPGN, which has a state for each pair of nodes of a graph.
+
+    Each method replaces a plain PyTorch function of the same name.
+
+    Args:
+        serves: Takes an input tensor and returns whether the fast implementation may be
+            used for this tensor.
+    """
+
+    def __init__(self, serves: Callable[[Tensor], bool]) -> None:
+        self._serves = serves
+
+    def update_pairs(self, block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
+        if not self._serves(x) or not can_fuse_block(block, x):
+            return NotImplemented
+        return fused_block(block, x, pairs)
+
+    def pool_block(self, block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
+        if not self._serves(x) or has_hooks(block) or not can_fuse_block(block, x):
+            return NotImplemented
+        return fused_pool_block(block, x, pairs)
+
+    def pool_pairs(self, x: Tensor, pairs: NodePairs) -> Tensor:
+        return fused_pool(x, pairs) if self._serves(x) else NotImplemented
+
+
+def is_full_on_cpu(x: Tensor) -> bool:
+    """Return whether `x` is a tensor on a CPU, in full precision without autocast."""
+    kind = x.device.type
+    full = x.dtype in (torch.float, torch.double)
+    return kind == "cpu" and full and not torch.is_autocast_enabled(kind)
+
+
+class StepOperations:
+    """Training steps captured as CUDA graphs; optimiser steps on several streams."""
+
+    # Training steps captured as CUDA graphs.
+
+    def can_capture(
+        self, network: nn.Module, device: torch.device, precision: str
+    ) -> bool:
+        if device.type != "cuda" or precision == "16":
+            return False
+        return find_synchronising(network, precision) is None
+
+    def make_captured(
+        self, step: Step, device: torch.device, release: Callable[[], object]
+    ) -> Step:
+        if device.type != "cuda":
+            return NotImplemented
+        return CapturedStep(step, GraphRecorder(device), release)
+
+    def make_captured_model(
+        self,
+        forward: Callable[[Item], Any],
+        weights: Sequence[nn.Parameter],
+        device: torch.device,
+        update: Callable[[], object],
+        optimizer: torch.optim.Optimizer,
+    ) -> Callable[[Item], Any]:
+        if device.type != "cuda":
+            return NotImplemented
+        recorder = GraphRecorder(device)
+        captured = CapturedUpdate(update, optimizer, recorder, recorder.device)
+        return CapturedModel(forward, recorder, weights, captured)
+
+    def take_step(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+        if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+            return NotImplemented
+        return step_on_streams(optimizer, device)
