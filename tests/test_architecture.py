@@ -21,11 +21,9 @@ from gnnak.models.factory import BASES
 ROOT = Path(gnnak.__file__).parent
 ORDER = [
     "errors",
-    "wording",
     "typing",
     "optional",
-    "memory",
-    "streams",
+    "device",
     "backend",
     "graphs",
     "subgraphs",
@@ -34,9 +32,11 @@ ORDER = [
     "models",
     "datasets",
     "loading",
+    "loop",
     "fast",
     "wl",
     "training",
+    "brec",
     "report",
     "cli",
 ]

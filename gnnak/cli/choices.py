@@ -57,7 +57,7 @@ BREC_GROUPS = (
     "4-vertex",
     "distance-regular",
 )
-"""Names of the groups of pairs in BREC: the keys of `gnnak.datasets.brec.GROUPS`."""
+"""Names of the groups of pairs in BREC: the keys of `gnnak.brec.data.GROUPS`."""
 GROWING = ("nodes", "hops", "channels", "coverage")
 """Quantities that `gnnak bench --grow` can vary: the keys of
 `gnnak.training.measure.growth.RANGES`."""

@@ -15,9 +15,9 @@ from torch import Tensor
 from gnnak.cli.loading import loading
 from gnnak.cli.train_run import is_own
 from gnnak.datasets import find_entry
+from gnnak.datasets.describe import CHUNK, SubgraphSizes, subgraph_sizes
 from gnnak.datasets.own import Reading, as_rows
 from gnnak.datasets.own.load import data_name
-from gnnak.datasets.sizes import CHUNK, SubgraphSizes, subgraph_sizes
 from gnnak.errors import GraphError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.rows import check_any

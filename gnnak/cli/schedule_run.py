@@ -14,15 +14,14 @@ from gnnak.report.statistics import dataset_sizes, read_statistics
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import stoppable
-from gnnak.training.schedule.job import Job
 from gnnak.training.schedule.pool import Result
-from gnnak.training.schedule.queue import Task, seconds_to_end
+from gnnak.training.schedule.queue import Job, Task, seconds_to_end
 from gnnak.training.schedule.schedule import (
     device_name,
+    duration,
     estimated_tasks,
     run_schedule,
 )
-from gnnak.training.schedule.view import duration
 
 
 @dataclass(frozen=True)

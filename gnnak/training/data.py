@@ -18,9 +18,9 @@ from gnnak.loading.loader import Loader
 from gnnak.loading.order import BatchSampler, Epochs, epoch_seed
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.training.callbacks.timing import Clock
 from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.protocols import Parts
+from gnnak.training.timing import Clock
 
 EVALUATION_FACTOR = 4
 """Factor by which evaluation batches are larger than training batches, on a GPU."""

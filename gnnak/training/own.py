@@ -15,7 +15,7 @@ from rich.console import Console
 from gnnak.datasets.own import OwnData, OwnDataset, load_own
 from gnnak.errors import OptionError, kind_of
 from gnnak.models.factory import normal_name
-from gnnak.training.config.own_defaults import own_config
+from gnnak.training.config.experiment import own_config
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import tell_data
 from gnnak.training.processes.machine import Machine

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from gnnak.datasets import memory_advice
-from gnnak.datasets.memory_advice import sampled_sizes
-from gnnak.datasets.regular import regular_triangles
+from gnnak.datasets.describe import sampled_sizes
+from gnnak.datasets.pairs import regular_triangles
 from gnnak.graphs import from_networkx
 from gnnak.subgraphs import EgoNets
 

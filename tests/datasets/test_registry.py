@@ -4,8 +4,7 @@ import torch
 
 from gnnak.datasets import DATASETS, dataset_names, load_dataset, loaders
 from gnnak.datasets.cache import cached_path
-from gnnak.datasets.counting import SUBSTRUCTURES, count_substructures
-from gnnak.datasets.counting_graphs import counting_graphs
+from gnnak.datasets.counting import SUBSTRUCTURES, count_substructures, counting_graphs
 from gnnak.datasets.mixture import property_graphs
 from gnnak.datasets.pattern import pattern_graphs
 from gnnak.errors import FileFormatError, GraphError, OptionError

@@ -13,10 +13,8 @@ from gnnak.graphs.readers.npz import GraphFile, read_npz, write_npz
 from gnnak.training.callbacks import history
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint, read_tensors
-from gnnak.training.records.fingerprint import fingerprint
-from gnnak.training.records.last_checkpoint import last_checkpoint
-from gnnak.training.records.results import append_record, read_records
-from gnnak.training.run import run
+from gnnak.training.records.results import append_record, fingerprint, read_records
+from gnnak.training.run import last_checkpoint, run
 from tests.faults.outcome import Tally
 from tests.report.hand_records import run_record
 from tests.training.small import edge_counts, small_config

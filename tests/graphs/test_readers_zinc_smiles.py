@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnak.datasets.finding import find_file
+from gnnak.datasets.cache import find_file
 from gnnak.graphs import read_npz
 from gnnak.graphs.readers.smiles import (
     ATOM_TYPES,

@@ -14,7 +14,7 @@ from gnnak.loading.prefetch import Prefetcher
 from tests.loading.fake_stream import FakeStream
 from tests.loading.test_pickled_batches import saved_and_loaded
 from tests.loading.test_prefetch import ended
-from tests.training.own_loop.models import molecules
+from tests.loop.models import molecules
 
 GRAPHS = molecules(7)
 for number, each in enumerate(GRAPHS):

@@ -13,7 +13,7 @@ from gnnak.loading import graph_loader
 from gnnak.loading.forms import FORM, TOO_SMALL, PaddedForm, Unpadded, padded_form
 from gnnak.loading.items import tensors_of
 from gnnak.loading.padder import Demand
-from tests.training.own_loop.models import molecules
+from tests.loop.models import molecules
 
 SUBGRAPHS = {
     "none": {},

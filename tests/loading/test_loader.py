@@ -12,7 +12,7 @@ from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.random_roots import is_cover
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.training.callbacks.timing import Clock
+from gnnak.training.timing import Clock
 from tests.graphs.graph_strategies import assert_same
 from tests.loading.test_windows import assert_same_records
 from tests.training.small import triangles
@@ -120,9 +120,7 @@ def test_loader_of_fewer_graphs_than_a_batch_pads_nothing():
 @pytest.mark.parametrize("phase", ["train", "evaluation"])
 def test_clock_counts_an_inner_phase_once(phase, monkeypatch):
     now = iter([0.0, 1.0, 3.0, 10.0])
-    monkeypatch.setattr(
-        "gnnak.training.callbacks.timing.time.perf_counter", lambda: next(now)
-    )
+    monkeypatch.setattr("gnnak.training.timing.time.perf_counter", lambda: next(now))
     clock = Clock()
     with clock.time(phase), clock.time("data"):
         pass

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
-from gnnak.datasets.finding import find_file
+from gnnak.datasets.cache import find_file
 from gnnak.errors import CoverageError, GraphError, OptionError
 from gnnak.graphs import read_npz
 from gnnak.sampling import (

@@ -10,8 +10,8 @@ from typing import Any
 import networkx as nx
 import torch
 
+from gnnak.datasets.pairs import regular_triangles
 from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.datasets.regular import regular_triangles
 from gnnak.graphs import from_networkx
 from gnnak.nn.features import Categorical
 from gnnak.training.callbacks import history

@@ -3,8 +3,8 @@ from copy import deepcopy
 import torch
 from torch import nn
 
+from gnnak.loop.step import make_optimizer, make_ready, set_rate
 from gnnak.training.config.run_config import TrainConfig
-from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
 
 
 def stepped():

@@ -10,8 +10,8 @@ from gnnak.datasets import memory_advice
 from gnnak.datasets.own.options import OwnData
 from gnnak.errors import GnnakError, TrainingError
 from gnnak.graphs import from_networkx, to_pyg
+from gnnak.training.config.experiment import own_config
 from gnnak.training.config.options import change
-from gnnak.training.config.own_defaults import own_config
 from gnnak.training.config.run_config import RunConfig
 from tests.training.molecules import SMALL, SMILES, carbons
 

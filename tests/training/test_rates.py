@@ -9,7 +9,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, ReduceLROnPlateau
 
 from gnnak.training.callbacks import history
 from gnnak.training.config.run_config import TrainConfig
-from gnnak.training.rates import learning_rate
+from gnnak.training.module import learning_rate
 from gnnak.training.run import run
 from tests.training.small import edge_counts, small_config
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 
-from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecule_table, molecules_in_list, read_smi
-from gnnak.datasets.own.objects import are_smiles, as_items, store_of
+from gnnak.datasets.own.objects import are_smiles, as_items, graphs_in_list, store_of
 from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.files import format_suffix, read_bytes

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.folds import folds_by_group, stratified_folds
+from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known

@@ -10,13 +10,12 @@ from torch.optim import Adam
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.items import Item, Shape, like, tensors_of
+from gnnak.loop.step import make_optimizer, make_ready, make_step
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask, build_network
-from gnnak.training.optimizer import make_optimizer, make_ready
-from gnnak.training.step import make_step
 from tests.fast.recorders import make_recorder
 from tests.training.small import edge_counts, small_config
 

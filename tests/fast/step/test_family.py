@@ -19,13 +19,12 @@ from gnnak.loading.items import like, tensors_of
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
+from gnnak.loop.step import make_optimizer, make_ready, make_step
 from gnnak.models.members import MEMBERS
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.subgraphs.encodings import without_encodings
 from gnnak.training.data import in_double
 from gnnak.training.module import GraphTask, build_network
-from gnnak.training.optimizer import make_optimizer, make_ready
-from gnnak.training.step import make_step
 from tests.fast.recorders import make_recorder
 from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config

@@ -2,16 +2,16 @@
 
 import pytest
 import torch
+from gnnak.training.own_loop import training_step
 from torch import nn
 from torch.utils._pytree import tree_flatten
 from torch_geometric.nn import global_add_pool
 
 from gnnak import GraphLoader, TrainingStep
 from gnnak.fast.step.model import _Passes
-from gnnak.training.own_loop import training_step
-from gnnak.training.own_loop.captured_models import MOST_CAPTURED
+from gnnak.loop.training_step import MOST_CAPTURED
 from tests.fast.recorders import CallRecorder, maker_with
-from tests.training.own_loop.models import (
+from tests.loop.models import (
     Gine,
     assert_same_weights,
     mae,

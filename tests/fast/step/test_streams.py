@@ -9,8 +9,7 @@ from torch import nn
 from torch.optim import Adam
 
 from gnnak.fast.step.update import WEIGHTS_PER_STREAM, SideStreams, step_on_streams
-from gnnak.training.optimizer import make_ready
-from gnnak.training.step import backward
+from gnnak.loop.step import backward, make_ready
 from tests.gpu import needs_gpu
 
 COUNT = 2 * WEIGHTS_PER_STREAM + 3

@@ -13,7 +13,7 @@ from gnnak.training.measure.bench import (
     bench_both,
     with_kernels,
 )
-from gnnak.training.measure.phases import PHASES
+from gnnak.training.measure.meters import PHASES
 from gnnak.training.processes.machine import Machine
 from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config, triangles

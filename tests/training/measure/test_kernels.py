@@ -5,15 +5,16 @@ from torch.autograd import DeviceType
 
 from gnnak.loading import prefetch
 from gnnak.training.measure import kernels
-from gnnak.training.measure.kernels import (
+from gnnak.training.measure.bench import Meters, short_run
+from gnnak.training.measure.meters import (
+    PHASES,
     KernelTime,
     KernelTimes,
+    PhaseTimes,
+    Stopwatch,
     kernel_times,
     kernels_share,
 )
-from gnnak.training.measure.phases import PHASES, PhaseTimes
-from gnnak.training.measure.short_run import Meters, short_run
-from gnnak.training.measure.stopwatch import Stopwatch
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
 from tests.training.small import small_config, triangles

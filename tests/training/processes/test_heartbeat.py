@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gnnak.training.processes import heartbeat
-from gnnak.training.processes.heartbeat import FOLDER, Listener, beat
+from gnnak.training.processes.workers import FOLDER, Listener, beat
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from torch.distributed import DistNetworkError
 
 from gnnak.errors import TrainingError
 from gnnak.training.processes import monitor, workers
-from gnnak.training.processes.heartbeat import Listener
-from gnnak.training.processes.monitor import Monitor, watched
+from gnnak.training.processes.workers import Listener, Monitor, watched
 
 
 @pytest.fixture

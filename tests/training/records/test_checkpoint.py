@@ -13,9 +13,13 @@ from gnnak.errors import CheckpointError, FileFormatError
 from gnnak.nn.features import Continuous, OneHot, OneHotEncoder
 from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics, build_network
-from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint, read_tensors
-from gnnak.training.records.fingerprint import fingerprint
-from gnnak.training.records.seal import seal_file
+from gnnak.training.records.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    read_tensors,
+    seal_file,
+)
+from gnnak.training.records.results import fingerprint
 from tests.training.small import small_config, triangles
 
 

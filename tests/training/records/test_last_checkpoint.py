@@ -4,8 +4,7 @@ import pytest
 
 from gnnak.errors import CheckpointError, TrainingError
 from gnnak.training.callbacks import history
-from gnnak.training.records.last_checkpoint import last_checkpoint
-from gnnak.training.run import run
+from gnnak.training.run import last_checkpoint, run
 from tests.training.small import small_config, triangles
 
 

@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from gnnak.training.schedule import mps
-from gnnak.training.schedule.mps import FOLDERS, PROGRAM, multi_process_service
+from gnnak.training.schedule.pool import FOLDERS, PROGRAM, multi_process_service
 
 
 @pytest.fixture
