@@ -15,7 +15,7 @@ from pathlib import Path
 import networkx as nx
 import torch
 
-from gnnak.graphs.families import Graph
+from gnnak.graphs.named import Graph
 from gnnak.training.records.results import Record, append_record, environment
 from gnnak.wl import partition
 from gnnak.wl.families import cfi_pair, connected_graphs, pairs_apart

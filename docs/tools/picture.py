@@ -11,9 +11,9 @@ import networkx as nx
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gnnak.graphs.families import undirected
+from gnnak.graphs.named import undirected
 from gnnak.report.markup import inline_svg
-from gnnak.report.plots import HOP_COLOURS
+from gnnak.report.pictures import HOP_COLOURS
 from gnnak.subgraphs import egonets
 
 PICTURE = Path(__file__).parents[1] / "assets" / "star-and-subgraph.svg"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 
 from gnnak.errors import GraphError
-from gnnak.graphs.families import Graph
+from gnnak.graphs.named import Graph
 from gnnak.wl.compare import estimated_bytes, run_test
 from gnnak.wl.inputs import read_union
 from gnnak.wl.lab import LAB_CONTENDERS, Contender
@@ -95,7 +95,7 @@ def run_brec(
             estimated to need more; `BrecCount.not_run` lists these pairs.
         progress: Function that is called with a number of pairs after each step.
 
-    >>> from gnnak.graphs.families import four_regular_pair
+    >>> from gnnak.graphs.named import four_regular_pair
     >>> groups = {"one pair": [four_regular_pair()]}
     >>> [row.apart for row in run_brec(groups, [Contender("1-wl"), Contender("swl")])]
     [0, 1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from gnnak.datasets.cache import DATA_VARIABLE, find_file
 from gnnak.errors import FileFormatError
-from gnnak.graphs.families import Graph
+from gnnak.graphs.named import Graph
 from gnnak.graphs.readers import parse_graph6
 
 FILE_NAME = "brec.npz"

@@ -20,7 +20,7 @@ from gnnak.brec.trial import (
     step_bytes,
 )
 from gnnak.errors import TrainingError, counted
-from gnnak.graphs.families import Graph
+from gnnak.graphs.named import Graph
 from gnnak.training.records.results import Record, append_record, read_records
 from gnnak.training.schedule.estimate import Estimate
 from gnnak.training.schedule.pool import Ended, Pool, multi_process_service

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.optim import Adam
 
 from gnnak.errors import OptionError
 from gnnak.graphs.batch import GraphBatch
-from gnnak.graphs.families import Graph
+from gnnak.graphs.named import Graph
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.loading.items import Item, Shape
 from gnnak.loading.splitting import split
@@ -20,7 +21,6 @@ from gnnak.loading.windows import make_window
 from gnnak.loop.step import (
     can_capture,
     make_captured,
-    make_optimizer,
     make_ready,
     make_step,
 )
@@ -37,7 +37,6 @@ from gnnak.nn.features import Categorical
 from gnnak.subgraphs import RootedSubgraphs
 from gnnak.subgraphs.extractors import extract
 from gnnak.training.callbacks import recalibrate
-from gnnak.training.config.run_config import TrainConfig
 from gnnak.typing import (
     PairEncoding,
     Reduce,
@@ -527,8 +526,7 @@ def _train(
     """
     device = batches[0].batch.device
     network.train()
-    train = TrainConfig(learning_rate=options.lr, weight_decay=WEIGHT_DECAY)
-    optimizer = make_optimizer(network.parameters(), train)
+    optimizer = Adam(network.parameters(), options.lr, weight_decay=WEIGHT_DECAY)
     captured = _is_capturable(network, device)
     make_ready(optimizer, device, captured)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
@@ -539,7 +537,7 @@ def _train(
         target = rows.new_full((rows.size(0) // 2,), -1)
         return functional.cosine_embedding_loss(rows[::2], rows[1::2], target)
 
-    step = make_step(loss_of, optimizer, train, device)
+    step = make_step(loss_of, optimizer, device, precision="32", clip=None)
     if captured:
         step = make_captured(step, device, optimizer.zero_grad)
     counts = [item.batch.num_graphs for item in batches]

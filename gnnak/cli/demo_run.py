@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from gnnak.datasets import load_dataset
-from gnnak.graphs.families import four_regular_pair
-from gnnak.report.plots import plot_curves, plot_egonet, plot_graph, save
+from gnnak.graphs.named import four_regular_pair
+from gnnak.report.pictures import plot_curves, plot_egonet, plot_graph, save
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.processes.machine import Machine

@@ -20,7 +20,7 @@ from gnnak.cli.prediction_checks import SUFFIXES, check_models, check_output
 from gnnak.cli.prediction_files import open_writer
 from gnnak.errors import FileFormatError, OptionError, counted
 from gnnak.graphs.readers.files import write_bytes
-from gnnak.training.predicting import Predictions, predict_parts
+from gnnak.training.predictions import Predictions, predict_parts
 from gnnak.training.processes.machine import Machine
 from gnnak.training.trained import TrainedModel, load
 

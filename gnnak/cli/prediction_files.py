@@ -20,7 +20,7 @@ from gnnak.cli.prediction_checks import check_new_columns
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import write_bytes
-from gnnak.training.predicting import Part, Predictions
+from gnnak.training.predictions import Part, Predictions
 
 
 class Writer(Protocol):

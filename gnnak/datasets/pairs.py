@@ -10,7 +10,8 @@ from torch import Tensor
 from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.errors import OptionError
 from gnnak.graphs import GraphFile, GraphStore, from_networkx
-from gnnak.graphs.families import Graph, cfi_pair, csl
+from gnnak.graphs.families import cfi_pair, csl
+from gnnak.graphs.named import Graph
 from gnnak.typing import check_count
 
 EXP_LIKE_PAIRS, CSL_COPIES, CFI_COPIES = 600, 15, 10

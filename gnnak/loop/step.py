@@ -1,22 +1,15 @@
 """A training step as one function: loss, backward pass, clipping and optimiser step."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import Adam, Optimizer
+from torch.optim import Optimizer
 
 from gnnak.backend import operation
 from gnnak.loading.items import Item
-from gnnak.training.config.run_config import TrainConfig
-
-
-def make_optimizer(weights: Iterable[nn.Parameter], train: TrainConfig) -> Adam:
-    """Build Adam with the learning rate and the weight decay of a run."""
-    rate, decay = train.learning_rate, train.weight_decay
-    return Adam(weights, lr=rate, weight_decay=decay)
 
 
 @operation
@@ -79,7 +72,7 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
     Args:
         network: The network, in training mode.
         device: The device that the network is trained on.
-        precision: The precision of the training, as in `TrainConfig.precision`.
+        precision: The precision of the training: "32", "64", "bf16" or "16".
     """
     return False
 
@@ -105,8 +98,9 @@ def make_captured(
 def make_step(
     loss_of: Callable[[Item], Tensor],
     optimizer: Optimizer,
-    train: TrainConfig,
     device: torch.device,
+    precision: str,
+    clip: float | None,
 ) -> Step:
     """Build the training step of a run: loss, backward pass, clipping, optimiser.
 
@@ -115,18 +109,18 @@ def make_step(
     Args:
         loss_of: Returns the loss of an item (a batch and its rooted subgraphs).
         optimizer: Updates the weights.
-        train: Precision and gradient clipping. Precision `16` is not supported, since
-            it needs a gradient scaler.
         device: The device of the weights.
+        precision: "32", "64" or "bf16", for mixed precision.
+        clip: Largest norm of the gradient; None = it is not clipped.
 
     Returns:
         A function that trains on an item and returns the detached loss.
     """
-    narrow = torch.bfloat16 if train.precision == "bf16" else None
+    narrow = torch.bfloat16 if precision == "bf16" else None
 
     def update() -> None:
         """Clip the gradients and take an optimiser step."""
-        clip_gradients(optimizer, train.clip)
+        clip_gradients(optimizer, clip)
         take_step(optimizer, device)
 
     def step(item: Item) -> Tensor:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import Adam, Optimizer
 
 from gnnak.backend import Backend, use_backend
 from gnnak.datasets.record import DatasetInfo
@@ -17,7 +17,6 @@ from gnnak.loading.order import epoch_seed
 from gnnak.loop.step import (
     Step,
     make_captured,
-    make_optimizer,
     make_ready,
     make_step,
     set_rate,
@@ -133,7 +132,8 @@ class GraphTask(LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         """Build Adam for the weights of the network (called by Lightning)."""
-        return make_optimizer(self.network.parameters(), self.config.train)
+        train, weights = self.config.train, self.network.parameters()
+        return Adam(weights, train.learning_rate, weight_decay=train.weight_decay)
 
     def on_train_start(self) -> None:
         """Prepare the optimiser and, if wanted, the step captured as CUDA graphs.
@@ -144,7 +144,9 @@ class GraphTask(LightningModule):
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
         if capture:
-            step = make_step(self.loss_of, optimizer, self.config.train, self.device)
+            train = self.config.train
+            precision, clip = str(train.precision), train.clip
+            step = make_step(self.loss_of, optimizer, self.device, precision, clip)
             self.captured = make_captured(step, self.device, optimizer.zero_grad)
 
     def on_train_end(self) -> None:

@@ -23,7 +23,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.losses import Scaler
-from gnnak.training.predicting import Predictions, predict
+from gnnak.training.predictions import Predictions, predict
 from gnnak.training.pretrained import find, find_local, upload
 from gnnak.training.records.checkpoint import Checkpoint
 from gnnak.training.records.folder import save_folder

@@ -11,18 +11,16 @@ import torch
 
 from gnnak.errors import OptionError
 from gnnak.graphs.families import (
-    Graph,
     cfi_pair,
     circulant,
     csl,
-    four_regular_pair,
     furer_pair,
     srg16,
     srg25,
     srg26,
     srg28,
-    undirected,
 )
+from gnnak.graphs.named import Graph, four_regular_pair, undirected
 from gnnak.typing import check_choice, check_count
 from gnnak.wl.inputs import read_graph, read_union
 from gnnak.wl.isomorphism import isomorphism_classes
@@ -31,7 +29,7 @@ from gnnak.wl.isomorphism import isomorphism_classes
 def unlike(graphs: Sequence[Graph]) -> list[Graph]:
     """Return the first graph of each isomorphism class, in the given order.
 
-    >>> from gnnak.graphs.families import undirected
+    >>> from gnnak.graphs.named import undirected
     >>> path, same = undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (0, 2)], 3)
     >>> len(unlike([path, same]))
     1

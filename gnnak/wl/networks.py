@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.errors import GraphError
-from gnnak.graphs.families import Graph
+from gnnak.graphs.named import Graph
 from gnnak.graphs.ragged import pointers
 from gnnak.models.factory import build_model, parse_name
 from gnnak.models.options import (

@@ -19,7 +19,7 @@ from gnnak.brec.trial import (
     trial_options,
 )
 from gnnak.errors import OptionError
-from gnnak.graphs.families import four_regular_pair, rook, shrikhande, undirected
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande, undirected
 from gnnak.models.factory import build_model
 from tests.gpu import needs_gpu
 

@@ -7,7 +7,7 @@ from gnnak.brec.ceiling import BrecCount
 from gnnak.brec.trial import TrialResult
 from gnnak.cli.program import app
 from gnnak.errors import GnnakError
-from gnnak.graphs.families import four_regular_pair
+from gnnak.graphs.named import four_regular_pair
 from gnnak.wl.families import cycle_and_two
 
 SAGE = "torch_geometric.nn:SAGEConv"

@@ -1,7 +1,7 @@
 import networkx as nx
 import pytest
 
-from gnnak.graphs.families import Graph, four_regular_pair, rook, shrikhande
+from gnnak.graphs.named import Graph, four_regular_pair, rook, shrikhande
 
 
 def as_networkx(graph: Graph) -> nx.Graph:

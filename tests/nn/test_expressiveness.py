@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gnnak.graphs.families import four_regular_pair, rook, shrikhande
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.subgraphs import EgoNets

@@ -1,8 +1,8 @@
 import pytest
 from matplotlib.figure import Figure
 
-from gnnak.graphs.families import four_regular_pair
-from gnnak.report.plots import plot_curves, plot_egonet, plot_graph, save
+from gnnak.graphs.named import four_regular_pair
+from gnnak.report.pictures import plot_curves, plot_egonet, plot_graph, save
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])

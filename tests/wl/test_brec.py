@@ -4,7 +4,7 @@ import pytest
 
 from gnnak.brec.ceiling import run_brec
 from gnnak.brec.data import load_brec
-from gnnak.graphs.families import four_regular_pair, rook, shrikhande
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.wl import brec
 from gnnak.wl.families import cycle_and_two
 from gnnak.wl.lab import Contender

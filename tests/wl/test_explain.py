@@ -2,7 +2,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gnnak.graphs.families import four_regular_pair
+from gnnak.graphs.named import four_regular_pair
 from gnnak.wl import TESTS, distinguishes, explain
 from gnnak.wl.families import rook, shrikhande
 from gnnak.wl.plotting import plot_explanation, positions

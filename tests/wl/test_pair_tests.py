@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak.errors import GraphError, OptionError
-from gnnak.graphs.families import four_regular_pair, rook, shrikhande
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.wl import distinguishes, explain, partition
 from gnnak.wl.families import (
     SEPARATIONS,

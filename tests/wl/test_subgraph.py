@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnak.graphs.families import four_regular_pair
+from gnnak.graphs.named import four_regular_pair
 from gnnak.wl import HASHES, TESTS, distinguishes, partition
 from gnnak.wl.families import connected_graphs
 from gnnak.wl.inputs import read_union

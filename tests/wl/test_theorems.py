@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from gnnak.graphs.families import four_regular_pair, rook, shrikhande
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.wl import distinguishes, partition
 from gnnak.wl.families import cfi_pair, connected_graphs, csl
 from gnnak.wl.networks import PlainEmbedder, different, embed

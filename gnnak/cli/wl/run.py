@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gnnak.errors import FileFormatError, GraphError, OptionError
-from gnnak.graphs.families import Graph
+from gnnak.graphs.named import Graph
 from gnnak.graphs.readers import read_graph6
-from gnnak.report.plots import save
+from gnnak.report.pictures import save
 from gnnak.wl.compare import partition_with_rounds
 from gnnak.wl.explain import Explanation
 from gnnak.wl.families import pairs_apart

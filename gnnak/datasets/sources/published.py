@@ -60,8 +60,8 @@ def fetch_cifar10(folder: Path) -> GraphFile:
             parts = torch.load(content, map_location="cpu", weights_only=True)
         except Exception as error:  # damaged files raise many types
             raise FileFormatError(
-                f"{CIFAR10_MEMBER} is damaged, or contains more than tensors; it is not "
-                "read, because it could run code."
+                f"{CIFAR10_MEMBER} is damaged, or contains more than tensors; it is "
+                "not read, because it could run code."
             ) from error
         try:
             return concatenated(_superpixels(part) for part in parts)

@@ -7,7 +7,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from gnnak import EgoNets
 from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.lifted_gine import Copies, lifted_gine_sum
-from gnnak.graphs.families import undirected
+from gnnak.graphs.named import undirected
 from gnnak.optional import interprets_triton
 
 PATH, NODES = undirected([(0, 1), (1, 2), (2, 3), (3, 1)], 4)

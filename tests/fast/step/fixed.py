@@ -10,7 +10,7 @@ from torch.optim import Adam
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.items import Item, Shape, like, tensors_of
-from gnnak.loop.step import make_optimizer, make_ready, make_step
+from gnnak.loop.step import make_ready, make_step
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -87,9 +87,11 @@ def fixed_step(
     network = build_network(config, info)
     task = GraphTask(config, info, network, capture=True).to(device).train()
     there = next(task.parameters()).device
-    optimizer = make_optimizer(task.network.parameters(), config.train)
+    optimizer = task.configure_optimizers()
     make_ready(optimizer, there, captured=True)
-    step = make_step(task.loss_of, optimizer, config.train, there)
+    step = make_step(
+        task.loss_of, optimizer, there, config.train.precision, config.train.clip
+    )
     if not captured:
         return step, optimizer
     return CapturedStep(step, make_recorder(there), optimizer.zero_grad), optimizer

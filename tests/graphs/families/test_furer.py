@@ -2,7 +2,8 @@ import networkx as nx
 import pytest
 
 from gnnak.errors import GraphError
-from gnnak.graphs.families import furer_pair, rook, shrikhande
+from gnnak.graphs.families import furer_pair
+from gnnak.graphs.named import rook, shrikhande
 from gnnak.wl.families import classes
 
 

@@ -2,15 +2,15 @@ from copy import deepcopy
 
 import torch
 from torch import nn
+from torch.optim import Adam
 
-from gnnak.loop.step import make_optimizer, make_ready, set_rate
-from gnnak.training.config.run_config import TrainConfig
+from gnnak.loop.step import make_ready, set_rate
 
 
 def stepped():
     """Return an Adam that has made one step, on the CPU."""
     weight = nn.Parameter(torch.ones(2))
-    optimizer = make_optimizer([weight], TrainConfig())
+    optimizer = Adam([weight], 1e-3)
     weight.sum().backward()
     optimizer.step()
     return optimizer

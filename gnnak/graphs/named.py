@@ -1,0 +1,74 @@
+"""Named graphs from the paper's theorems, as `(edge_index, num_nodes)`.
+
+1-WL and 3-WL are Weisfeiler-Leman (WL) tests; Subgraph-1-WL* is the paper's test that
+compares the egonets of all nodes by 1-WL.
+"""
+
+import torch
+from torch import Tensor
+
+Graph = tuple[Tensor, int]
+"""A graph as `(edge_index, num_nodes)`; `edge_index` is [2, e]."""
+
+
+def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
+    """Build a graph from undirected edges; both directions of each edge are stored.
+
+    >>> undirected([(0, 1)], 3)
+    (tensor([[0, 1],
+            [1, 0]]), 3)
+    """
+    once = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
+    return torch.cat([once, once.flip(0)], dim=1), num_nodes
+
+
+def four_regular_pair() -> tuple[Graph, Graph]:
+    """Return two 4-regular graphs on 8 nodes that 1-WL cannot distinguish.
+
+    The first graph has the edges 0-1 and 2-4, the second has 0-2 and 1-4 instead; all
+    other edges are the same. The 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so the
+    paper's test Subgraph-1-WL*, which compares egonets by 1-WL, distinguishes the
+    graphs (Theorem 2). The paper shows a pair like this in a figure but does not list
+    its edges.
+    """
+    common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
+    common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]
+    first = undirected([(0, 1), (2, 4), *common], 8)
+    second = undirected([(0, 2), (1, 4), *common], 8)
+    return first, second
+
+
+def rook() -> Graph:
+    """Return the 4x4 rook's graph.
+
+    The nodes are the cells of a 4x4 board. Cells in the same row or column are joined.
+    """
+    cells = [(row, column) for row in range(4) for column in range(4)]
+    edges = [
+        (i, j)
+        for i, a in enumerate(cells)
+        for j, b in enumerate(cells)
+        if i < j and (a[0] == b[0] or a[1] == b[1])
+    ]
+    return undirected(edges, 16)
+
+
+def shrikhande() -> Graph:
+    """Return the Shrikhande graph, on the cells of a 4x4 board.
+
+    The board wraps around at its sides. Each cell is joined to its neighbours in the
+    same row, in the same column and on one diagonal.
+
+    The Shrikhande graph and the rook's graph are both strongly regular, with 16 nodes
+    of degree 6 and 2 common neighbours for any two nodes, so 3-WL does not distinguish
+    them. They are not isomorphic: the neighbours of a node form a hexagon in the
+    Shrikhande graph and two triangles in the rook's graph (Theorem 3).
+    """
+    steps = [(0, 1), (1, 0), (1, 1)]
+    edges = [
+        (4 * row + column, 4 * ((row + down) % 4) + (column + right) % 4)
+        for row in range(4)
+        for column in range(4)
+        for down, right in steps
+    ]
+    return undirected(edges, 16)
