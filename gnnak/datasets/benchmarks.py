@@ -27,7 +27,7 @@ from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
-from gnnak.nn.features import Categorical, OneHot
+from gnnak.nn.features import Categorical
 from gnnak.typing import check_count
 
 
@@ -200,11 +200,11 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
     Every node has a tag: its degree in IMDB-B, and the node label in the other data
-    sets. As in the published reader of these folds, the tags that occur in the data set
-    are numbered from 0 and encoded like one-hot vectors. All nodes of REDDIT-B have the
-    same embedding: one published reader does this, another takes degrees, with which
-    GIN-AK+ was worse on both folds that were tried. Downloaded data do not include the
-    folds of the GIN paper, so ten random stratified folds are used for them.
+    sets. As in the published reader of these folds, `x` is the one-hot vector of the
+    tag, among the tags that occur in the data set. All nodes of REDDIT-B have the same
+    embedding: one published reader does this, another takes degrees, with which GIN-AK+
+    was worse on both folds that were tried. Downloaded data do not include the folds of
+    the GIN paper, so ten random stratified folds are used for them.
     """
     name = info.name
     fetch = partial(fetch_tu, name)
@@ -214,10 +214,10 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
         folds = stratified_folds(file.store.y.long(), 10, request.seed)
         file = replace(file, folds=folds)
         source = f"{source}, folds drawn (seed {request.seed})"
-    if name == "imdb-b":
-        file = replace(file, store=replace(file.store, x=degrees(file.store)))
-    dataset = build(info, file, source)
-    return dataset if name == "reddit-b" else _with_one_hot_tags(dataset)
+    if name != "reddit-b":
+        tags = degrees(file.store) if name == "imdb-b" else file.store.x
+        file = replace(file, store=replace(file.store, x=_one_hot(tags)))
+    return build(info, file, source)
 
 
 def degrees(store: GraphStore) -> Tensor:
@@ -226,13 +226,11 @@ def degrees(store: GraphStore) -> Tensor:
     return counts_of(batch.edge_index[1], batch.num_nodes)[:, None]
 
 
-def _with_one_hot_tags(dataset: Dataset) -> Dataset:
-    """Number the values of `x` that occur from 0, and describe them as one-hot."""
-    assert dataset.store.x is not None
-    tags, x = dataset.store.x.unique(return_inverse=True)
-    features = OneHot((tags.numel(),) * x.size(1))
-    info = replace(dataset.info, node_features=features)
-    return replace(dataset, info=info, store=replace(dataset.store, x=x))
+def _one_hot(tags: Tensor | None) -> Tensor:
+    """Return the one-hot vectors of tags, [n, 1], among the tags that occur."""
+    assert tags is not None
+    found, index = tags[:, 0].unique(return_inverse=True)
+    return torch.nn.functional.one_hot(index, found.numel()).float()
 
 
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:

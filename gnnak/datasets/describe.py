@@ -14,7 +14,7 @@ from gnnak.datasets.record import Dataset, Entry
 from gnnak.errors import SizeError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import counts_of
-from gnnak.nn.features import Categorical, Features, OneHot
+from gnnak.nn.features import Categorical, Features
 from gnnak.subgraphs.copy_limit import free_bytes
 from gnnak.subgraphs.encodings import without_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
@@ -42,8 +42,8 @@ class Description:
     folds: int
     """Number of cross-validation folds; 0 if the data set has no folds."""
     node_features: str
-    """Type and size of the node features, for example `categorical 28` or `one-hot 28`
-    for 28 categories."""
+    """Type and size of the node features, for example `categorical 28` for 28
+    categories."""
     edge_features: str
     """Type and size of the edge features, for example `categorical 4` for 4 categories;
     empty if edges have no features."""
@@ -131,14 +131,11 @@ def describe_features(features: Features | None) -> str:
 
     >>> describe_features(Categorical((28,)))
     'categorical 28'
-    >>> describe_features(OneHot((28,)))
-    'one-hot 28'
     """
     if features is None:
         return ""
     if isinstance(features, Categorical):
-        kind = "one-hot" if isinstance(features, OneHot) else "categorical"
-        return f"{kind} {' '.join(map(str, features.sizes))}"
+        return f"categorical {' '.join(map(str, features.sizes))}"
     return f"continuous {features.channels}"
 
 

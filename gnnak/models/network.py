@@ -82,14 +82,14 @@ def run_uplifted(
 
 
 class Kernel(nn.Module):
-    """One GNN inside an `OuterLayer`, with its own encoder of the raw edge features.
+    """One GNN inside an `OuterLayer`, with an encoder of the raw edge features.
 
     Args:
         gnn: A `GNNAK` layer, which runs on the rooted subgraphs, or any other GNN,
             which runs on the whole graph.
         channels: Width of the node states, in and out.
         edge_encoder: Maps raw edge features to edge states; None for GNNs that read no
-            edge attributes: then edge features are ignored.
+            edge attributes, and for all but the first GNN of an `OuterLayer`.
     """
 
     def __init__(
@@ -119,6 +119,7 @@ class Kernel(nn.Module):
         edge_attr: Tensor | None,
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
+        edge_states: Tensor | None = None,
     ) -> Tensor:
         """Compute new node states, [n, c].
 
@@ -129,21 +130,23 @@ class Kernel(nn.Module):
             batch: Index of the graph that each node is in, [n].
             subgraphs: Rooted subgraphs; required if `gnn` is a `GNNAK` layer, unused
                 otherwise.
+            edge_states: Edge features that are encoded already, [e, c]; None = encode
+                `edge_attr`.
         """
-        encoder, num_edges = self.edge_encoder, edge_index.size(1)
-        if encoder is None:
-            return self.run(x, edge_index, None, batch, subgraphs)
+        encoder = self.edge_encoder
+        if edge_states is not None or encoder is None:
+            return self._run(x, edge_index, edge_states, batch, subgraphs)
+        num_edges = edge_index.size(1)
         if isinstance(self.gnn, GNNAK) and subgraphs is not None:
-            given = (encoder, edge_attr, num_edges)
-            return run_uplifted(self.gnn, *given, x, subgraphs)
+            return run_uplifted(self.gnn, encoder, edge_attr, num_edges, x, subgraphs)
         return run_with_edges(
             encoder,
             edge_attr,
             num_edges,
-            lambda states: self.run(x, edge_index, states, batch, subgraphs),
+            lambda states: self._run(x, edge_index, states, batch, subgraphs),
         )
 
-    def run(
+    def _run(
         self,
         x: Tensor,
         edge_index: Tensor,
@@ -151,10 +154,7 @@ class Kernel(nn.Module):
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
-        """Run the GNN with edge states, [e, c], or with None if it reads none.
-
-        The other arguments are those of `forward`.
-        """
+        """Run the GNN with edge states, [e, c], or with None if it reads none."""
         if self.calling is not None:
             return self.calling(self.gnn, x, edge_index, edge_states, batch)
         if subgraphs is None:
@@ -209,10 +209,12 @@ class OuterLayer(nn.Module):
         states = narrow = None
         if first.edge_encoder is not None:
             states = first.edge_encoder(edge_attr, edge_index.size(1))
-            narrow = states[:, : x.size(1)].contiguous()
-        out = first.run(x, edge_index, states, batch, subgraphs)
+            narrow = states[:, : x.size(1)]
+        out = first(x, edge_index, edge_attr, batch, subgraphs, states)
         for kernel in others:
-            out = out + kernel.run(x, edge_index, narrow, batch, subgraphs)
+            reads = kernel.calling is None or kernel.calling.edge_arguments
+            given = narrow if reads else None
+            out = out + kernel(x, edge_index, edge_attr, batch, subgraphs, given)
         return self.after.added_to(x, out)
 
 

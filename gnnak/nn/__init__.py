@@ -13,7 +13,6 @@ from gnnak.nn.family.gnn import Conv, PairEncoder
 from gnnak.nn.features import (
     Categorical,
     Continuous,
-    OneHot,
     describe,
     make_encoder,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "Conv",
     "Inputs",
     "LayerOptions",
-    "OneHot",
     "PNAStarConv",
     "PairEncoder",
     "Stack",

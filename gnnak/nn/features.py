@@ -80,14 +80,6 @@ class Categorical:
             check_count("the number of categories of a column", size, least=1)
 
 
-class OneHot(Categorical):
-    """Description of categorical features that are encoded like one-hot vectors.
-
-    The state is not an embedding, as for `Categorical`, but Linear without bias,
-    BatchNorm and ReLU of the concatenated one-hot vectors of all columns.
-    """
-
-
 @dataclass(frozen=True)
 class Continuous:
     """Description of continuous features: real numbers, with one column per feature."""
@@ -155,8 +147,6 @@ def make_encoder(
     """
     if features is None:
         return ConstantEncoder(channels)
-    if isinstance(features, OneHot):
-        return OneHotEncoder(features.sizes, channels, rows)
     if isinstance(features, Categorical):
         return CategoricalEncoder(features.sizes, channels)
     return ContinuousEncoder(features.channels, channels, rows)
@@ -248,37 +238,6 @@ class CategoricalEncoder(nn.Module):
                 f"a category lies outside of the {self.limit.tolist()} categories this "
                 "model was built for (column by column); build it for this data."
             )
-
-
-class OneHotEncoder(CategoricalEncoder):
-    """Encode one-hot vectors of categories by Linear without bias, BatchNorm and ReLU.
-
-    The product of a one-hot vector and a matrix is a row of the matrix. So `tables` is
-    the transposed weight of the Linear, and the one-hot vectors are never computed.
-
-    Args:
-        sizes: Number of categories of each column.
-        channels: Width of the states.
-        rows: Whether the features are those of nodes or of edges; see `BatchNorm`.
-    """
-
-    def __init__(
-        self, sizes: tuple[int, ...], channels: int, rows: RowAxis = "nodes"
-    ) -> None:
-        super().__init__(sizes, channels)
-        linear, norm, activation = dense_block(sum(sizes), channels, rows)
-        assert isinstance(linear, nn.Linear)
-        self.tables.weight = nn.Parameter(linear.weight.detach().t().contiguous())
-        self.rest = nn.Sequential(norm, activation)
-
-    def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Encode categorical features as states, [num_rows, c].
-
-        Args:
-            values: Categories, [num_rows, columns], or [num_rows] for one column.
-            num_rows: Number of nodes or edges.
-        """
-        return self.rest(super().forward(values, num_rows))
 
 
 class ContinuousEncoder(nn.Module):

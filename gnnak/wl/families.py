@@ -20,10 +20,29 @@ from gnnak.graphs.families import (
     srg26,
     srg28,
 )
-from gnnak.graphs.named import Graph, four_regular_pair, undirected
+from gnnak.graphs.named import Graph, four_regular_pair, rook, shrikhande, undirected
 from gnnak.typing import check_choice, check_count
 from gnnak.wl.inputs import read_graph, read_union
 from gnnak.wl.isomorphism import isomorphism_classes
+
+__all__ = [
+    "cfi_pair",
+    "circulant",
+    "circulants",
+    "connected_graphs",
+    "csl",
+    "cycle_and_two",
+    "four_regular_pair",
+    "furer_pair",
+    "regular_pair",
+    "rook",
+    "shrikhande",
+    "srg16",
+    "srg25",
+    "srg26",
+    "srg28",
+    "trees",
+]
 
 
 def unlike(graphs: Sequence[Graph]) -> list[Graph]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gnnak.graphs.readers.npz import GraphFile, read_npz, write_npz
-from gnnak.training.callbacks import history
+from gnnak.training import callbacks as callbacks_module
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint, read_tensors
 from gnnak.training.records.results import append_record, fingerprint, read_records
@@ -44,11 +44,11 @@ def cut(content: bytes, tries: int, seed: int) -> Iterator[tuple[str, bytes]]:
 def checkpoints(folder: Path, change: Callable, tries: int) -> Tally:
     """Damage `best.ckpt` and `last.ckpt` of a small run."""
     tally, best, last = Tally(), folder / "best.ckpt", folder / "last.ckpt"
-    saved, history.SAVE_SECONDS = history.SAVE_SECONDS, 0.0
+    saved, callbacks_module.SAVE_SECONDS = callbacks_module.SAVE_SECONDS, 0.0
     try:
         run(small_config(), edge_counts(), folder, Machine("cpu"))
     finally:
-        history.SAVE_SECONDS = saved
+        callbacks_module.SAVE_SECONDS = saved
     data_hash = fingerprint(edge_counts())
     readers: dict[Path, Callable[[], Any]] = {
         best: lambda: _hash(load_checkpoint(best).weights),

@@ -14,7 +14,7 @@ from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.loading.prefetch import Prefetcher
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.training.callbacks import history
+from gnnak.training import callbacks as callbacks_module
 from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.module import GraphTask
 from gnnak.training.processes.machine import Machine
@@ -177,7 +177,7 @@ def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, streams):
 
 @pytest.mark.heavy
 def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, streams):
-    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)
     whole = run(config, edge_counts(), tmp_path / "whole", CPU)
 
@@ -185,7 +185,7 @@ def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, stream
         trainer.should_stop |= self.epochs == 2
 
     with monkeypatch.context() as patched:
-        patched.setattr(history.RunHistory, "_stop_early", stop)
+        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
         run(config, edge_counts(), tmp_path / "part", CPU)
     rest = run(config, edge_counts(), tmp_path / "part", CPU, resume=True)
     assert rest["curves"] == whole["curves"]

@@ -4,13 +4,13 @@ import re
 
 import pytest
 import torch
-from gnnak.training.own_loop import training_step
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, InstanceNorm, global_mean_pool
 
 from gnnak import GraphLoader, TrainingStep
+from gnnak.loop import training_step as training_step_module
 from gnnak.loop.buffers import SavedBuffers
 from tests.loop.models import (
     assert_same_weights,
@@ -112,7 +112,7 @@ def called(monkeypatch):
     from tests.fast.recorders import CallRecorder, maker_with
 
     make = maker_with(CallRecorder())
-    monkeypatch.setattr(training_step, "make_captured_model", make)
+    monkeypatch.setattr(training_step_module, "make_captured_model", make)
 
 
 def assert_equal_training(one: nn.Module, other: nn.Module) -> TrainingStep:

@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-from gnnak.training.own_loop import training_step
 from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import (
@@ -20,6 +19,7 @@ from torch_geometric.nn import (
 from gnnak import EgoNets, GraphLoader, TrainingStep, uplift
 from gnnak.errors import EdgeAttrError, OptionError
 from gnnak.graphs.readers.pyg import from_pyg
+from gnnak.loop import training_step as training_step_module
 from gnnak.loop.calling import call_model
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Call
@@ -249,7 +249,7 @@ def test_training_step_names_a_field_that_cannot_be_padded(monkeypatch):
     from tests.fast.recorders import CallRecorder, maker_with
 
     make = maker_with(CallRecorder())
-    monkeypatch.setattr(training_step, "make_captured_model", make)
+    monkeypatch.setattr(training_step_module, "make_captured_model", make)
     graphs = copy.deepcopy(molecules(6))
     for number, graph in enumerate(graphs):
         graph.name = f"graph {number}"

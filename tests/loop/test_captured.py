@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from gnnak.training.own_loop import training_step
 from torch.optim import SGD, Adam
 
 from gnnak import GraphLoader, TrainingStep
+from gnnak.loop import training_step as training_step_module
 from gnnak.loop.training_step import MOST_CAPTURED
 from tests.loop.models import Gine, mae, molecules
 
@@ -28,7 +28,7 @@ def recorder(monkeypatch):
 
     recorder = Counting()
     make = maker_with(recorder)
-    monkeypatch.setattr(training_step, "make_captured_model", make)
+    monkeypatch.setattr(training_step_module, "make_captured_model", make)
     return recorder
 
 

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from gnnak.training.own_loop import training_step
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
@@ -15,6 +14,7 @@ from torch_geometric.nn import (
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from gnnak.backend import use_backend
 from gnnak.errors import OptionError, SizeError
+from gnnak.loop import training_step as training_step_module
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.features import Categorical
 from tests.loop.models import (
@@ -51,7 +51,7 @@ def padded(request, monkeypatch):
         from tests.fast.recorders import CallRecorder, maker_with
 
         make = maker_with(CallRecorder())
-        monkeypatch.setattr(training_step, "make_captured_model", make)
+        monkeypatch.setattr(training_step_module, "make_captured_model", make)
     return WAYS[request.param]
 
 
@@ -250,7 +250,7 @@ def test_training_step_gives_up_when_a_capture_fails(monkeypatch, caplog):
             raise RuntimeError("a step synchronises with the device in net.py, line 7.")
 
     make = maker_with(Refuses())
-    monkeypatch.setattr(training_step, "make_captured_model", make)
+    monkeypatch.setattr(training_step_module, "make_captured_model", make)
     one, other = twins(Gine())
     graphs = molecules(24)
     found, step = by_step(one, GraphLoader(graphs, 3, pad=True))

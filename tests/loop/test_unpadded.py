@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from gnnak.training.own_loop import training_step
 
 from gnnak import EgoNets, GraphLoader, TrainingStep, uplift
 from gnnak.graphs.real import real_counts_of
 from gnnak.loading import graph_loader
 from gnnak.loading.padder import Demand
+from gnnak.loop import training_step as training_step_module
 from gnnak.loop.verification import _is_close
 from tests.loop.models import (
     Gine,
@@ -27,7 +27,7 @@ def loader(monkeypatch):
     from tests.fast.recorders import CallRecorder, maker_with
 
     make = maker_with(CallRecorder())
-    monkeypatch.setattr(training_step, "make_captured_model", make)
+    monkeypatch.setattr(training_step_module, "make_captured_model", make)
     monkeypatch.setattr(graph_loader, "Demand", lambda _: Demand(False))
     return GraphLoader(molecules(29), 3, subgraphs=EgoNets(1), pad=True)
 
@@ -47,14 +47,14 @@ def replays(step: TrainingStep) -> int:
 
 def count_calls(monkeypatch) -> list[object]:
     """Count the batches on which a model is called without padding."""
-    calls, call = [], training_step.call_model
+    calls, call = [], training_step_module.call_model
 
     def counted(model, batch):
         if real_counts_of(batch) is None:
             calls.append(batch)
         return call(model, batch)
 
-    monkeypatch.setattr(training_step, "call_model", counted)
+    monkeypatch.setattr(training_step_module, "call_model", counted)
     return calls
 
 

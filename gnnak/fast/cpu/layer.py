@@ -183,7 +183,8 @@ def cpu_encodings(
         context_reduce: How the context encoding is pooled.
     """
     rows, linears = run_base(layer, x, subgraphs, edge_attr)
-    if not layer.transforms:
+    drops = layer.dropout.training and layer.dropout.p > 0
+    if not layer.transforms or drops:
         rows, linears = run_modules(linears, rows), []
     encodings: dict[Encoding, Tensor] = {}
     for name in layer.encodings:
@@ -219,8 +220,7 @@ def _transformed(
     """
     if name not in layer.transforms:
         return rows
-    if layer.dropout.training and layer.dropout.p > 0:
-        return layer.transforms[name](layer.dropout(run_modules(linears, rows)))
+    rows = layer.dropout(rows)
     first, *others = blocks_of(layer.transforms[name])
     matrix, offset = first.linear.weight, None
     for part in reversed(linears):

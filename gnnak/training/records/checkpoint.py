@@ -24,7 +24,7 @@ from gnnak.datasets.record import DatasetInfo, Scaling
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
 from gnnak.models.network import Network
-from gnnak.nn.features import Categorical, Continuous, Features, OneHot
+from gnnak.nn.features import Categorical, Continuous, Features
 from gnnak.training.config.options import change, converted, shown
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import build_network
@@ -83,15 +83,12 @@ def plain_info(info: DatasetInfo) -> dict[str, Any]:
     """Convert a `DatasetInfo` to a dict of values that JSON can store.
 
     Categorical features become a list with the number of categories of each column,
-    one-hot features become such a list in a dict with the key `one_hot`, and continuous
-    features become the number of columns.
+    and continuous features become the number of columns.
     """
     plain = asdict(info)
     for name in FEATURES:
         features = getattr(info, name)
-        if isinstance(features, OneHot):
-            plain[name] = {"one_hot": list(features.sizes)}
-        elif isinstance(features, Categorical):
+        if isinstance(features, Categorical):
             plain[name] = list(features.sizes)
         else:
             plain[name] = None if features is None else features.channels
@@ -126,8 +123,6 @@ def info_from_plain(plain: Mapping[str, Any]) -> DatasetInfo:
 def _features(name: str, value: Any) -> Features | None:
     if value is None and name == "edge_features":
         return None
-    if isinstance(value, dict) and value.keys() == {"one_hot"}:
-        return OneHot(converted(name, value["one_hot"], tuple[int, ...]))
     if isinstance(value, list | tuple):
         return Categorical(converted(name, value, tuple[int, ...]))
     return Continuous(converted(name, value, int))

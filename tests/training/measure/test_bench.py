@@ -6,7 +6,6 @@ import torch
 
 from gnnak.errors import OptionError, TrainingError
 from gnnak.training.measure import bench as bench_module
-from gnnak.training.measure import short_run as short_run_module
 from gnnak.training.measure.bench import (
     BenchOptions,
     bench,
@@ -127,7 +126,7 @@ def test_bench_explains_out_of_memory(monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(short_run_module, "make_trainer", full)
+    monkeypatch.setattr(bench_module, "make_trainer", full)
     with pytest.raises(TrainingError, match=r"seed 0 needs more memory.*--recompute"):
         bench(small_config(), triangles(), CPU, ONCE)
 

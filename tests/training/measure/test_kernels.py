@@ -4,7 +4,7 @@ import pytest
 from torch.autograd import DeviceType
 
 from gnnak.loading import prefetch
-from gnnak.training.measure import kernels
+from gnnak.training.measure import meters as meters_module
 from gnnak.training.measure.bench import Meters, short_run
 from gnnak.training.measure.meters import (
     PHASES,
@@ -97,7 +97,7 @@ def test_profiler_starts_and_stops_while_prefetching_is_paused(monkeypatch):
         def key_averages(self):
             return []
 
-    monkeypatch.setattr(kernels, "profile", Profile)
+    monkeypatch.setattr(meters_module, "profile", Profile)
     dataset, found = triangles(32), KernelTimes(1)
     meters = Meters(Stopwatch(0, 1), PhaseTimes(), found)
     parts = choose_parts(dataset, "split")
