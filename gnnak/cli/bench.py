@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gnnak.cli.choices import GROWING
 from gnnak.cli.options import (
+    GROWING,
     AcceleratorOption,
     DataDir,
     Experiment,

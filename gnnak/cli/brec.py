@@ -7,8 +7,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gnnak.cli.choices import BREC_GROUPS
-from gnnak.cli.options import AcceleratorOption, DataDir, Json, ResultsFolder
+from gnnak.cli.options import (
+    BREC_GROUPS,
+    AcceleratorOption,
+    DataDir,
+    Json,
+    ResultsFolder,
+)
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_seed
 
@@ -89,12 +94,14 @@ def brec(
         from gnnak.brec.data import load_brec
         from gnnak.brec.run import Progress
         from gnnak.brec.trial import trial_options
-        from gnnak.cli.brec_ceiling import ceiling_of, count_ceiling, no_ceiling
         from gnnak.cli.brec_run import (
+            ceiling_of,
             check_jobs,
             check_network,
             choose_device,
             count,
+            count_ceiling,
+            no_ceiling,
             table,
         )
         from gnnak.cli.train_run import find_model

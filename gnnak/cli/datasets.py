@@ -48,7 +48,7 @@ app = typer.Typer(
 def list_datasets(data_dir: DataDir = None, as_json: Json = False) -> None:
     """List all data sets, their task and metric, and where they are loaded from."""
     with stoppable_at_once():
-        from gnnak.cli.datasets_run import list_table, list_targets, rows
+        from gnnak.cli.data_run import list_table, list_targets, rows
 
     found = rows(data_dir)
     if as_json:
@@ -73,7 +73,7 @@ def describe(
     Means are over all graphs, or over the training graphs where the paper's means are.
     """
     with stoppable_at_once():
-        from gnnak.cli.datasets_run import describe_all, description_table
+        from gnnak.cli.data_run import describe_all, description_table
 
     found = describe_all(names or [], seed, data_dir)
     if as_json:
@@ -98,7 +98,7 @@ def prepare(
 ) -> None:
     """Generate or download data sets now, so that later commands find them cached."""
     with stoppable_at_once():
-        from gnnak.cli.datasets_run import prepare_all
+        from gnnak.cli.data_run import prepare_all
         from gnnak.datasets import cache_dir
 
     rows = prepare_all(names, seed, data_dir)

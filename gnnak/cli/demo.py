@@ -48,7 +48,7 @@ def demo(
         raise OptionError(f"--picture is {picture}; end it in .png, .pdf or .svg.")
     picture.parent.mkdir(parents=True, exist_ok=True)
     with stoppable_at_once():
-        from gnnak.cli.demo_run import plot_demo, train_models
+        from gnnak.cli.train_run import plot_demo, train_models
 
     begin = time.perf_counter()
     records = train_models(epochs, seed)

@@ -43,7 +43,7 @@ def evaluate(
 ) -> None:
     """Score a trained model on the training, validation or test graphs."""
     with stoppable_at_once():
-        from gnnak.cli.importing import import_own
+        from gnnak.cli.options import import_own
         from gnnak.graphs.readers.npz import PARTS
         from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset

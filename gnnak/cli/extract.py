@@ -94,7 +94,7 @@ def extract(
     steps = check_count("--length", LENGTH if length is None else length)
     count = check_count("--repeats", REPEATS if repeats is None else repeats, least=1)
     with stoppable_at_once():
-        from gnnak.cli.extract_run import find_graphs, measure, summary
+        from gnnak.cli.data_run import find_graphs, measure, summary
         from gnnak.subgraphs import EgoNets, RandomWalks
 
     extractor = (

@@ -77,7 +77,7 @@ def predict(
             "predict best.ckpt new.csv -o out.csv."
         )
     with stoppable_at_once():
-        from gnnak.cli.importing import import_own
+        from gnnak.cli.options import import_own
         from gnnak.cli.predict_run import Task, run_predict
         from gnnak.training.processes.machine import Machine
 

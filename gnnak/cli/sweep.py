@@ -15,22 +15,20 @@ from gnnak.cli.options import (
     DataDir,
     DryRun,
     Experiment,
+    Folds,
+    Graphs,
     Jobs,
     Json,
+    Labels,
     Long,
     MaxCopies,
+    MetricOption,
     Minutes,
     Plain,
     Recompute,
     RecordsFolder,
     RunsFolder,
     Settings,
-)
-from gnnak.cli.own_options import (
-    Folds,
-    Graphs,
-    Labels,
-    MetricOption,
     SkipBad,
     Smiles,
     Split,
@@ -42,7 +40,7 @@ from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
-    from gnnak.cli.sweep_run import SweepRow
+    from gnnak.cli.schedule_run import SweepRow
 
 EXAMPLES = """
 Examples:
@@ -101,8 +99,12 @@ def sweep(
     is trained on all folds.
     """
     with stoppable_at_once():
-        from gnnak.cli.schedule_run import Schedule
-        from gnnak.cli.sweep_run import parse_values, plan_sweep, sweep_rows
+        from gnnak.cli.schedule_run import (
+            Schedule,
+            parse_values,
+            plan_sweep,
+            sweep_rows,
+        )
         from gnnak.cli.train_run import find_config
         from gnnak.training.launch import Places
         from gnnak.training.processes.machine import Machine

@@ -146,8 +146,12 @@ def table(
     failures: list[str] = []
     if run or dry_run:
         with stoppable_at_once():
-            from gnnak.cli.schedule_run import Schedule
-            from gnnak.cli.table_run import check_only, find_missing, run_missing
+            from gnnak.cli.schedule_run import (
+                Schedule,
+                check_only,
+                find_missing,
+                run_missing,
+            )
             from gnnak.training.launch import Places
             from gnnak.training.processes.machine import Machine
 

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import datasets_run
+from gnnak.cli import data_run
 from gnnak.cli.program import app
 from gnnak.datasets import dataset_names, loaders
 from gnnak.datasets.counting import counting_graphs
@@ -41,8 +41,8 @@ def test_describe_shows_our_figures_and_the_papers():
 
 
 def test_describe_without_names_takes_local_data_sets(monkeypatch):
-    few = {name: datasets_run.DATASETS[name] for name in ("exp", "csl", "zinc")}
-    monkeypatch.setattr(datasets_run, "DATASETS", few)
+    few = {name: data_run.DATASETS[name] for name in ("exp", "csl", "zinc")}
+    monkeypatch.setattr(data_run, "DATASETS", few)
     rows = json.loads(run("describe", "--json"))
     assert [row["name"] for row in rows] == ["csl"]
 

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from gnnak.brec.data import GROUPS
-from gnnak.cli import choices
+from gnnak.cli import options as choices
 from gnnak.cli.program import app
 from gnnak.training.measure.growth import RANGES
 from gnnak.wl import HASHES, TESTS

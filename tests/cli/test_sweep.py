@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from gnnak.cli import schedule_run
 from gnnak.cli.program import app
-from gnnak.cli.sweep_run import parse_values
+from gnnak.cli.schedule_run import parse_values
 from gnnak.errors import OptionError
 from gnnak.training.records.results import read_records
 from gnnak.training.schedule.pool import Result

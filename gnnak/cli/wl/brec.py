@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gnnak.cli.choices import BREC_GROUPS
-from gnnak.cli.options import DataDir, Json, ResultsFolder
+from gnnak.cli.options import BREC_GROUPS, DataDir, Json, ResultsFolder
 from gnnak.cli.wl.options import (
     D2C,
     Centroid,
@@ -82,7 +81,7 @@ def brec(
     )
     with stoppable_at_once():
         from gnnak.brec.data import load_brec
-        from gnnak.cli.wl.brec_run import choose_contenders, count, table
+        from gnnak.cli.wl.run import choose_contenders, count, table
         from gnnak.training.records.results import check_appendable
 
     contenders = choose_contenders(test or [], options)

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from gnnak.cli.choices import WL_TESTS
-from gnnak.cli.options import Json
+from gnnak.cli.options import WL_TESTS, Json
 from gnnak.cli.wl.options import (
     D2C,
     Centroid,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gnnak.cli.choices import WL_TESTS
+from gnnak.cli.options import WL_TESTS
 from gnnak.cli.wl.options import (
     D2C,
     Centroid,

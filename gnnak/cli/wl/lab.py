@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gnnak.cli.choices import WL_FAMILIES, WL_NETWORKS
-from gnnak.cli.options import Json
+from gnnak.cli.options import WL_FAMILIES, WL_NETWORKS, Json
 from gnnak.cli.wl.options import Memory, Tests
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gnnak.cli.choices import WL_HASHES, WL_READOUTS, WL_TESTS
+from gnnak.cli.options import WL_HASHES, WL_READOUTS, WL_TESTS
 
 Tests = Annotated[
     list[str] | None,

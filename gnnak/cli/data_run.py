@@ -1,0 +1,315 @@
+"""The work of `gnnak datasets` and `gnnak extract`: load and measure data sets."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
+from rich.table import Table
+from torch import Tensor
+
+from gnnak.cli.train_run import is_own
+from gnnak.datasets import (
+    DATASETS,
+    Dataset,
+    Description,
+    Entry,
+    Request,
+    cache_dir,
+    describe_dataset,
+    find_entry,
+    load_entry,
+)
+from gnnak.datasets.describe import (
+    CHUNK,
+    SubgraphSizes,
+    agrees,
+    subgraph_sizes,
+    whereabouts,
+)
+from gnnak.datasets.own import Reading, as_rows
+from gnnak.datasets.own.load import data_name
+from gnnak.errors import GraphError, counted
+from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.rows import check_any
+from gnnak.subgraphs.extractors import Extractor
+
+
+@contextmanager
+def loading(
+    total: int, seed: int, data_dir: Path | None
+) -> Iterator[Callable[[Entry], Dataset]]:
+    """Context manager: show progress bars, and yield a function that loads a data set.
+
+    One bar counts the loaded data sets, another shows the progress of the current data
+    set. The bars disappear at the end of the `with` block.
+
+    Args:
+        total: Number of data sets that will be loaded.
+        seed: Seed of generated data sets.
+        data_dir: Folder with data files; None = the default folders.
+    """
+    columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    folder = None if data_dir is None else str(data_dir)
+    hidden = not console.is_terminal
+    with Progress(
+        *columns, console=console, transient=True, disable=hidden
+    ) as progress:
+        overall = progress.add_task("data sets", total=total)
+
+        def load(entry: Entry) -> Dataset:
+            task = progress.add_task(entry.name, total=None)
+
+            def advance(done: int, whole: int) -> None:
+                progress.update(task, completed=done, total=whole)
+
+            request = Request(None, seed, folder, advance)
+            dataset = load_entry(entry, request)
+            progress.remove_task(task)
+            progress.advance(overall)
+            return dataset
+
+        yield load
+
+
+NOT_LOCAL = ("download", "file only")
+"""Values that `whereabouts` returns for data sets that are not on disk and that gnnak
+cannot generate. `gnnak datasets describe` without names skips such data sets."""
+
+
+def rows(data_dir: Path | None) -> list[dict[str, Any]]:
+    """Return the rows of `gnnak datasets list`: one JSON object per data set.
+
+    Args:
+        data_dir: Folder with data files; None = the default folders.
+    """
+    return [
+        {
+            "name": entry.name,
+            "title": entry.info.title,
+            "description": entry.description,
+            "task": entry.info.task,
+            "metric": entry.info.metric,
+            "targets": entry.targets,
+            "protocols": entry.info.protocols,
+            "from": whereabouts(entry, data_dir),
+        }
+        for entry in DATASETS.values()
+    ]
+
+
+def list_table(found: Sequence[dict[str, Any]]) -> Table:
+    """Return the table of `gnnak datasets list`, from the rows that `rows` returns."""
+    columns = ("name", "title", "task", "metric", "from")
+    table = Table(*columns)
+    for row in found:
+        table.add_row(*(str(row[column]) for column in columns))
+    return table
+
+
+def list_targets() -> Iterator[str]:
+    """For each data set with several targets, yield a line that lists the targets."""
+    for entry in DATASETS.values():
+        if entry.targets:
+            yield f"targets of {entry.name}: {', '.join(entry.targets)}"
+
+
+def describe_all(
+    names: Sequence[str], seed: int, data_dir: Path | None
+) -> list[Description]:
+    """Load data sets and compute their statistics.
+
+    Args:
+        names: Names of the data sets; if empty, all that are on disk or that gnnak can
+            build or generate.
+        seed: Seed of generated data sets.
+        data_dir: Folder with data files; None = the default folders.
+    """
+    entries = [find_entry(name) for name in names]
+    if not names:
+        sources = {e.name: whereabouts(e, data_dir) for e in DATASETS.values()}
+        entries = [e for e in DATASETS.values() if sources[e.name] not in NOT_LOCAL]
+    with loading(len(entries), seed, data_dir) as load:
+        return [describe_dataset(entry, load(entry)) for entry in entries]
+
+
+def prepare_all(
+    names: Sequence[str], seed: int, data_dir: Path | None
+) -> list[dict[str, Any]]:
+    """Load data sets, so that generated and downloaded ones are cached on disk.
+
+    Args:
+        names: Names of the data sets.
+        seed: Seed of generated data sets.
+        data_dir: Folder with data files; None = the default folders.
+
+    Returns:
+        For each data set its name, its number of graphs, its source, and the cache
+        files that were written.
+    """
+    entries = [find_entry(name) for name in names]
+    prepared = []
+    with loading(len(entries), seed, data_dir) as load:
+        for entry in entries:
+            before = set(cache_dir().glob("*.npz"))
+            dataset = load(entry)
+            new = sorted(set(cache_dir().glob("*.npz")) - before)
+            prepared.append(
+                {
+                    "name": entry.name,
+                    "graphs": len(dataset.store),
+                    "source": dataset.info.source,
+                    "written": [str(path) for path in new],
+                }
+            )
+    return prepared
+
+
+def description_table(found: Sequence[Description]) -> Table:
+    """Return the table of `gnnak datasets describe`, with one row per data set."""
+    table = Table("data set", "graphs", title="Data sets (paper's figures in brackets)")
+    for name in ("mean nodes", "mean edges"):
+        table.add_column(name, justify="right")
+    for name in ("features of nodes; edges", "outputs", "source"):
+        table.add_column(name, overflow="fold")
+    for row in found:
+        table.add_row(
+            row.name,
+            row.graphs,
+            _with_paper(row.nodes, row.paper_nodes, "nodes" in row.over_training),
+            _with_paper(row.edges, row.paper_edges, "edges" in row.over_training),
+            f"{row.node_features}; {row.edge_features or 'none'}",
+            str(row.outputs),
+            row.source,
+        )
+    return table
+
+
+def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
+    """Format a measured mean, followed by the paper's number in brackets, if any.
+
+    An asterisk means that the two numbers differ. A `t` means that both are means over
+    the training graphs only.
+    """
+    if paper is None:
+        return f"{measured:.2f}"
+    digits = len(paper.partition(".")[2]) + 1
+    mark = "" if agrees(measured, paper) else " *"
+    return f"{measured:.{digits}f} ({paper}){mark}{' t' if over_training else ''}"
+
+
+def find_graphs(
+    name: str, smiles: str | None, seed: int, data_dir: Path | None
+) -> tuple[str, GraphStore]:
+    """Return the name and the graphs of a data set, or of the user's own data.
+
+    Rows of own data that are not graphs are left out, with a line that says so.
+
+    Args:
+        name: Name of a data set, or path of own data.
+        smiles: Column with SMILES strings of own data; None = the column `smiles`.
+        seed: Seed of generated data sets.
+        data_dir: Folder with data files; None = the default folders.
+    """
+    if is_own(name):
+        rows = as_rows(Path(name), Reading(smiles=smiles))
+        check_any(rows)
+        if rows.bad:
+            count = counted(rows.num_rows, "row")
+            typer.echo(f"left out {len(rows.bad)} of {count}, {rows.bad[0]}", err=True)
+        return data_name(name), rows.store
+    entry = find_entry(name)
+    with loading(1, seed, data_dir) as load:
+        return entry.name, load(entry).store
+
+
+def measure(
+    store: GraphStore, extractor: Extractor, sample: int, seed: int
+) -> SubgraphSizes:
+    """Extract the rooted subgraphs of graphs and measure their sizes.
+
+    The graphs are processed in chunks, which limits the memory.
+
+    Args:
+        store: The graphs.
+        extractor: Extracts egonets or random walks.
+        sample: Maximal number of graphs to measure; more graphs are sampled at random.
+        seed: Seed of the sampled graphs and of random walks.
+
+    Returns:
+        For each graph its number of nodes, and the total numbers of nodes and edges of
+        its rooted subgraphs.
+    """
+    graphs = _sampled(len(store), sample, seed)
+    if not len(graphs):
+        raise GraphError("there are no graphs, so there is nothing to do; give some.")
+    generator = torch.Generator().manual_seed(seed)
+    store = store.subset(graphs)
+    chunks = subgraph_sizes(store, extractor, generator)
+    total, console = -(-len(store) // CHUNK), Console(stderr=True)
+    bar = track(
+        chunks,
+        "extracting",
+        total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    return SubgraphSizes.join(list(bar))
+
+
+def summary(
+    sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
+) -> dict[str, object]:
+    """Summarise the sizes of rooted subgraphs, and estimate the memory of a batch.
+
+    Args:
+        sizes: For each graph its number of nodes, and the total numbers of nodes and
+            edges of its rooted subgraphs.
+        batch_size: Number of graphs in a batch.
+        num_layers: Number of GNN-AK layers of the model.
+        channels: Number of hidden channels of the model.
+
+    Returns:
+        The JSON object that `gnnak extract --json` prints, except for the entries that
+        name the data set and the kind of subgraphs.
+    """
+    copies, edges = (
+        float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
+    )
+    return {
+        "sampled": len(sizes.nodes),
+        "nodes": _statistics(sizes.nodes),
+        "node_copies": _statistics(sizes.copies),
+        "edge_copies": _statistics(sizes.edge_copies),
+        "batch_size": batch_size,
+        "batch_node_copies": round(batch_size * copies),
+        "batch_edge_copies": round(batch_size * edges),
+        "num_layers": num_layers,
+        "channels": channels,
+        "training_bytes": round(sizes.training_bytes(batch_size, num_layers, channels)),
+    }
+
+
+def _sampled(total: int, sample: int, seed: int) -> Tensor:
+    """Return the sorted indices of `sample` random graphs out of `total`.
+
+    If `total` is at most `sample`, the indices of all graphs are returned.
+    """
+    if total <= sample:
+        return torch.arange(total)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(total, generator=generator)[:sample].sort().values
+
+
+def _statistics(values: Tensor) -> dict[str, float]:
+    return {
+        "mean": round(float(values.double().mean()), 2),
+        "median": float(values.double().median()),
+        "max": float(values.max()),
+    }
