@@ -37,9 +37,6 @@ def _run_command() -> int | None:
 
     Expected errors are wrong input and files that cannot be read or written; the exit
     code is usually 2. Any other error, a bug, is raised with its traceback.
-
-    Returns:
-        The exit code of the command; None means 0.
     """
     from gnnak.cli.program import app
 

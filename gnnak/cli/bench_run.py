@@ -30,24 +30,7 @@ def measure(
     path: Path | None,
     notify: Notify,
 ) -> list[Record]:
-    """Measure time and memory of a training epoch, for one or several settings.
-
-    Args:
-        config: The config of the training run.
-        places: Folders that the data set is read from.
-        machine: Device, and options that save memory.
-        options: Number of graphs and epochs, and what else to measure.
-        growing: The quantity to vary (a key of `growth.RANGES`), with one measurement
-            per value; None = measure `config` as it is.
-        compare: Whether to measure twice: on the fast path (fused kernels and captured
-            CUDA graphs) and on the plain path (ordinary PyTorch).
-        path: File to which each measurement is appended as soon as it is done; None =
-            measurements are not stored.
-        notify: Function that is called with a text about the progress.
-
-    Returns:
-        One record per measurement: a JSON object with times, memory and config.
-    """
+    """Measure time and memory of a training epoch, for one or several settings."""
     records = []
     for record in _measured(config, places, machine, options, growing, compare, notify):
         if path is not None:

@@ -51,18 +51,7 @@ def no_ceiling(options: TrialOptions) -> str:
 def count_ceiling(
     groups: Mapping[str, Sequence[Pair]], bound: Bound, records: Path
 ) -> Record:
-    """Count the pairs that the WL test that bounds a network distinguishes.
-
-    Args:
-        groups: The pairs of each group.
-        bound: The test.
-        records: File with records of `gnnak wl brec`. Counts of groups that are not in
-            this file are computed, which can take minutes.
-
-    Returns:
-        The test, its count in each group, and the number of pairs that the test was not
-        run on, in each group and in all.
-    """
+    """Count the pairs that the WL test that bounds a network distinguishes."""
     counts = {
         group: found
         for group, found in _recorded(bound, records).items()
@@ -87,10 +76,6 @@ def count_ceiling(
 def ceiling_range(apart: int, not_run: int) -> str:
     """Return a ceiling as text; a range if the test was not run on some pairs.
 
-    Args:
-        apart: Number of pairs that the test distinguishes.
-        not_run: Number of pairs that the test was not run on.
-
     >>> ceiling_range(17, 0), ceiling_range(0, 20)
     ('17', '0 to 20')
     """
@@ -111,14 +96,7 @@ def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
 
 
 def choose_device(accelerator: str) -> torch.device:
-    """Return the device to train on.
-
-    Args:
-        accelerator: `auto`, `cpu` or `gpu`.
-
-    Raises:
-        OptionError: If there is no GPU, but `gpu` was given.
-    """
+    """Return the device to train on."""
     if accelerator == "gpu" and not torch.cuda.is_available():
         raise OptionError("--accelerator is gpu, but there is no GPU; use auto or cpu.")
     gpu = accelerator != "cpu" and torch.cuda.is_available()
@@ -152,17 +130,7 @@ def count(
     ceiling: Record | None = None,
     jobs: int = 1,
 ) -> Record:
-    """Run BREC with a progress bar and return its record.
-
-    Args:
-        groups: The pairs of each group.
-        options: Options of the network and of its training.
-        seeds: The seeds.
-        device: Where to train.
-        progress_file: Where the results of finished pairs are stored.
-        ceiling: The result of `count_ceiling`; None = there is none.
-        jobs: Number of pairs in parallel.
-    """
+    """Run BREC with a progress bar and return its record."""
     columns = (
         TextColumn("{task.description:32}"),
         BarColumn(),

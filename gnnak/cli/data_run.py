@@ -47,11 +47,6 @@ def loading(
 
     One bar counts the loaded data sets, another shows the progress of the current data
     set. The bars disappear at the end of the `with` block.
-
-    Args:
-        total: Number of data sets that will be loaded.
-        seed: Seed of generated data sets.
-        data_dir: Folder with data files; None = the default folders.
     """
     columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
@@ -83,11 +78,7 @@ cannot generate. `gnnak datasets describe` without names skips such data sets.""
 
 
 def rows(data_dir: Path | None) -> list[dict[str, Any]]:
-    """Return the rows of `gnnak datasets list`: one JSON object per data set.
-
-    Args:
-        data_dir: Folder with data files; None = the default folders.
-    """
+    """Return the rows of `gnnak datasets list`: one JSON object per data set."""
     return [
         {
             "name": entry.name,
@@ -122,14 +113,7 @@ def list_targets() -> Iterator[str]:
 def describe_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[Description]:
-    """Load data sets and compute their statistics.
-
-    Args:
-        names: Names of the data sets; if empty, all that are on disk or that gnnak can
-            build or generate.
-        seed: Seed of generated data sets.
-        data_dir: Folder with data files; None = the default folders.
-    """
+    """Load data sets and compute their statistics."""
     entries = [find_entry(name) for name in names]
     if not names:
         sources = {e.name: whereabouts(e, data_dir) for e in DATASETS.values()}
@@ -141,17 +125,7 @@ def describe_all(
 def prepare_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[dict[str, Any]]:
-    """Load data sets, so that generated and downloaded ones are cached on disk.
-
-    Args:
-        names: Names of the data sets.
-        seed: Seed of generated data sets.
-        data_dir: Folder with data files; None = the default folders.
-
-    Returns:
-        For each data set its name, its number of graphs, its source, and the cache
-        files that were written.
-    """
+    """Load data sets, so that generated and downloaded ones are cached on disk."""
     entries = [find_entry(name) for name in names]
     prepared = []
     with loading(len(entries), seed, data_dir) as load:
@@ -209,12 +183,6 @@ def find_graphs(
     """Return the name and the graphs of a data set, or of the user's own data.
 
     Rows of own data that are not graphs are left out, with a line that says so.
-
-    Args:
-        name: Name of a data set, or path of own data.
-        smiles: Column with SMILES strings of own data; None = the column `smiles`.
-        seed: Seed of generated data sets.
-        data_dir: Folder with data files; None = the default folders.
     """
     if is_own(name):
         rows = as_rows(Path(name), Reading(smiles=smiles))
@@ -234,16 +202,6 @@ def measure(
     """Extract the rooted subgraphs of graphs and measure their sizes.
 
     The graphs are processed in chunks, which limits the memory.
-
-    Args:
-        store: The graphs.
-        extractor: Extracts egonets or random walks.
-        sample: Maximal number of graphs to measure; more graphs are sampled at random.
-        seed: Seed of the sampled graphs and of random walks.
-
-    Returns:
-        For each graph its number of nodes, and the total numbers of nodes and edges of
-        its rooted subgraphs.
     """
     graphs = _sampled(len(store), sample, seed)
     if not len(graphs):
@@ -266,19 +224,7 @@ def measure(
 def summary(
     sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
 ) -> dict[str, object]:
-    """Summarise the sizes of rooted subgraphs, and estimate the memory of a batch.
-
-    Args:
-        sizes: For each graph its number of nodes, and the total numbers of nodes and
-            edges of its rooted subgraphs.
-        batch_size: Number of graphs in a batch.
-        num_layers: Number of GNN-AK layers of the model.
-        channels: Number of hidden channels of the model.
-
-    Returns:
-        The JSON object that `gnnak extract --json` prints, except for the entries that
-        name the data set and the kind of subgraphs.
-    """
+    """Summarise the sizes of rooted subgraphs, and estimate the memory of a batch."""
     copies, edges = (
         float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
     )

@@ -311,11 +311,7 @@ def own_values(**given: Any) -> dict[str, Any]:
 
 
 def import_own(module: str) -> None:
-    """Import a module; also look for it in the current folder.
-
-    Raises:
-        OptionError: If there is no such module, or its import fails.
-    """
+    """Import a module; also look for it in the current folder."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)

@@ -48,17 +48,7 @@ def check_models(models: Sequence[Path]) -> None:
 
 
 def check_output(path: Path | None, data: Path, suffixes: Sequence[str]) -> None:
-    """Raise an error if a file cannot be written.
-
-    Args:
-        path: The file to write; None = no file is written.
-        data: The file that is read.
-        suffixes: The suffixes that the file may have.
-
-    Raises:
-        OptionError: If the suffix is unknown, or if both are the same file.
-        FileFormatError: If the path is a folder, or cannot be written.
-    """
+    """Raise an error if a file cannot be written."""
     if path is None:
         return
     check_choice(f"the suffix of {path}", path.suffix.lower(), suffixes)
@@ -126,13 +116,7 @@ def open_writer(path: Path | None, info: DatasetInfo) -> Iterator[Writer]:
 
 
 class TableWriter:
-    """Write one row per graph: the input's columns, predictions, and the error.
-
-    Args:
-        file: The open text file.
-        info: Task and targets of the model.
-        kind: `csv`, `tsv` or `jsonl`.
-    """
+    """Write one row per graph: the input's columns, predictions, and the error."""
 
     def __init__(self, file: IO[str], info: DatasetInfo, kind: str) -> None:
         self.file, self.info, self.kind = file, info, kind
@@ -185,12 +169,7 @@ class ArrayWriter:
 
 
 def input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
-    """Return the columns of the input table, or the number of each row or node.
-
-    Args:
-        part: The rows.
-        first: Number of rows before this part.
-    """
+    """Return the columns of the input table, or the number of each row or node."""
     graph = part.predictions.graph
     if graph is not None:
         start = np.flatnonzero(np.diff(graph, prepend=-1))
@@ -206,13 +185,7 @@ def input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
 def output_columns(
     info: DatasetInfo, found: Predictions, first: int
 ) -> dict[str, Sequence[Any]]:
-    """Return the columns of predictions by name, and the column `error`.
-
-    Args:
-        info: Task and targets of the model.
-        found: The predictions.
-        first: Number of rows before these.
-    """
+    """Return the columns of predictions by name, and the column `error`."""
     columns: dict[str, Sequence[Any]] = {}
     if found.labels is not None:
         columns[f"predicted_{(info.targets or ('class',))[0]}"] = found.labels
@@ -254,11 +227,7 @@ class Task(NamedTuple):
 
 
 def run_predict(task: Task, machine: Machine, as_json: bool) -> None:
-    """Predict for all rows of a file and write them.
-
-    Raises:
-        FileFormatError: If no row could be predicted; all rows are written even so.
-    """
+    """Predict for all rows of a file and write them."""
     _check(task)
     models = [_ready(path, machine) for path in task.checkpoints]
     states: list[np.ndarray] = []

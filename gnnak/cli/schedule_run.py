@@ -125,11 +125,7 @@ def what_is_left(result: Result) -> str:
 
 
 def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
-    """Check that each text of the option `--only` selects something.
-
-    Raises:
-        OptionError: If a text is in no title of a cell and in no name of a data set.
-    """
+    """Check that each text of the option `--only` selects something."""
     cells = [cell for table in tables for row in table.rows for cell in row]
     titles = [cell.title for cell in cells]
     titles += [cell.fact.dataset for cell in cells if cell.fact]
@@ -148,19 +144,7 @@ def find_missing(
     only: Sequence[str],
     folds: int | None = None,
 ) -> tuple[list[Job], list[str]]:
-    """Find the runs and statistics that tables need and that have no record.
-
-    Args:
-        tables: The tables.
-        results: Folder of the records.
-        seeds: Number of seeds; None = as many as in the paper.
-        only: Texts to select by: return only runs of table cells whose title contains
-            one of them, and data sets whose name contains one; empty = all.
-        folds: Number of folds of each cross-validation; None = all.
-
-    Returns:
-        The missing runs, and the names of the data sets without statistics.
-    """
+    """Find the runs and statistics that tables need and that have no record."""
     records, known = RunRecords.read(results), read_statistics(results)
     jobs = [
         job
@@ -177,15 +161,6 @@ def run_missing(
     """Train the missing runs and compute the missing statistics of data sets.
 
     If a run or a data set fails, the error is printed and the others continue.
-
-    Args:
-        jobs: Runs that have no record.
-        datasets: Names of data sets that have no statistics record.
-        schedule: How the runs are done.
-        console: Where progress and errors are shown.
-
-    Returns:
-        Titles of the runs and data sets that failed.
     """
     failed = []
     for name in datasets:
@@ -274,10 +249,6 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 
     Each argument is a text `key=value,value,...`, where the values are YAML.
 
-    Raises:
-        OptionError: If an argument has no key, no values, or repeats a key; or if it
-            names the seed or the fold, for which the sweep has its own rules.
-
     >>> parse_values(["model.name=gin,gin-ak+", "train.epochs=10"])
     {'model.name': ['gin', 'gin-ak+'], 'train.epochs': [10]}
     """
@@ -310,15 +281,7 @@ def plan_sweep(
     seeds: int,
     places: Places,
 ) -> list[Combination]:
-    """Return the combinations of a sweep, each with the runs that have no record.
-
-    Args:
-        experiment: Name of the experiment.
-        config: The options that all runs share.
-        values: The values of each option that the sweep varies.
-        seeds: Number of seeds of each combination, counted from the seed of `config`.
-        places: The folders of data and records.
-    """
+    """Return the combinations of a sweep, each with the runs that have no record."""
     records = RunRecords.read(*places.all_results)
     combinations, datasets = [], {}
     planned = grid(config, values)

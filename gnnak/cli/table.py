@@ -197,12 +197,7 @@ def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> No
 
 
 def _chosen(name: str | None, tables: list[str] | None, known: list[str]) -> list[str]:
-    """Return the names of the tables that the user asks for.
-
-    Raises:
-        OptionError: If both a table and `--tables` are given, or `--tables` with all
-            and names, or with no name.
-    """
+    """Return the names of the tables that the user asks for."""
     if name and tables:
         raise OptionError("give one table or --tables, not both.")
     given = [each.strip() for text in tables or () for each in text.split(",")]

@@ -42,16 +42,7 @@ CONFIG_SUFFIXES = (".yaml", ".yml")
 def find_config(
     data: str, options: Mapping[str, Any], own: Mapping[str, Any]
 ) -> tuple[str, RunConfig]:
-    """Return the name of an experiment and the options of its runs.
-
-    Args:
-        data: The name of a data set, a YAML file, or the path of own data.
-        options: Options by name, such as `train.epochs`.
-        own: Options of `OwnData` by name.
-
-    Raises:
-        OptionError: If there is no such data set or file, or an option does not fit.
-    """
+    """Return the name of an experiment and the options of its runs."""
     given = {name: value for name, value in own.items() if value}
     if is_own(data):
         path = OwnData(path=data, **given)
@@ -81,11 +72,7 @@ def find_config(
 
 
 def find_model(name: str) -> str:
-    """Return the name of a model as configs have it; import a class of the user.
-
-    Raises:
-        OptionError: If there is no such model, module or class.
-    """
+    """Return the name of a model as configs have it; import a class of the user."""
     name = normal_name(name)
     base = parse_name(name).base
     if is_own_name(base):
@@ -151,13 +138,6 @@ def train_models(epochs: int, seed: int) -> dict[str, Record]:
     """Train GIN and GIN-AK+ on the data set `triangles`, as `gnnak train` does.
 
     The checkpoints are written to a temporary folder.
-
-    Args:
-        epochs: Number of epochs that each model is trained for.
-        seed: Seed of graphs and weights.
-
-    Returns:
-        For each model, a JSON object with its scores and learning curves.
     """
     dataset = load_dataset("triangles", seed=seed)
     options = {"train.epochs": epochs, "train.seed": seed, "data.seed": seed}
@@ -176,12 +156,7 @@ def train_models(epochs: int, seed: int) -> dict[str, Record]:
 
 
 def plot_demo(curves: dict[str, list[float]], path: Path) -> None:
-    """Plot two 4-regular graphs, an egonet of each, and the learning curves.
-
-    Args:
-        curves: For each model, the validation accuracy after each epoch.
-        path: Image file to write.
-    """
+    """Plot two 4-regular graphs, an egonet of each, and the learning curves."""
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 1.5))
     for row, (letter, graph) in enumerate(zip("AB", four_regular_pair(), strict=True)):

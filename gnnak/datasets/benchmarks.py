@@ -27,7 +27,7 @@ from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
-from gnnak.nn.features import Categorical
+from gnnak.nn.features import Categorical, Continuous
 from gnnak.typing import check_count
 
 
@@ -214,10 +214,10 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
         folds = stratified_folds(file.store.y.long(), 10, request.seed)
         file = replace(file, folds=folds)
         source = f"{source}, folds drawn (seed {request.seed})"
-    if name != "reddit-b":
-        tags = degrees(file.store) if name == "imdb-b" else file.store.x
-        file = replace(file, store=replace(file.store, x=_one_hot(tags)))
-    return build(info, file, source)
+    if name == "imdb-b":
+        file = replace(file, store=replace(file.store, x=degrees(file.store)))
+    dataset = build(info, file, source)
+    return dataset if name == "reddit-b" else _with_one_hot_tags(dataset)
 
 
 def degrees(store: GraphStore) -> Tensor:
@@ -226,11 +226,13 @@ def degrees(store: GraphStore) -> Tensor:
     return counts_of(batch.edge_index[1], batch.num_nodes)[:, None]
 
 
-def _one_hot(tags: Tensor | None) -> Tensor:
-    """Return the one-hot vectors of tags, [n, 1], among the tags that occur."""
-    assert tags is not None
-    found, index = tags[:, 0].unique(return_inverse=True)
-    return torch.nn.functional.one_hot(index, found.numel()).float()
+def _with_one_hot_tags(dataset: Dataset) -> Dataset:
+    """Replace tags `x`, [n, 1], by one-hot vectors among the tags that occur."""
+    assert dataset.store.x is not None
+    tags, index = dataset.store.x[:, 0].unique(return_inverse=True)
+    x = torch.nn.functional.one_hot(index, tags.numel()).float()
+    info = replace(dataset.info, node_features=Continuous(tags.numel()))
+    return replace(dataset, info=info, store=replace(dataset.store, x=x))
 
 
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:

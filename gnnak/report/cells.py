@@ -141,10 +141,6 @@ class PaperTable:
 
         A note below the table lists the changed settings, except the number of epochs,
         which is shown in footnotes of the cells.
-
-        Args:
-            settings: New value of each changed option, such as
-                `{"model.channels": 64}`.
         """
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
@@ -156,9 +152,6 @@ class PaperTable:
 
         The number of epochs and of those after which the learning rate is lowered
         (`LENGTH`) are divided by a factor; each is at least 1.
-
-        Args:
-            factor: The factor; 1 = the lengths stay as they are.
         """
         rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
         return replace(self, rows=rows)
@@ -202,12 +195,6 @@ def table_names() -> list[str]:
 @cache
 def load_table(name: str) -> PaperTable:
     """Load one of the paper's tables, with the numbers that the paper reports.
-
-    Args:
-        name: Name of the table, one of `table_names()`.
-
-    Raises:
-        OptionError: If no table has this name; the message names the closest one.
 
     >>> table = load_table("encodings")
     >>> table.rows[0][0].title, table.rows[0][0].paper
@@ -261,13 +248,7 @@ def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -
 def _plan(
     column: Mapping[str, Any], row: Mapping[str, Any], both: Mapping[str, Any]
 ) -> Plan:
-    """Return the training runs needed for a table cell, given its column and row.
-
-    Args:
-        column: Description of the column.
-        row: Description of the row; its settings override those of the column.
-        both: `column` and `row` merged into one mapping.
-    """
+    """Return the training runs needed for a table cell, given its column and row."""
     experiment = _experiment(both["experiment"])
     for_column = row.get("for", {}).get(column.get("from", column["title"]), {})
     settings = {**column.get("set", {}), **row.get("set", {}), **for_column}

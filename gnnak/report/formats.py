@@ -98,13 +98,7 @@ def as_csv(filled: FilledTable) -> str:
 
 
 def text(filled: FilledTable, width: int | None = None) -> str:
-    """Return the table as plain text with the caption above and the remarks below.
-
-    Args:
-        filled: The table.
-        width: Maximal width in characters; None = no limit. Columns that do not fit are
-            printed below the others, with the row titles repeated.
-    """
+    """Return the table as plain text with the caption above and the remarks below."""
     lines = [filled.header, *filled.body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     blocks = [

@@ -24,10 +24,6 @@ class RunRecords:
     written, the option's default value is assumed. Records with options that no longer
     exist are never found.
 
-    Args:
-        records: JSON records, oldest first; kinds other than "run" and "bench" are
-            ignored.
-
     Attributes:
         records: The records of training runs.
         timed: The same and the records of `gnnak bench`: how long runs take.
@@ -86,10 +82,6 @@ class RunRecords:
 
         The learning rate is halved after as many epochs as in the config, or after the
         same part of the run (as in `PaperTable.shortened`).
-
-        Args:
-            config: The config.
-            least: Leave out records with fewer epochs than this.
         """
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
@@ -100,12 +92,6 @@ class RunRecords:
 
         Time and memory get no deviation. The field `note` of the summary names missing
         runs or epochs and, for time and memory, the device.
-
-        Args:
-            plan: The runs needed for the cell.
-
-        Returns:
-            The summary; None if no run has a record.
         """
         records = self.nearest(plan.config)
         if plan.measure == "seconds":

@@ -58,12 +58,7 @@ summary { color: var(--link); cursor: pointer; margin-bottom: 0.5rem; }
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """Return a complete HTML page that has inline styles and loads no other files.
-
-    Args:
-        title: Title of the page.
-        parts: HTML elements of the body.
-    """
+    """Return a complete HTML page that has inline styles and loads no other files."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -85,25 +80,14 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def section(name: str, title: str, parts: Iterable[str]) -> str:
-    """Return an HTML section with a heading.
-
-    Args:
-        name: Anchor of the section, for links to `#name`.
-        title: Heading of the section.
-        parts: HTML elements below the heading.
-    """
+    """Return an HTML section with a heading."""
     head = f'<section id="{escape(name)}" aria-labelledby="{escape(name)}-title">'
     heading = f'<h2 id="{escape(name)}-title">{escape(title)}</h2>'
     return "\n".join([head, heading, *parts, "</section>"])
 
 
 def heading(title: str, name: str = "") -> str:
-    """Return an HTML heading within a section.
-
-    Args:
-        title: Text of the heading.
-        name: Anchor of the heading, for links to `#name`; empty = no anchor.
-    """
+    """Return an HTML heading within a section."""
     anchor = f' id="{escape(name)}"' if name else ""
     return f"<h3{anchor}>{escape(title)}</h3>"
 
@@ -150,13 +134,7 @@ def gallery(figures: Iterable[str]) -> str:
 def plain_table(
     label: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
-    """Return an HTML table whose cells contain plain text.
-
-    Args:
-        label: Name of the table for screen readers (`aria-label`).
-        header: Titles of the columns.
-        rows: Texts of the cells, row by row. The first text of a row is its heading.
-    """
+    """Return an HTML table whose cells contain plain text."""
     cells = [[f"<td>{escape(cell)}</td>" for cell in row[1:]] for row in rows]
     return _table(label, header, [row[0] for row in rows], cells)
 
@@ -233,14 +211,7 @@ def page_style() -> Iterator[None]:
 
 
 def inline_svg(figure: Figure, label: str) -> str:
-    """Convert a matplotlib figure to an `<svg>` element.
-
-    Args:
-        figure: The figure.
-        label: Description for screen readers (`aria-label`). Give the figures of a page
-            different labels: the XML ids are derived from the label and must not
-            collide.
-    """
+    """Convert a matplotlib figure to an `<svg>` element."""
     FigureCanvasSVG(figure)
     out = io.StringIO()
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": label}):
@@ -263,12 +234,7 @@ def _rounded(attribute: re.Match[str]) -> str:
 
 
 def _head(start: str, attributes: str) -> str:
-    """Return an opening `<svg>` tag without width and height, as CSS sets the size.
-
-    Args:
-        start: Beginning of the new tag.
-        attributes: Attributes of matplotlib's tag; only `viewBox` is copied.
-    """
+    """Return an opening `<svg>` tag without width and height, as CSS sets the size."""
     box = re.search(r' viewBox="[^"]*"', attributes)
     assert box is not None
     return (

@@ -30,11 +30,6 @@ def costs_section(records: Sequence[Record]) -> str:
     The section has a table with the newest measurement of each model on each data set
     and device, and plots of time and memory against a growing quantity, such as the
     number of channels.
-
-    Args:
-        records: JSON records written by `gnnak bench`, oldest first. Records of kind
-            "bench" go into the table, those of kind "growth" (from `gnnak bench
-            --grow`) into the plots.
     """
     parts = []
     measured = [record for record in records if record.get("kind") == "bench"]
@@ -126,14 +121,7 @@ def curves_section(records: Sequence[Record]) -> str:
 
 
 def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
-    """Return the HTML section on what SubgraphDrop saves, and on its test error.
-
-    Args:
-        steps: Records written by `benchmarks/subgraph_drop.py`: time and memory of
-            training steps with and without SubgraphDrop.
-        quality: Records written by `benchmarks/drop_quality.py`: test errors of models
-            trained with and without SubgraphDrop.
-    """
+    """Return the HTML section on what SubgraphDrop saves, and on its test error."""
     keys = ("case", "device", "strategy", "min_coverage")
     newest = {tuple(record[key] for key in keys): record for record in steps}
     groups: dict[str, list[Record]] = {}
@@ -168,12 +156,7 @@ def pictures_section() -> str:
 
 
 def extraction_section(records: Sequence[Record]) -> str:
-    """Return the HTML section on how long gnnak and PyG take to extract egonets.
-
-    Args:
-        records: Records written by `benchmarks/extraction.py`, oldest first; the newest
-            record for each set of graphs is used.
-    """
+    """Return the HTML section on how long gnnak and PyG take to extract egonets."""
     newest = list({record["case"]: record for record in records}.values())
     if not newest:
         parts = [markup.paragraph("Nothing has been measured yet.", soft=True)]
@@ -281,10 +264,6 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
     """Return the HTML report on all JSON records in a results folder.
 
     Styles and figures are inline: the page loads no other file.
-
-    Args:
-        results: Folder with the JSON records of all results.
-        own_runs: Folder with the records of runs on the user's own data; None = none.
     """
     runs = RunRecords.read(results, *([] if own_runs is None else [own_runs]))
     statistics = read_statistics(results)
@@ -314,16 +293,7 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
 
 
 def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None:
-    """Write the HTML report on all results to a file, atomically.
-
-    Args:
-        results: Folder with the JSON records of all results.
-        out: HTML file to write; its folder is created if it does not exist.
-        own_runs: Folder with the records of runs on the user's own data; None = none.
-
-    Raises:
-        FileFormatError: If the file cannot be written.
-    """
+    """Write the HTML report on all results to a file, atomically."""
     content = report_page(results, own_runs).encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(out, content)

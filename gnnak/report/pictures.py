@@ -57,14 +57,7 @@ def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) 
 def plot_curves(
     axes: Axes, curves: Mapping[str, Sequence[float]], label: str, title: str
 ) -> None:
-    """Plot one or more learning curves: score over epoch.
-
-    Args:
-        axes: The axes to plot into.
-        curves: For each curve, its name in the legend and its score after each epoch.
-        label: Label of the y-axis.
-        title: Title of the plot.
-    """
+    """Plot one or more learning curves: score over epoch."""
     for colour, (name, values) in zip(CURVE_COLOURS, curves.items(), strict=False):
         axes.plot(range(1, len(values) + 1), values, label=name, color=colour, lw=2)
     axes.set_xlabel("epoch")
@@ -104,15 +97,7 @@ def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
 def _plot_nodes(
     axes: Axes, graph: nx.Graph, position: dict[int, np.ndarray], hops: dict[int, int]
 ) -> None:
-    """Plot the nodes of a graph, labelled with their numbers and coloured by distance.
-
-    Args:
-        axes: The axes to plot into.
-        graph: The graph.
-        position: Coordinates of each node.
-        hops: The distance to the root, for the nodes of the root's egonet. Other nodes
-            are grey.
-    """
+    """Plot the nodes of a graph, labelled with numbers and coloured by distance."""
     colours = [
         HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE
         for node in graph

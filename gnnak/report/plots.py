@@ -15,14 +15,7 @@ from gnnak.training.records.results import Record
 def curves_figure(
     curves: Mapping[str, Sequence[float]], title: str, label: str, log: bool
 ) -> str:
-    """Plot learning curves (validation score over epoch); return an `<svg>` element.
-
-    Args:
-        curves: For each curve, its name in the legend and its score after each epoch.
-        title: Title of the figure.
-        label: Label of the y-axis.
-        log: True for a logarithmic y-axis; ignored if any score is zero or negative.
-    """
+    """Plot learning curves (validation score over epoch); return an `<svg>` element."""
     with page_style():
         figure, axes = _figure(7.2, 3.6 + 0.1 * len(curves))
         for place, (name, values) in enumerate(curves.items()):
@@ -50,14 +43,7 @@ def settings_figure(
     megabytes: Sequence[float],
     title: str,
 ) -> str:
-    """Plot the cost of training with several settings; return an `<svg>` element.
-
-    Args:
-        names: Names of the settings.
-        seconds: Seconds of a training epoch with each setting.
-        megabytes: Peak memory of training with each setting, in MB.
-        title: Title of the figure.
-    """
+    """Plot the cost of training with several settings; return an `<svg>` element."""
     with page_style():
         figure = Figure(figsize=(7.2, 1.1 + 0.28 * len(names)), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
@@ -82,10 +68,6 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 
     The y-axes show time and memory of a step, relative to a step with all subgraphs;
     the x-axis is the fraction of subgraphs that are sampled.
-
-    Args:
-        records: JSON records written by `benchmarks/subgraph_drop.py`.
-        title: Title of the figure.
     """
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     with page_style():
@@ -133,10 +115,6 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
 
     There is one line for each combination of data set, model and device, and separate
     lines for runs with and without fused kernels.
-
-    Args:
-        records: JSON records written by `gnnak bench --grow`.
-        what: The quantity on the x-axis: nodes, hops, channels or minimal coverage.
     """
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
@@ -188,10 +166,6 @@ def extraction_figure(records: Sequence[Record]) -> str:
     """Plot the time that gnnak and PyG take to extract egonets; return an `<svg>`.
 
     There are two bars per record: one for gnnak, one for PyG.
-
-    Args:
-        records: JSON records written by `benchmarks/extraction.py`, one for each set of
-            graphs.
     """
     with page_style():
         figure, axes = _figure(7.2, 0.8 + 0.62 * len(records))
@@ -213,11 +187,7 @@ def extraction_figure(records: Sequence[Record]) -> str:
 
 
 def egonets_figure() -> str:
-    """Plot two 4-regular graphs that 1-WL cannot distinguish, and an egonet of each.
-
-    Returns:
-        The figure, as an `<svg>` element.
-    """
+    """Plot two 4-regular graphs that 1-WL cannot distinguish, and an egonet of each."""
     with page_style():
         figure = Figure(figsize=(7.2, 6.4), layout="constrained")
         grid = figure.subplots(2, 2)

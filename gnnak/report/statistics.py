@@ -19,15 +19,7 @@ published data. The statistics do not count them as tasks."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:
-    """Compute the statistics of a data set, and append them to `datasets.jsonl`.
-
-    Args:
-        name: Name of the data set.
-        results: Folder that contains `datasets.jsonl`.
-
-    Returns:
-        The statistics, as the dict that was appended.
-    """
+    """Compute the statistics of a data set, and append them to `datasets.jsonl`."""
     entry = find_entry(name)
     description = describe_dataset(entry, load_dataset(name))
     record = {"kind": "dataset"} | description.as_dict() | environment()
@@ -39,28 +31,13 @@ def measure_dataset(name: str, results: Path) -> Record:
 
 
 def read_statistics(results: Path) -> dict[str, Record]:
-    """Read the statistics of all data sets from `datasets.jsonl`.
-
-    Args:
-        results: Folder that contains `datasets.jsonl`.
-
-    Returns:
-        The newest record of each data set, by name of the data set.
-    """
+    """Read the statistics of all data sets from `datasets.jsonl`."""
     records = read_records(results / FILE)
     return {r["name"]: r for r in records if r.get("kind") == "dataset"}
 
 
 def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
-    """Return the data sets whose statistics a table needs but that have no record.
-
-    Args:
-        table: The table.
-        known: Names of the data sets that have a record of their statistics.
-
-    Returns:
-        Names of data sets.
-    """
+    """Return the data sets whose statistics a table needs but that have no record."""
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
     return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]
@@ -80,11 +57,6 @@ def dataset_sizes(statistics: Mapping[str, Record]) -> dict[str, float]:
 
 def statistic(fact: Fact, style: Style, record: Record) -> str:
     """Format one statistic of a data set for a table cell.
-
-    Args:
-        fact: Says which statistic to format.
-        style: How a number is formatted; texts such as "10 / 5 / 5" stay as they are.
-        record: All statistics of the data set, by name of the statistic.
 
     >>> record = {"graphs": "10 / 5 / 5", "edges": 19.793}
     >>> statistic(Fact("zinc", "graphs"), Style(), record)

@@ -73,10 +73,6 @@ def compare(cell: Cell, ours: Summary) -> Verdict | None:
     "within": the two differ by at most the tolerance of `parse_number`. "better" and
     "worse": they differ by more. Where the paper ran out of memory ("OOM"), any number
     is better.
-
-    Returns:
-        The verdict, or None if the paper has no number for this cell, or ours is
-        undefined.
     """
     if cell.paper is None or ours.mean is None:
         return None
@@ -119,9 +115,6 @@ class Counts:
 def count(cells: Iterable[tuple[bool, Verdict | None]]) -> Counts:
     """Count cells by verdict.
 
-    Args:
-        cells: For each cell whether it was run, and its verdict.
-
     >>> counts = count([(True, "within"), (True, "worse"), (False, None)])
     >>> counts.cells, counts.run, counts.within, counts.worse
     (3, 2, 1, 1)
@@ -150,13 +143,6 @@ def reason_of(cell: Cell, ours: Summary) -> str | None:
     If the run of one seed agrees with the paper, the reason is that the runs differ. If
     a run was shortened, the numbers cannot be compared. Otherwise, the reason is one of
     those in `configs/tables/_worse.yaml`.
-
-    Args:
-        cell: The cell, with the paper's number.
-        ours: Our runs.
-
-    Returns:
-        The reason; None if our number is not worse, or if no reason is known.
     """
     if compare(cell, ours) != "worse":
         return None
@@ -173,11 +159,7 @@ def reason_of(cell: Cell, ours: Summary) -> str | None:
 
 
 def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
-    """Return a line for each reason, with the titles of the cells that it explains.
-
-    Args:
-        cells: Cells of a table, each with our runs.
-    """
+    """Return a line for each reason, with the titles of the cells that it explains."""
     titles: dict[str, list[str]] = {}
     for cell, ours in cells:
         reason = reason_of(cell, ours)
@@ -326,15 +308,7 @@ def fill_tables(
     statistics: Mapping[str, Record] | None = None,
     device: str | None = None,
 ) -> list[FilledTable]:
-    """Add our numbers to tables of the paper.
-
-    Args:
-        tables: The tables with the paper's numbers.
-        records: Records of training runs.
-        statistics: Statistics records of data sets, by name of the data set.
-        device: Estimate how long missing runs would take on this device; None = the
-            device of most records.
-    """
+    """Add our numbers to tables of the paper."""
     known, on = statistics or {}, device or records.usual_device
 
     @cache
@@ -366,17 +340,7 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to one table cell.
-
-    Args:
-        cell: The table cell, with the paper's number.
-        records: Records of our training runs.
-        statistics: The statistics of data sets, by name of the data set.
-        marks: The sign of every footnote so far, by text of the footnote. If the cell
-            needs a new footnote, it is added here.
-        estimator: Returns the estimator of how long the runs of a cell without our
-            number would take.
-    """
+    """Add our number to one table cell."""
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -414,11 +378,6 @@ def _sign(place: int) -> str:
 def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
     """Return all pairs (seed, fold), for a cross-validation with several seeds.
 
-    Args:
-        seeds: Number of seeds: 0 to `seeds` - 1.
-        folds: Number of folds. None means no cross-validation: the result has one pair
-            (seed, None) per seed.
-
     >>> all_pairs(2, None)
     [(0, None), (1, None)]
     """
@@ -436,14 +395,6 @@ def pending_runs(
 
     A run counts as done if there is a record with the same config, seed and fold, or of
     a run that was longer and otherwise the same.
-
-    Args:
-        table: The table.
-        records: The records of all runs done so far.
-        seeds: Number of seeds per table cell; None = as many as in the paper.
-        only: Return only the runs of cells whose title contains one of these texts, in
-            upper or lower case; empty = the runs of all cells.
-        folds: Number of folds of each cross-validation: its first ones; None = all.
     """
     return [
         run

@@ -87,14 +87,7 @@ class Task:
 
 
 def group_tasks(records: Iterable[Record]) -> list[Task]:
-    """Group records of runs by task and setting.
-
-    Args:
-        records: Records of kind "run", oldest first.
-
-    Returns:
-        The tasks, the user's own data first, then in the order of their newest run.
-    """
+    """Group records of runs by task and setting."""
     groups: dict[tuple[Any, ...], list[tuple[Record, dict[str, Any]]]] = {}
     for record in records:
         options = _options(record)
@@ -172,14 +165,7 @@ these are the user's own runs as well."""
 
 
 def your_runs_section(own: Sequence[Record], paper: Sequence[Record]) -> str:
-    """Return the HTML section with the user's runs: scores, learning curves and cost.
-
-    Args:
-        own: Records of runs on the user's own data, or with settings that the paper's
-            tables do not have; oldest first.
-        paper: Records of runs with the settings of the paper's tables, oldest first;
-            these are listed in a table that opens on a click.
-    """
+    """Return the HTML section with the user's runs: scores, curves and cost."""
     parts = [part for task in group_tasks(own) for part in _task_parts(task)]
     if not own:
         there = "no run has been recorded in this folder"

@@ -30,13 +30,7 @@ from gnnak.wl.plotting import plot_explanation
 
 
 def read_files(files: Sequence[Path]) -> dict[str, Graph]:
-    """Read all graphs of some graph6 files.
-
-    Returns:
-        The graphs by name. The name of a graph is the path of its file, followed by
-        `:` and the line number if the file has several graphs. If a file is given
-        twice, the second name ends with an apostrophe.
-    """
+    """Read all graphs of some graph6 files."""
     found: dict[str, Graph] = {}
     for file in files:
         store = read_graph6(file)
@@ -55,19 +49,7 @@ def read_files(files: Sequence[Path]) -> dict[str, Graph]:
 def options_by_test(
     tests: Sequence[str], options: dict[str, object]
 ) -> dict[str, dict[str, object]]:
-    """Select, for each Weisfeiler-Leman test, the options that this test supports.
-
-    Args:
-        tests: Names of the tests.
-        options: Options that were set on the command line.
-
-    Returns:
-        Maps each test to the options that this test supports.
-
-    Raises:
-        OptionError: If a value is out of range, or if there is an option that none of
-            the tests supports.
-    """
+    """Select, for each Weisfeiler-Leman test, the options that this test supports."""
     for option in options:
         if not any(option in known_options(test) for test in tests):
             raise OptionError(
@@ -85,21 +67,7 @@ def options_by_test(
 def compare_graphs(
     test: str, graphs: Sequence[Graph], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
-    """Run a Weisfeiler-Leman test and count the pairs of graphs that it distinguishes.
-
-    Args:
-        test: Name of the test.
-        graphs: The graphs.
-        options: Options of the test.
-        only_test: Whether the command runs no other test. If the graphs are too large
-            for the test, an error is raised if this is True; otherwise the returned row
-            contains the error message.
-
-    Returns:
-        A row of the table of `gnnak wl compare`: the test, the number of pairs, the
-        number of pairs that the test distinguishes, the number of rounds, and the class
-        of each graph. Graphs that the test does not distinguish are in the same class.
-    """
+    """Run a Weisfeiler-Leman test, and count the pairs of graphs it distinguishes."""
     pairs = len(graphs) * (len(graphs) - 1) // 2
     row: dict[str, object] = {"test": test, "pairs": pairs}
     try:
@@ -113,15 +81,7 @@ def compare_graphs(
 
 
 def save_picture(found: Explanation, picture: Path) -> None:
-    """Plot two graphs, coloured by a Weisfeiler-Leman test, and save the picture.
-
-    Args:
-        found: The result of `wl.explain` for two graphs.
-        picture: Image file to write.
-
-    Raises:
-        FileFormatError: If the file cannot be written.
-    """
+    """Plot two graphs, coloured by a Weisfeiler-Leman test, and save the picture."""
     try:
         save(plot_explanation(found), picture)
     except OSError as error:
@@ -146,13 +106,7 @@ def explanation_as_dict(found: Explanation) -> dict[str, object]:
 def choose_contenders(
     tests: Sequence[str], options: dict[str, object]
 ) -> list[Contender]:
-    """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs.
-
-    Args:
-        tests: Names of tests from the command line; empty = all tests except `COSTLY`.
-        options: Options of tests from the command line. If there are none, each test
-            runs with the options of all its entries in `BREC_CONTENDERS`.
-    """
+    """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs."""
     for test in tests:
         check_test(test)
     tests = tests or [test for test in WL_TESTS if test not in COSTLY]
@@ -168,15 +122,7 @@ def count(
     max_memory: float,
     path: Path | None,
 ) -> list[Record]:
-    """Count the distinguished pairs with a progress bar; return a record per test.
-
-    Args:
-        groups: The pairs of each group.
-        contenders: The tests with their options.
-        max_memory: Memory limit in GiB of a test.
-        path: File to which each record is appended as soon as it is done; None =
-            records are not stored.
-    """
+    """Count the distinguished pairs with a progress bar; return a record per test."""
     columns = (TextColumn("{task.description:44}"), BarColumn(), TimeElapsedColumn())
     total = len(contenders) * sum(len(pairs) for pairs in groups.values())
     records = []
