@@ -13,11 +13,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class AcrossEdges(NamedTuple):
-    """Edges between node copies of the same node in different rooted subgraphs.
-
-    A node copy is a node as it occurs in one rooted subgraph. In shapes, a is the
-    number of edges across subgraphs.
-    """
+    """Edges between copies of one node in different rooted subgraphs, a of them."""
 
     edge_index: Tensor
     """[2, a], in 0..m-1: source and target node copy of each edge."""
