@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 Graph = tuple[Tensor, int]
-"""A graph as `(edge_index, num_nodes)`; `edge_index` is [2, e]."""
+"""`(edge_index, num_nodes)`, with `edge_index` [2, e]."""
 
 
 def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FIELDS = ("x", "edge_index", "edge_attr", "y", "num_nodes")
-"""The fields of a graph that is stored as a dict."""
 
 
 def read_pyg(path: FilePath) -> list[Data]:
@@ -34,9 +33,6 @@ def read_pyg(path: FilePath) -> list[Data]:
     A graph is a PyG `Data`, or a dict with `edge_index` and, optionally, `x`,
     `edge_attr`, `y` and `num_nodes`. The file is read with `weights_only=True`: a
     pickle with any other object is refused, because it could run code.
-
-    Raises:
-        FileFormatError: If the file is missing, damaged, or has other objects.
     """
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -71,10 +67,6 @@ def _as_data(item: Any) -> Any:
     if not isinstance(item, Mapping) or not set(item) <= set(FIELDS):
         return item
     return Data(**item)
-
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 
 def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
@@ -139,12 +131,7 @@ def to_pyg(store: GraphStore) -> list[Data]:
 def _collect(
     data_list: Iterable[Data], node_targets: bool
 ) -> tuple[list[int], dict[str, list[Tensor | None]]]:
-    """Check all graphs, and collect their fields such as `x`.
-
-    Returns:
-        The number of nodes of each graph, and a dict from field names to lists of
-        values, one value per graph.
-    """
+    """Return the number of nodes of each graph, and the values of fields by name."""
     check_is_list(data_list)
     sizes: list[int] = []
     parts: dict[str, list[Tensor | None]] = {}
@@ -191,8 +178,8 @@ def _columns(value: Tensor | None) -> Tensor | None:
 def _num_nodes(data: Data) -> int:
     """Return `data.num_nodes` if it is set, else the number of rows of `data.x`.
 
-    If both are missing, this raises `GraphError`: the number of nodes that PyG infers
-    from `edge_index` can be too small, because it misses isolated nodes.
+    The number of nodes that PyG infers from `edge_index` can be too small, because it
+    misses isolated nodes.
     """
     if "num_nodes" in data and data["num_nodes"] is not None:
         return as_num_nodes(data["num_nodes"])
