@@ -198,9 +198,8 @@ square, (row + column) mod 5, by permuting rows, columns and symbols."""
 def latin_squares() -> list[Matrix]:
     """Return two 5x5 Latin squares, the cyclic one and one that is not equivalent.
 
-    Two Latin squares are equivalent if permuting rows, columns and symbols, or
-    exchanging the roles of these three, turns one square into the other. Every 5x5
-    Latin square is equivalent to one of the two returned squares.
+    Every 5x5 Latin square becomes one of the two by permuting rows, columns and
+    symbols, or exchanging the roles of these three.
     """
     cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
     second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
@@ -210,9 +209,9 @@ def latin_squares() -> list[Matrix]:
 def triple_systems() -> list[list[Block]]:
     """Return the two Steiner triple systems on 13 points.
 
-    Each system has 26 triples, and every pair of points is in exactly one triple. The
-    second system is the first one with four triples (a Pasch configuration) replaced by
-    four other triples that contain the same pairs of points.
+    Each has 26 triples, and every pair of points is in exactly one triple. The second
+    has four triples of the first (a Pasch configuration) replaced by four others that
+    contain the same pairs of points.
     """
     first = [
         frozenset((point + shift) % 13 for point in base)

@@ -108,13 +108,7 @@ def check_alike(
     """Raise `GraphError` unless all values can be concatenated along `axis`.
 
     Tensors must have the same dtype, device and size along all other axes; values that
-    are not tensors must be equal.
-
-    Args:
-        name: Name of the field in the error message.
-        values: The values of the field in several graphs or stores.
-        owner: What each value comes from, for the error message: "graph" or "store".
-        axis: The axis to concatenate along; None = a new one, so all shapes must agree.
+    are not tensors must be equal. If `axis` is None, all shapes must agree.
 
     >>> check_alike("x", [torch.zeros(3, 1), torch.zeros(3, 2)], "graph")
     Traceback (most recent call last):

@@ -135,8 +135,7 @@ class SubgraphDrop:
             subgraphs: A rooted subgraph for every node of the batch.
             edge_index: The batch's edges, [2, e].
             generator: Source of randomness; PyTorch's default generator if None.
-            plan: The sampling plan of this batch, as returned by the method `plan`; if
-                None, the plan is computed.
+            plan: The result of the method `plan` for this batch; None = compute it.
 
         Returns:
             The sampled subgraphs, with a matrix that estimates the encodings of the
@@ -169,16 +168,13 @@ def sample_subgraphs(
         subgraphs: The s rooted subgraphs, one for every node.
         edge_index: The graph's edges, [2, e].
         sampled: Boolean mask of the subgraphs to select, [s]; every node must be in at
-            least one selected subgraph.
-        plan: The sampling plan of this batch, as returned by `SubgraphDrop.plan`. If
-            None, the parts that are needed are computed, which takes longer.
+            least one selected subgraph (checked only on a CPU).
+        plan: The result of `SubgraphDrop.plan` for this batch; None = compute what is
+            needed of it.
 
     Returns:
         The selected subgraphs, with a matrix that estimates the encodings of the roots
         of dropped subgraphs.
-
-    Raises:
-        CoverageError: If a node is in no selected subgraph; not checked on a GPU.
     """
     num_nodes = subgraphs.num_subgraphs
     copy_sampled = sampled.index_select(0, subgraphs.subgraph)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.sampling.plan import Plan, best_of_each
+from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -73,6 +73,20 @@ def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
     """Return a mask of the components with a node of the boolean mask `nodes`, [n]."""
     count = plan.held.new_zeros(plan.num_components)
     return count.index_add(0, plan.component, nodes.long()) > 0
+
+
+def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """Return the index of the largest score of each group, [num_groups].
+
+    Scores, [s], must be distinct within a group. A score of -inf excludes an entry; the
+    result is -1 for a group without other entries.
+    """
+    lowest = score.new_full((num_groups,), -torch.inf)
+    best = lowest.scatter_reduce(0, group, score, "amax")
+    is_best = (score == best.index_select(0, group)) & (score > -torch.inf)
+    index = torch.arange(score.numel(), device=score.device)
+    chosen = group.new_full((num_groups,), -1)
+    return chosen.scatter_reduce(0, group, index.masked_fill(~is_best, -1), "amax")
 
 
 Array = np.ndarray

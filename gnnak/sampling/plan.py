@@ -192,7 +192,11 @@ class Plan:
         They are if a connected component has more than `LARGE` nodes, and all nodes of
         a subgraph are in the connected component of its root.
         """
-        return self.largest > LARGE and inside_components(subgraphs, self.component)
+        if self.largest <= LARGE:
+            return False
+        of_root = self.component.index_select(0, subgraphs.root)
+        of_copy = of_root.index_select(0, subgraphs.subgraph)
+        return torch.equal(self.component.index_select(0, subgraphs.node), of_copy)
 
     @property
     def num_nodes(self) -> int:
@@ -221,24 +225,3 @@ def make_plan(
     if not distances or plan.is_large(subgraphs):
         return plan
     return replace(plan, distances=pair_distances(edge_index, component, count))
-
-
-def inside_components(subgraphs: RootedSubgraphs, component: Tensor) -> bool:
-    """Return whether all nodes of each subgraph are in the component of its root."""
-    of_root = component.index_select(0, subgraphs.root)
-    of_copy = of_root.index_select(0, subgraphs.subgraph)
-    return torch.equal(component.index_select(0, subgraphs.node), of_copy)
-
-
-def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """Return the index of the largest score of each group, [num_groups].
-
-    Scores, [s], must be distinct within a group. A score of -inf excludes an entry; the
-    result is -1 for a group without other entries.
-    """
-    lowest = score.new_full((num_groups,), -torch.inf)
-    best = lowest.scatter_reduce(0, group, score, "amax")
-    is_best = (score == best.index_select(0, group)) & (score > -torch.inf)
-    index = torch.arange(score.numel(), device=score.device)
-    chosen = group.new_full((num_groups,), -1)
-    return chosen.scatter_reduce(0, group, index.masked_fill(~is_best, -1), "amax")

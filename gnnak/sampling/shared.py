@@ -285,12 +285,7 @@ class SharedSubgraphs:
 
     Subgraphs that the caller hands to the model as `subgraphs`, or that a `GraphLoader`
     with the same extractor has attached to `edge_index`, are used instead of extracting
-    them.
-
-    Args:
-        extractor: Extracts the subgraphs.
-        drop: Samples the subgraphs that are used in training. If None, training uses
-            all subgraphs; evaluation always uses all subgraphs.
+    them. SubgraphDrop (`drop`) is used in training only.
     """
 
     def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:

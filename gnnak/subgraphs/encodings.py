@@ -72,11 +72,9 @@ def root_mark(subgraphs: RootedSubgraphs) -> Tensor:
 def short_distance(subgraphs: RootedSubgraphs, most: int) -> Tensor:
     r"""Return the distance $\min(d(u, v), \text{most})$ of each node copy, [m].
 
-    Node copies without a known distance (`hop` is -1) get `most`, too.
-
     Args:
         subgraphs: The rooted subgraphs.
-        most: The largest number in the result.
+        most: The largest number in the result; also for node copies whose `hop` is -1.
     """
     hop = subgraphs.hop.clamp(max=most)
     return torch.where(hop < 0, most, hop)

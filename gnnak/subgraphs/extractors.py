@@ -47,10 +47,7 @@ class Extractor(Protocol):
 
     @property
     def random(self) -> bool:
-        """Whether two calls on the same graph can return different subgraphs.
-
-        Subgraphs that are not random are cached across epochs.
-        """
+        """Whether two calls on one graph can differ; if not, results are cached."""
 
     @property
     def max_hops(self) -> int:
@@ -178,11 +175,9 @@ def describe(value: object) -> str:
 
     The text has no memory addresses, so it is the same in all processes.
 
-    >>> class Stars:
-    ...     def __init__(self, size):
-    ...         self.size = size
-    >>> describe(Stars(2))
-    'Stars(size=2)'
+    >>> class Stars: ...
+    >>> describe(Stars())
+    'Stars()'
     """
     try:
         return _describe(value)

@@ -34,12 +34,7 @@ class Bias(NamedTuple):
         return max(1 / self.p, 1.0, 1 / self.q)
 
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
-        """Return the unnormalised probability of each walker's next step.
-
-        Args:
-            before: The previous node of each walker.
-            there: The node that each walker would step to, shaped like `before`.
-        """
+        """Return unnormalised probabilities of steps from `before` to `there`."""
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
         weight = torch.full_like(there, 1 / self.q, dtype=torch.double)
@@ -293,8 +288,7 @@ class RandomWalks:
         Args:
             edge_index: Directed edges, [2, e].
             num_nodes: Number of nodes, n.
-            generator: Random number generator, on the device of `edge_index`; None =
-                PyTorch's default generator.
+            generator: Random number generator, on the device of `edge_index`.
         """
         return walk_subgraphs(
             edge_index,

@@ -106,10 +106,10 @@ def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Ten
 
 @dataclass(frozen=True)
 class WholeGraphs:
-    """Return the whole graph of every node, with that node as the root.
+    """Return the whole graph of every node, as `whole_graphs` does.
 
-    A callable class around `whole_graphs`. The subgraphs of a graph differ only in
-    their root, so use a model that marks the root or reads distances.
+    The subgraphs of a graph differ only in their root, so use a model that marks the
+    root or reads distances.
 
     >>> WholeGraphs()(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=4, device='cpu')
@@ -247,10 +247,10 @@ class NodeDeletion:
 
 @dataclass(frozen=True)
 class MaskedEgoNets(WithRadius):
-    """Return the k-hop egonet of every node, with all other nodes isolated.
+    """Return the egonet of every node, with all other nodes isolated.
 
-    A callable class around `masked_egonets`. `EgoNets` gives the same egonets without
-    the isolated nodes, and is faster.
+    See `masked_egonets`. `EgoNets` gives the same egonets without the isolated nodes,
+    and is faster.
 
     >>> MaskedEgoNets(0)(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')

@@ -22,17 +22,10 @@ OTHERS = {b":": "sparse6", b"&": "digraph6", b";": "incremental sparse6"}
 
 
 def read_graph6(path: FilePath) -> GraphStore:
-    """Read a graph6 file: one graph per line. Skips blank lines and the header.
+    """Read a graph6 file as `parse_graph6` does.
 
     Args:
-        path: The file.
-
-    Returns:
-        The graphs, with both directions of every edge.
-
-    Raises:
-        FileFormatError: If the file is missing or a line is not graph6; the message
-            names the file and the line.
+        path: The file, with one graph per line.
     """
     return parse_graph6(read_bytes(path), name=str(path))
 
@@ -40,15 +33,12 @@ def read_graph6(path: FilePath) -> GraphStore:
 def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
     """Parse graph6 text: one graph per line. Skips blank lines and the header.
 
-    The store has both directions of every edge; the reverse edge comes directly after
-    the edge.
-
     Args:
         text: One or more lines in the graph6 format.
         name: Name of the text in error messages.
 
-    Raises:
-        FileFormatError: If a line is not graph6; the message names the line.
+    Returns:
+        The graphs; the reverse edge of each edge comes directly after it.
 
     >>> parse_graph6("Bw").edge_index
     tensor([[0, 1, 0, 2, 1, 2],
@@ -80,9 +70,7 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
 def format_graph6(store: GraphStore) -> str:
     r"""Return the graphs of a store as graph6 text, one per line, without features.
 
-    Raises:
-        GraphError: If a graph has self loops, duplicate edges or an edge without its
-            reverse edge.
+    `GraphError` is raised for self loops, duplicate edges and one-way edges.
 
     >>> format_graph6(parse_graph6("Bw\n?\n@"))
     'Bw\n?\n@\n'
@@ -109,7 +97,12 @@ def format_graph6(store: GraphStore) -> str:
 
 
 def write_graph6(path: FilePath, store: GraphStore) -> None:
-    """Write the graphs of a store to a graph6 file, as `format_graph6` does."""
+    """Write the graphs of a store to a graph6 file, as `format_graph6` does.
+
+    Args:
+        path: The file; an existing file is replaced.
+        store: The graphs, simple and undirected.
+    """
     write_bytes(path, format_graph6(store).encode("ascii"))
 
 

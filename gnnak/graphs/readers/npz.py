@@ -55,9 +55,6 @@ class GraphFile:
 
         Args:
             part: "train", "validation" or "test".
-
-        Raises:
-            GraphError: If these graphs have no split.
         """
         check_choice("part", part, PARTS)
         if self.split is None:
@@ -69,9 +66,6 @@ class GraphFile:
 
         Args:
             index: Number of the cross-validation fold, from 0.
-
-        Raises:
-            GraphError: If the fold does not exist.
         """
         count = 0 if self.folds is None else self.folds.size(0)
         if self.folds is None or not 0 <= index < count:
@@ -248,20 +242,16 @@ def read_npz(
 
 
 def write_npz(path: FilePath, file: GraphFile) -> None:
-    """Write a data set in the npz layout; `read_npz` is the inverse.
+    """Write a data set in the npz layout, atomically; `read_npz` is the inverse.
 
     If every edge has a reverse edge with the same attributes, only one direction is
     written, and `read_npz` may return the edges in another order. Otherwise all edges
     are written, with `directed` set. Integers are written in the smallest dtype that
-    can represent them and read as int64. The file is written atomically.
+    can represent them and read as int64.
 
     Args:
         path: The file; an existing file is replaced.
         file: The graphs and their splits.
-
-    Raises:
-        GraphError: If `file.check()` fails.
-        FileFormatError: If the file cannot be written.
     """
     store = file.check().store
     once = without_reverse_edges(store)

@@ -64,19 +64,17 @@ MAX_LENGTH = 10_000
 def from_smiles(smiles: Iterable[str]) -> GraphStore:
     """Convert molecules to graphs: atoms become nodes, and bonds become edges.
 
-    Each bond gives two edges, one in each direction. Hydrogen atoms are not
-    nodes; a node feature of each atom counts them. Node features [n, 9] and edge
-    features [e, 3] are categorical, with the columns `ATOM_FEATURES` and
-    `BOND_FEATURES`. They are the same as in the Open Graph Benchmark (Hu et al. 2020),
-    so models trained on its molecules can be applied to the result. Needs rdkit.
+    Each bond gives two edges, one in each direction. Hydrogen atoms are not nodes; a
+    node feature of each atom counts them. Node features [n, 9] and edge features [e, 3]
+    are categorical, with the columns `ATOM_FEATURES` and `BOND_FEATURES`. They are the
+    same as in the Open Graph Benchmark (Hu et al. 2020), so models trained on its
+    molecules can be applied to the result. Needs rdkit.
 
     Args:
         smiles: One SMILES string per molecule.
 
     Raises:
-        GraphError: If a string is not a molecule; the message names its position,
-            counted from 1.
-        MissingPackageError: If rdkit is not installed.
+        GraphError: If a string is not a molecule; the message names its position.
     """
     if isinstance(smiles, str):
         raise GraphError("this is one SMILES string; give a list of them.")
