@@ -50,7 +50,11 @@ def read_pyg(path: FilePath) -> list[Data]:
             "could run code; save a list of Data with torch.save."
         ) from error
     items = list(found) if isinstance(found, list | tuple) else [found]
-    graphs = [_as_data(item) for item in items]
+    fields = set(FIELDS)
+    graphs = [
+        Data(**item) if isinstance(item, Mapping) and set(item) <= fields else item
+        for item in items
+    ]
     for number, graph in enumerate(graphs, start=1):
         if not isinstance(graph, Data):
             raise FileFormatError(
@@ -58,15 +62,6 @@ def read_pyg(path: FilePath) -> list[Data]:
                 "dicts with edge_index."
             )
     return graphs
-
-
-def _as_data(item: Any) -> Any:
-    """Convert a dict of tensors to a `Data`; return anything else unchanged."""
-    from torch_geometric.data import Data
-
-    if not isinstance(item, Mapping) or not set(item) <= set(FIELDS):
-        return item
-    return Data(**item)
 
 
 def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
@@ -95,17 +90,16 @@ def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStor
         none = torch.zeros(0, dtype=torch.long)
         return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
     check_has_values((name, values[0]) for name, values in parts.items())
+    joined: dict[str, Any] = {}
     for name, values in parts.items():
-        check_alike(name, values, "graph", axis=1 if name == "edge_index" else 0)
-    joined = {name: _join(name, values) for name, values in parts.items()}
-    edges = [value.size(1) for value in parts["edge_index"] if value is not None]
-    device = parts["edge_index"][0].device  # type: ignore[union-attr]
-    return GraphStore(
-        torch.tensor(sizes, device=device),
-        torch.tensor(edges, device=device),
-        **joined,  # type: ignore[arg-type]
-        node_targets=node_targets,
-    ).check()
+        axis = 1 if name == "edge_index" else 0
+        check_alike(name, values, "graph", axis)
+        joined[name] = None if values[0] is None else torch.cat(values, dim=axis)
+    device = parts["edge_index"][0].device
+    num_nodes = torch.tensor(sizes, device=device)
+    num_edges = torch.tensor([v.size(1) for v in parts["edge_index"]], device=device)
+    store = GraphStore(num_nodes, num_edges, **joined, node_targets=node_targets)
+    return store.check()
 
 
 def to_pyg(store: GraphStore) -> list[Data]:
@@ -130,11 +124,11 @@ def to_pyg(store: GraphStore) -> list[Data]:
 
 def _collect(
     data_list: Iterable[Data], node_targets: bool
-) -> tuple[list[int], dict[str, list[Tensor | None]]]:
+) -> tuple[list[int], dict[str, list[Any]]]:
     """Return the number of nodes of each graph, and the values of fields by name."""
     check_is_list(data_list)
     sizes: list[int] = []
-    parts: dict[str, list[Tensor | None]] = {}
+    parts: dict[str, list[Any]] = {}
     for graph, data in enumerate(data_list):
         check_is_graph(graph, data)
         try:
@@ -186,11 +180,3 @@ def _num_nodes(data: Data) -> int:
     if not isinstance(data.x, Tensor) or data.x.dim() == 0:
         raise GraphError("it has neither num_nodes nor x; set num_nodes.")
     return data.x.size(0)
-
-
-def _join(name: str, values: list[Tensor | None]) -> Tensor | None:
-    """Concatenate the values that a field has in all graphs; None if they are None."""
-    if values[0] is None:
-        return None
-    axis = 1 if name == "edge_index" else 0
-    return torch.cat([value for value in values if value is not None], dim=axis)
