@@ -22,9 +22,7 @@ are isomorphic."""
 
 
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
-    """Build a circulant graph: `i` is joined to `(i + step) % num_nodes` for each step.
-
-    The graph is regular, so 1-WL gives all nodes the same colour.
+    """Build the graph that joins `i` to `(i + step) % num_nodes` for each step.
 
     >>> edge_index, num_nodes = circulant(5, [1, 2])
     >>> edge_index.size(1), num_nodes

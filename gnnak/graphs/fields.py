@@ -23,8 +23,6 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
     """Raise `GraphError` unless `value` is an int64 vector of numbers >= 0.
 
-    Their sum must not overflow.
-
     >>> check_counts("num_nodes", torch.tensor([3, -1]))
     Traceback (most recent call last):
     gnnak.errors.GraphError: num_nodes[1] is -1; give counts of at least 0.
@@ -47,10 +45,7 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` unless every edge joins two existing nodes of its graph.
-
-    Nodes are numbered from 0 in each graph.
-    """
+    """Raise `GraphError` unless every edge joins two nodes of its graph, from 0 on."""
     check_tensor("edge_index", edge_index, num_nodes.device)
     check_edge_shape(edge_index)
     total = int(num_edges.sum())

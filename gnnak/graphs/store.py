@@ -221,10 +221,7 @@ class GraphStore:
         )
 
     def union(self) -> GraphBatch:
-        """Return all graphs as one batch, without copying features and targets.
-
-        Edge indices are offset, so that nodes are numbered over the whole batch.
-        """
+        """Return all graphs as one batch; features and targets are not copied."""
         nodes = None if self.x is None else self.x.size(0)
         offset = self.node_ptr[:-1].repeat_interleave(
             self.num_edges, output_size=self.edge_index.size(1)

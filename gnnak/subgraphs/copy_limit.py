@@ -153,10 +153,9 @@ class CopyLimit:
         about: str = "at least",
         what: str = "node copies and edge copies",
     ) -> None:
-        """Raise `SizeError` if there are too many copies.
+        """Raise `SizeError` if there are too many copies; `what` was counted.
 
-        `about` tells how exact the number is: an estimate, "about", may exceed the
-        limit by the factor `MARGIN`. `what` was counted.
+        An estimate (`about` is "about") may exceed the limit by the factor `MARGIN`.
         """
         if not self.is_below(copies / MARGIN if about == "about" else copies):
             return

@@ -264,10 +264,9 @@ def _resistance(
 
 
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
-    """Divide the graphs of a batch into groups of similar size.
+    """Divide the graphs of a batch into groups of sizes within a factor of 2.
 
-    The largest graph of a group has less than twice as many nodes as the smallest, so
-    that padding to a common size takes little memory. The Laplacians of a group have at
+    Padding to a common size then takes little memory. The Laplacians of a group have at
     most `CHUNK_ENTRIES` entries, unless there is only one. Yields, for each graph, its
     number within the group, or -1 if it is not in the group, [g].
     """

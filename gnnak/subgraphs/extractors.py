@@ -59,13 +59,7 @@ class Extractor(Protocol):
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Return one rooted subgraph per node.
-
-        Args:
-            edge_index: Directed edges, [2, e]; a batch of graphs is one disjoint union.
-            num_nodes: Number of nodes, n.
-            generator: Source of randomness; None = PyTorch's default generator.
-        """
+        """Return one rooted subgraph per node; arguments as in `extract`."""
 
 
 def check_extractor(name: str, value: object) -> None:

@@ -145,10 +145,7 @@ def reach(
 
 
 def _few(device: torch.device, limit: CopyLimit) -> int:
-    """Return how many walks are listed before duplicates are dropped.
-
-    They are at most `limit`, so that an error counts no duplicates.
-    """
+    """Return the largest number of walks to list, without exceeding `limit`."""
     few = min(CHUNK, ON_CPU if device.type == "cpu" else ON_DEVICE)
     return limit.count if limit.is_below(few) else few
 
@@ -248,9 +245,8 @@ def _estimate(
 ) -> float:
     """Estimate the number of pairs that `reach` finds.
 
-    The first estimate is an upper bound: the number of walks of at most `num_hops`
-    edges that end at a root. If this exceeds `limit`, the pairs of a few random roots
-    are counted.
+    The estimate is the upper bound of `_count_walks`. If this exceeds `limit`, the
+    pairs of a few random roots are counted.
     """
     bound = _count_walks(root, neighbors, num_hops)
     if not limit.is_below(bound):

@@ -247,10 +247,9 @@ class NodeDeletion:
 
 @dataclass(frozen=True)
 class MaskedEgoNets(WithRadius):
-    """Return the egonet of every node, with all other nodes isolated.
+    """Return the egonet of every node, as `masked_egonets` does.
 
-    See `masked_egonets`. `EgoNets` gives the same egonets without the isolated nodes,
-    and is faster.
+    `EgoNets` gives the same egonets without the isolated nodes, and is faster.
 
     >>> MaskedEgoNets(0)(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')

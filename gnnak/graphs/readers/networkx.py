@@ -54,10 +54,7 @@ def find_categories(
 
 
 def as_numbers(name: str, value: Any, categories: Categories, where: str) -> list[Any]:
-    """Return the value of an attribute as a list of numbers; a string as its number.
-
-    `where` is the node, edge or graph in words, for error messages.
-    """
+    """Return the value of an attribute as numbers; `where` is for error messages."""
     known = categories.get(name)
     value = value.tolist() if hasattr(value, "tolist") else value
     if known is None:
@@ -107,6 +104,7 @@ def from_networkx(
 
     In undirected graphs, every edge is followed by its reverse edge; directed graphs
     get no reverse edges. Parallel edges are preserved, and a self loop is stored once.
+    `GraphError` names the first graph that is malformed.
 
     Args:
         graphs: Directed or undirected graphs or multigraphs, with any hashable nodes.
@@ -120,10 +118,6 @@ def from_networkx(
         categories: For attributes that are strings, all strings in order; a string
             becomes its position. None = all strings of these graphs, alphabetically
             (see `find_categories`); {} = strings are an error.
-
-    Raises:
-        GraphError: If an item is not a graph, or an attribute is missing, not a
-            number, or an unknown string; the message names the graph.
 
     >>> from_networkx([nx.path_graph("abc"), nx.DiGraph([(1, 0)])]).edge_index
     tensor([[0, 1, 1, 2, 0],

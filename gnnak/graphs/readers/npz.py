@@ -217,16 +217,13 @@ def read_npz(
     edge. Integers and bools become int64; the dtype of floating-point numbers does not
     change. If the file has no `x`, `x` is one column of zeros. A file whose arrays need
     far more memory than its size suggests is refused before its arrays are read.
+    `FileFormatError` names the file and, if possible, the key that is wrong.
 
     Args:
         path: The file.
         allow_no_edges: If True, a file without the keys `num_edges` and `edge_index` is
             read as graphs without edges; if False, it raises an error.
         required: Optional keys, such as `x`, that the file must have.
-
-    Raises:
-        FileFormatError: If the file is missing, damaged or not in the npz layout; the
-            message names the file and, if possible, the key.
     """
     with open_bytes(path) as content:
         arrays = _load(path, content)

@@ -68,17 +68,14 @@ def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStor
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
     One-dimensional `x` [n] and `edge_attr` [e] become one column, [n, 1] and [e, 1].
-    All other attributes (`pos`, `edge_weight`, masks, ...) are dropped.
+    All other attributes (`pos`, `edge_weight`, masks, ...) are dropped. `GraphError`
+    names the first graph that is malformed or has other fields than the first graph.
 
     Args:
         data_list: A list or PyG `Dataset` of graphs with the same fields, numbers of
             columns and dtypes. A graph without `edge_index` has no edges.
         node_targets: Whether `y` has one row per node, instead of one row or one number
             per graph.
-
-    Raises:
-        GraphError: If a graph is malformed, or its fields differ from those of the
-            first graph; the message names the graph.
 
     >>> from torch_geometric.data import Data
     >>> edge_index = torch.tensor([[0, 1], [1, 0]])
