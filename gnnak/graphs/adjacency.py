@@ -13,20 +13,18 @@ class Neighbors(NamedTuple):
     """The neighbours of every node along incoming edges, in CSR form.
 
     The neighbours of node `v` are `node[ptr[v]:ptr[v + 1]]`, the sources of the edges
-    that end at `v`; the same slice of `edge` has the edges. Both are sorted by
-    neighbour, then by edge. In shapes, n and e are the numbers of nodes and edges.
+    that end at `v`, sorted by neighbour, then by edge.
     """
 
     ptr: Tensor
-    """[n + 1]: row pointer (CSR): where the neighbours of each node start in `node`."""
+    """[n + 1]."""
     node: Tensor
-    """[e]: the neighbours of all nodes, one node after the other. A neighbour is the
-    source of an incoming edge."""
+    """[e]."""
     edge: Tensor
     """[e]: for each entry of `node`, the column of its edge in `edge_index`."""
     key: Tensor
-    """[e]: `v * n + u` for every node `v` and every neighbour `u` of `v`. The keys are
-    sorted, so that a binary search finds whether two nodes are joined."""
+    """[e], sorted: `v * n + u` for every neighbour `u` of `v`, so that a binary search
+    finds whether two nodes are joined."""
 
     @property
     def num_nodes(self) -> int:
@@ -34,26 +32,13 @@ class Neighbors(NamedTuple):
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where the neighbours of the given nodes are stored.
-
-        Args:
-            nodes: Node numbers, of any shape.
-
-        Returns:
-            The position of each node's first neighbour in `node` and `edge`, and the
-            node's number of neighbours; both shaped like `nodes`.
-        """
+        """Return each node's first position in `node` and its number of neighbours."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr[1:].index_select(0, nodes) - start
 
 
 def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
-    """Find the neighbours of every node `v`: all nodes `u` with an edge `u -> v`.
-
-    Args:
-        edge_index: Directed edges, [2, e].
-        num_nodes: Number of nodes, n.
-    """
+    """Find the neighbours of every node `v`: all nodes `u` with an edge `u -> v`."""
     source, target = edge_index
     unsorted = torch.add(source, target, alpha=num_nodes)
     key, edge = torch.sort(unsorted, stable=True)
@@ -80,10 +65,7 @@ def check_edge_shape(edge_index: Tensor) -> None:
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
-    """Raise `GraphError` unless `edge_index` is int64 [2, e] with valid node numbers.
-
-    Node numbers must be in 0..num_nodes-1.
-    """
+    """Raise `GraphError` unless `edge_index` is int64 [2, e], in 0..num_nodes-1."""
     check_count("num_nodes", num_nodes)
     check_edge_shape(edge_index)
     if edge_index.numel() == 0:
@@ -99,20 +81,12 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """Return the weakly connected component of every node.
+    """Return the weakly connected component of every node, [n], and their number.
 
-    Uses label propagation: the first label of a node is its number. In every round,
-    each node takes the smallest label among its own and its neighbours', and then the
-    label of the node with that number (pointer jumping), so long paths need few rounds.
-    There are at most `num_nodes` rounds.
-
-    Args:
-        edge_index: Directed edges, [2, e]; their direction is ignored.
-        num_nodes: Number of nodes, n.
-
-    Returns:
-        The component of each node, [n], and the number of components. Components are
-        numbered from 0 in the order of their smallest node.
+    Components are numbered from 0 in the order of their smallest node. Uses label
+    propagation: the first label of a node is its number. In every round, each node
+    takes the smallest label among its own and its neighbours', and then the label of
+    the node with that number (pointer jumping), so long paths need few rounds.
 
     >>> components(torch.tensor([[3, 1], [0, 2]]), 5)
     (tensor([0, 1, 1, 0, 2]), 3)
@@ -134,19 +108,10 @@ def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
 def hops_to_root(
     edge_index: Tensor, roots: Tensor, num_nodes: int, max_hops: int
 ) -> Tensor:
-    """Return the length of the shortest directed path from each node to any root.
+    """Return the length of the shortest directed path from each node to any root, [n].
 
-    Runs one breadth-first search from all roots at once, following edges backwards. The
-    search takes at most `max_hops` passes over the edges.
-
-    Args:
-        edge_index: Directed edges, [2, e].
-        roots: The nodes where paths end, [s].
-        num_nodes: Number of nodes, n.
-        max_hops: Largest path length to search.
-
-    Returns:
-        Path lengths, [n]; -1 where no path of at most `max_hops` edges exists.
+    It is -1 where no path of at most `max_hops` edges exists. Runs one breadth-first
+    search from all roots at once, following edges backwards.
 
     >>> path = torch.tensor([[0, 1, 3], [1, 2, 2]])
     >>> hops_to_root(path, torch.tensor([2]), num_nodes=5, max_hops=3)

@@ -84,8 +84,7 @@ class GraphBatch:
         """Check that every field is as documented above and return the batch.
 
         Raises:
-            GraphError: If a field is not as documented; the message names the first
-                such field.
+            GraphError: If it is not; the message names the first such field.
         """
         check_counts("ptr", self.ptr)
         check_counts("batch", self.batch, self.device)

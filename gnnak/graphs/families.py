@@ -17,16 +17,12 @@ from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.named import Graph, rook, shrikhande, undirected
 
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
-"""Skips of the ten graphs of the data set CSL (circular skip links). In the graph with
-skip s, node i is joined to the nodes i ± 1 and i ± s. No two of the graphs are
-isomorphic."""
+"""Skips of the ten graphs of the data set CSL (circular skip links), no two of which
+are isomorphic."""
 
 
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
-    """Build a circulant graph: `i` is joined to `(i + step) % num_nodes` for each step.
-
-    The graph is regular, so the Weisfeiler-Leman test 1-WL gives all nodes the same
-    colour.
+    """Build the graph that joins `i` to `(i + step) % num_nodes` for each step.
 
     >>> edge_index, num_nodes = circulant(5, [1, 2])
     >>> edge_index.size(1), num_nodes
@@ -44,16 +40,13 @@ def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
 def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     """Build circular skip link (CSL) graphs, one for each of `skips`.
 
-    In the CSL graph with skip s, node i is joined to the nodes i ± 1 and i ± s. All CSL
-    graphs are 4-regular, so the Weisfeiler-Leman (WL) tests 1-WL and 2-WL distinguish
-    no two of them. The ten default graphs on 41 nodes are pairwise non-isomorphic, and
-    3-WL distinguishes all of them. The paper's test Subgraph-1-WL*, which compares
-    egonets by 1-WL, can only detect triangles if it uses 1-hop egonets. Only the graph
-    with skip 2 has triangles; to distinguish the others, the test needs larger egonets.
-
-    Args:
-        num_nodes: Number of nodes of each graph.
-        skips: The skips; each must be coprime to `num_nodes`, and in 2..num_nodes-2.
+    In the CSL graph with skip s, node i is joined to the nodes i ± 1 and i ± s; s must
+    be coprime to `num_nodes`. All CSL graphs are 4-regular, so 1-WL and 2-WL
+    distinguish no two of them. The ten default graphs on 41 nodes are pairwise
+    non-isomorphic, and 3-WL distinguishes all of them. The paper's test Subgraph-1-WL*,
+    which compares egonets by 1-WL, can only detect triangles if it uses 1-hop egonets.
+    Only the graph with skip 2 has triangles; to distinguish the others, the test needs
+    larger egonets.
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
@@ -70,21 +63,19 @@ CfiNode = tuple[object, ...]
 def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     r"""Build two graphs, $A$ and $B$, that are hard to distinguish, from a base graph.
 
-    Each base node $u$ is replaced by ten nodes: $a_{u,v}$ and $b_{u,v}$ for each of its
-    three neighbours $v$, and a middle node $m_S$ for each set $S$ of zero or two
-    neighbours. CfiNode $m_S$ is joined to $a_{u,v}$ if $v \in S$, else to $b_{u,v}$.
-    For each base edge $(u, v)$, graph $A$ joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to
-    $b_{v,u}$. Graph $B$ is the same, except that for one base edge $(u, v)$ it joins
-    $a_{u,v}$ to $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
+    The base graph is simple, connected and cubic. Each base node $u$ is replaced by ten
+    nodes: $a_{u,v}$ and $b_{u,v}$ for each of its three neighbours $v$, and a middle
+    node $m_S$ for each set $S$ of zero or two neighbours. Node $m_S$ is joined to
+    $a_{u,v}$ if $v \in S$, else to $b_{u,v}$. For each base edge $(u, v)$, graph $A$
+    joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to $b_{v,u}$. Graph $B$ is the same,
+    except that for one base edge $(u, v)$ it joins $a_{u,v}$ to $b_{v,u}$ and $b_{u,v}$
+    to $a_{v,u}$.
 
     $A$ and $B$ are not isomorphic. The k-dimensional Weisfeiler-Leman test (k-WL) can
     distinguish them only if k is larger than the size of the smallest separator of the
     base graph. The paper's test Subgraph-1-WL, which compares the t-hop egonets of all
     nodes, cannot distinguish them if t <= 4 and the base graph has girth at least 5,
     even if it tests egonets for isomorphism exactly (Theorem 4).
-
-    Args:
-        base: A simple, undirected, connected graph in which every node has degree 3.
 
     >>> edge_index, num_nodes = cfi_pair(nx.complete_graph(4))[0]
     >>> num_nodes, edge_index.size(1) // 2
@@ -113,14 +104,10 @@ def check_simple(base: nx.Graph) -> None:
 
 
 def _cfi_graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
-    """Build one of the two graphs of `cfi_pair` from the base graph.
-
-    The result is graph $A$ if `crossed` is None, else graph $B$, which differs from $A$
-    at the base edge `crossed`.
-    """
+    """Build $A$ of `cfi_pair` if `crossed` is None, else $B$ with that base edge."""
     edges: list[tuple[CfiNode, CfiNode]] = []
     for u in base:
-        for chosen in _even_pairs(list(base[u])):
+        for chosen in [(), *combinations(base[u], 2)]:
             middle = ("m", u, *chosen)
             for v in base[u]:
                 edges.append((middle, ("a" if v in chosen else "b", u, v)))
@@ -134,11 +121,6 @@ def _cfi_graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
     return undirected([(number[s], number[t]) for s, t in edges], len(number))
 
 
-def _even_pairs(neighbors: list[object]) -> list[tuple[object, ...]]:
-    """Return all subsets of a node's three neighbours with 0 or 2 elements."""
-    return [(), *combinations(neighbors, 2)]
-
-
 MAX_DEGREE = 12
 """Largest degree of a base graph; a base node of degree d becomes 2^(d-1) nodes."""
 
@@ -146,7 +128,7 @@ FurerNode = tuple[object, frozenset[object]]
 
 
 def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
-    r"""Build two non-isomorphic graphs from a connected base graph $B$.
+    r"""Build two non-isomorphic graphs from a simple, connected base graph $B$.
 
     The nodes of both graphs are the pairs $(x, S)$ of a base node $x$ and a set $S$ of
     an even number of neighbours of $x$. In the first graph, $(x, S)$ and $(y, T)$ are
@@ -156,10 +138,6 @@ def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     Fürer pairs are Cai-Fürer-Immerman pairs (see `cfi_pair`) without the nodes that
     stand for the ends of base edges. The choice of the base graph decides which
     Weisfeiler-Leman tests distinguish the pair.
-
-    Args:
-        base: A simple, undirected, connected graph with at least one edge, and with
-            degrees of at most `MAX_DEGREE`.
 
     >>> edge_index, num_nodes = furer_pair(nx.complete_graph(4))[0]
     >>> num_nodes, edge_index.size(1) // 2
@@ -181,11 +159,7 @@ def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def _furer_graph(base: nx.Graph, negated: tuple[object, object] | None) -> Graph:
-    """Build one of the two graphs of `furer_pair`.
-
-    The result is the first graph if `negated` is None, else the second graph, whose
-    condition is negated for the base edge `negated`.
-    """
+    """Build one of the two graphs of `furer_pair`: the first if `negated` is None."""
     members = {x: [(x, chosen) for chosen in _even_sets(list(base[x]))] for x in base}
     number: dict[FurerNode, int] = {}
     for nodes in members.values():
@@ -222,9 +196,8 @@ square, (row + column) mod 5, by permuting rows, columns and symbols."""
 def latin_squares() -> list[Matrix]:
     """Return two 5x5 Latin squares, the cyclic one and one that is not equivalent.
 
-    Two Latin squares are equivalent if permuting rows, columns and symbols, or
-    exchanging the roles of these three, turns one square into the other. Every 5x5
-    Latin square is equivalent to one of the two returned squares.
+    Every 5x5 Latin square becomes one of the two by permuting rows, columns and
+    symbols, or exchanging the roles of these three.
     """
     cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
     second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
@@ -234,9 +207,9 @@ def latin_squares() -> list[Matrix]:
 def triple_systems() -> list[list[Block]]:
     """Return the two Steiner triple systems on 13 points.
 
-    Each system has 26 triples, and every pair of points is in exactly one triple. The
-    second system is the first one with four triples (a Pasch configuration) replaced by
-    four other triples that contain the same pairs of points.
+    Each has 26 triples, and every pair of points is in exactly one triple. The second
+    has four triples of the first (a Pasch configuration) replaced by four others that
+    contain the same pairs of points.
     """
     first = [
         frozenset((point + shift) % 13 for point in base)
@@ -253,11 +226,11 @@ def triple_systems() -> list[list[Block]]:
 
 
 def regular_two_graphs() -> list[Matrix]:
-    """Return four 26x26 matrices from which strongly regular graphs are built.
+    """Return Seidel matrices of graphs from the four regular two-graphs on 26 points.
 
-    Each is the Seidel matrix of a graph: 0 on the diagonal, -1 for adjacent nodes and
-    +1 for other pairs. The docstring of this module defines regular two-graphs; there
-    are four of them on 26 points, and each of the graphs belongs to a different one.
+    A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
+    Graphs that switching turns into each other (see `switched`) form a two-graph; it is
+    regular if the matrix has only two eigenvalues, here 5 and -5.
 
     >>> [bool((s @ s == 25 * np.eye(26)).all()) for s in regular_two_graphs()]
     [True, True, True, True]
@@ -275,32 +248,24 @@ def regular_two_graphs() -> list[Matrix]:
 
 
 def _seidel(joined: NDArray[np.bool_]) -> Matrix:
-    """Convert a boolean adjacency matrix to a Seidel matrix.
-
-    A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    """
+    """Convert a boolean adjacency matrix to a Seidel matrix."""
     matrix = np.where(joined, -1, 1)
     np.fill_diagonal(matrix, 0)
     return matrix.astype(np.int64)
 
 
 def switched(matrix: Matrix, signs: Matrix) -> Matrix:
-    """Multiply row i and column i of a Seidel matrix by `signs[i]` (1 or -1)."""
+    """Multiply row i and column i of a Seidel matrix by `signs[i]` (1 or -1).
+
+    This exchanges edges and non-edges between the nodes with -1 and those with 1.
+    """
     return matrix * np.outer(signs, signs)
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
     """For each node, isolate the node by switching, and remove it from the graph.
 
-    Switching a set of nodes exchanges edges and non-edges between the set and the other
-    nodes. The resulting graphs are called descendants.
-
-    Args:
-        matrix: The graph as a Seidel matrix: 0 on the diagonal, -1 for adjacent nodes,
-            +1 for other pairs.
-
-    Returns:
-        For each node, the Seidel matrix of the graph without the node.
+    Takes and returns Seidel matrices.
     """
     found = []
     for point in range(len(matrix)):
@@ -312,20 +277,11 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return all regular graphs of one degree into which switching turns a graph.
+    """Return all regular graphs of row sum `value` into which switching turns a graph.
 
-    Switching a set of nodes multiplies their rows and columns of the Seidel matrix by
-    -1. Afterwards every row sums to `value` if and only if the vector with -1 for
-    switched nodes and +1 for other nodes is an eigenvector with eigenvalue `value`. So
-    the function finds all such eigenvectors.
-
-    Args:
-        matrix: The graph as a Seidel matrix: 0 on the diagonal, -1 for adjacent nodes,
-            +1 for other pairs.
-        value: Sum of every row of the returned matrices; an eigenvalue of `matrix`.
-
-    Returns:
-        The Seidel matrix of each regular graph.
+    After switching, every row of the Seidel matrix sums to `value` if and only if the
+    vector with -1 for switched nodes and +1 for other nodes is an eigenvector with
+    eigenvalue `value`. So the function finds all such eigenvectors.
     """
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
@@ -350,49 +306,41 @@ def _independent_rows(space: NDArray[np.float64]) -> list[int]:
 
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""Which graphs `srg25` returns: for each of the four matrices of `regular_two_graphs`,
-indices into the 26 graphs built from the matrix. The 15 graphs are pairwise
-non-isomorphic."""
+"""Which graphs `srg25` returns: for each matrix of `regular_two_graphs`, indices into
+its 26 `descendants`. The 15 graphs are pairwise non-isomorphic."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""Which graphs `srg26` returns: for each of the four matrices of `regular_two_graphs`,
-indices into the graphs that `regular_members` builds from the matrix. The 10 graphs are
-pairwise non-isomorphic."""
+"""Which graphs `srg26` returns: for each matrix of `regular_two_graphs`, indices into
+its `regular_members`. The 10 graphs are pairwise non-isomorphic."""
 
 
 def srg16() -> list[Graph]:
     """Return the 4x4 rook's graph and the Shrikhande graph.
 
-    These are the only strongly regular graphs with 16 nodes of degree 6 in which any
-    two nodes have 2 common neighbours: srg(16, 6, 2, 2).
-
-    The neighbours of a node form two triangles in the rook's graph and a hexagon in the
-    Shrikhande graph. 1-WL cannot distinguish two triangles from a hexagon, because both
-    are 2-regular. So the paper's test Subgraph-1-WL*, which compares egonets by 1-WL,
-    cannot distinguish the two graphs by 1-hop egonets. Its variant that compares
-    egonets by 3-WL can (Theorem 3).
+    These are the only strongly regular graphs srg(16, 6, 2, 2). The neighbours of a
+    node form two triangles in the rook's graph and a hexagon in the Shrikhande graph.
+    1-WL cannot distinguish two triangles from a hexagon, because both are 2-regular. So
+    the paper's test Subgraph-1-WL*, which compares egonets by 1-WL, cannot distinguish
+    the two graphs by 1-hop egonets. Its variant that compares egonets by 3-WL can
+    (Theorem 3).
     """
     return [rook(), shrikhande()]
 
 
 def srg25() -> list[Graph]:
-    """Return the 15 strongly regular graphs with 25 nodes of degree 12 (data set SR25).
+    """Return the 15 strongly regular graphs srg(25, 12, 5, 6), the data set SR25.
 
-    Any two adjacent nodes have 5 common neighbours, and any two other nodes have 6:
-    srg(25, 12, 5, 6). The function `descendants` builds 26 such graphs from each of the
-    four matrices of `regular_two_graphs`; isomorphic duplicates are left out.
+    There are 25 nodes of degree 12; adjacent nodes have 5 common neighbours, others 6.
+    The graphs are `descendants` of `regular_two_graphs`.
     """
     chosen = zip(regular_two_graphs(), _POINTS, strict=True)
     return [_graph_of_matrix(descendants(s)[i]) for s, points in chosen for i in points]
 
 
 def srg26() -> list[Graph]:
-    """Return the 10 strongly regular graphs with 26 nodes of degree 10.
+    """Return the 10 strongly regular graphs srg(26, 10, 3, 4), first listed by Paulus.
 
-    Any two adjacent nodes have 3 common neighbours, and any two other nodes have 4:
-    srg(26, 10, 3, 4). The function `regular_members` builds 188 such graphs from the
-    four matrices of `regular_two_graphs`; isomorphic duplicates are left out. The
-    graphs were first listed by Paulus.
+    They are `regular_members` of `regular_two_graphs`, without isomorphic duplicates.
     """
     found = []
     for matrix, chosen in zip(regular_two_graphs(), _SWITCHINGS, strict=True):
@@ -403,26 +351,21 @@ def srg26() -> list[Graph]:
 
 
 def srg28() -> list[Graph]:
-    """Return the 4 strongly regular graphs with 28 nodes of degree 12.
+    """Return the 4 strongly regular graphs srg(28, 12, 6, 4).
 
-    Any two adjacent nodes have 6 common neighbours, and any two other nodes have 4:
-    srg(28, 12, 6, 4). One is the triangular graph T(8): its nodes are the pairs of 8
-    points, and two pairs are joined if they share one point. The other three, the Chang
-    graphs, are obtained from T(8) by switching a set of nodes, that is, by exchanging
-    edges and non-edges between the set and the other nodes. As sets of pairs of points,
-    the three switched sets are a perfect matching, an 8-cycle, and a triangle with a
-    5-cycle.
+    One is the triangular graph T(8): its nodes are the pairs of 8 points, and two pairs
+    are joined if they share one point. The other three, the Chang graphs, are obtained
+    from T(8) by switching a perfect matching, an 8-cycle, or a triangle with a 5-cycle.
     """
     pairs = list(combinations(range(8), 2))
     joined = np.array([[len({*a} & {*b}) == 1 for b in pairs] for a in pairs])
-    matrix = np.where(joined, -1, 1) - np.eye(28, dtype=np.int64)
-    switched = [[(0, 1), (2, 3), (4, 5), (6, 7)], _cycle(range(8))]
-    switched.append(_cycle(range(3)) + _cycle(range(3, 8)))
-    found = [_graph_of_matrix(matrix)]
-    for chosen in switched:
-        signs = np.array([-1 if pair in chosen else 1 for pair in pairs])
-        found.append(_graph_of_matrix(matrix * np.outer(signs, signs)))
-    return found
+    matrix = _seidel(joined)
+    sets = [[], [(0, 1), (2, 3), (4, 5), (6, 7)], _cycle(range(8))]
+    sets.append(_cycle(range(3)) + _cycle(range(3, 8)))
+    signs = [
+        np.array([-1 if pair in chosen else 1 for pair in pairs]) for chosen in sets
+    ]
+    return [_graph_of_matrix(switched(matrix, each)) for each in signs]
 
 
 def _cycle(points: range) -> list[tuple[int, int]]:
@@ -438,13 +381,10 @@ def _graph_of_matrix(matrix: Matrix) -> Graph:
 
 
 def is_strongly_regular(graph: Graph, degree: int, joined: int, apart: int) -> bool:
-    """Return whether a graph is strongly regular with the given parameters.
+    """Return whether a graph is strongly regular.
 
-    Args:
-        graph: The graph, with both directions of every edge.
-        degree: Degree of every node.
-        joined: Number of common neighbours of any two adjacent nodes.
-        apart: Number of common neighbours of any two non-adjacent nodes.
+    All nodes have the same `degree`, any two adjacent nodes have `joined` common
+    neighbours, and any two other nodes have `apart`.
 
     >>> is_strongly_regular(rook(), 6, 2, 2)
     True

@@ -10,13 +10,7 @@ from gnnak.graphs.adjacency import check_edge_shape
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
-    """Return `value`; raise `GraphError` unless it is a tensor on `device`.
-
-    Args:
-        name: Name of the field in the error message.
-        value: The field.
-        device: The device that the tensor must be on; None = any device.
-    """
+    """Return `value`; raise `GraphError` unless it is a tensor on this device."""
     if not isinstance(value, Tensor):
         raise GraphError(f"{name} is {kind_of(value)}; give a tensor.")
     if device is not None and value.device != device:
@@ -28,9 +22,6 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
 
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
     """Raise `GraphError` unless `value` is an int64 vector of numbers >= 0.
-
-    The vector must also be on `device` (None = any device), and its numbers so small
-    that their sum cannot overflow int64.
 
     >>> check_counts("num_nodes", torch.tensor([3, -1]))
     Traceback (most recent call last):
@@ -54,14 +45,7 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` unless every edge joins two existing nodes of its graph.
-
-    Args:
-        edge_index: Directed edges of all graphs, one graph after the other, [2, e];
-            nodes are numbered from 0 in each graph.
-        num_nodes: Number of nodes of each graph, [g].
-        num_edges: Number of edges of each graph, [g].
-    """
+    """Raise `GraphError` unless every edge joins two nodes of its graph, from 0 on."""
     check_tensor("edge_index", edge_index, num_nodes.device)
     check_edge_shape(edge_index)
     total = int(num_edges.sum())
@@ -92,14 +76,7 @@ def check_rows(
 ) -> None:
     """Raise `GraphError` unless `value` has `rows` rows, one for every `owner`.
 
-    Args:
-        name: Name of the field in the error message.
-        value: The field; it must be a tensor [rows, c] if `columns` is True, else
-            [rows, ...].
-        rows: Required number of rows.
-        owner: What a row describes, for the error message: "node", "edge" or "graph".
-        columns: Whether the tensor must have exactly two dimensions.
-        device: The device the field must be on; any device if None.
+    With `columns`, it must have exactly two dimensions.
 
     >>> check_rows("x", torch.zeros(4, 1), 3, "node")
     Traceback (most recent call last):
@@ -126,13 +103,7 @@ def check_alike(
     """Raise `GraphError` unless all values can be concatenated along `axis`.
 
     Tensors must have the same dtype, device and size along all other axes; values that
-    are not tensors must be equal.
-
-    Args:
-        name: Name of the field in the error message.
-        values: The values of the field in several graphs or stores.
-        owner: What each value comes from, for the error message: "graph" or "store".
-        axis: The axis to concatenate along; None = a new one, so all shapes must agree.
+    are not tensors must be equal. If `axis` is None, all shapes must agree.
 
     >>> check_alike("x", [torch.zeros(3, 1), torch.zeros(3, 2)], "graph")
     Traceback (most recent call last):

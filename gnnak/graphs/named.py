@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 Graph = tuple[Tensor, int]
-"""A graph as `(edge_index, num_nodes)`; `edge_index` is [2, e]."""
+"""`(edge_index, num_nodes)`, with `edge_index` [2, e]."""
 
 
 def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
@@ -25,11 +25,9 @@ def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
 def four_regular_pair() -> tuple[Graph, Graph]:
     """Return two 4-regular graphs on 8 nodes that 1-WL cannot distinguish.
 
-    The first graph has the edges 0-1 and 2-4, the second has 0-2 and 1-4 instead; all
-    other edges are the same. The 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so the
-    paper's test Subgraph-1-WL*, which compares egonets by 1-WL, distinguishes the
-    graphs (Theorem 2). The paper shows a pair like this in a figure but does not list
-    its edges.
+    They differ in two edges: 0-1 and 2-4, or 0-2 and 1-4. The 1-hop egonets of nodes 0,
+    2, 3, 4 and 5 differ, so Subgraph-1-WL* distinguishes the graphs (Theorem 2). The
+    paper shows a pair like this in a figure but does not list its edges.
     """
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]
@@ -39,10 +37,7 @@ def four_regular_pair() -> tuple[Graph, Graph]:
 
 
 def rook() -> Graph:
-    """Return the 4x4 rook's graph.
-
-    The nodes are the cells of a 4x4 board. Cells in the same row or column are joined.
-    """
+    """Return the 4x4 rook's graph: cells of a board, joined in rows and columns."""
     cells = [(row, column) for row in range(4) for column in range(4)]
     edges = [
         (i, j)
@@ -54,15 +49,13 @@ def rook() -> Graph:
 
 
 def shrikhande() -> Graph:
-    """Return the Shrikhande graph, on the cells of a 4x4 board.
+    """Return the Shrikhande graph, on the cells of a 4x4 board that wraps around.
 
-    The board wraps around at its sides. Each cell is joined to its neighbours in the
-    same row, in the same column and on one diagonal.
-
-    The Shrikhande graph and the rook's graph are both strongly regular, with 16 nodes
-    of degree 6 and 2 common neighbours for any two nodes, so 3-WL does not distinguish
-    them. They are not isomorphic: the neighbours of a node form a hexagon in the
-    Shrikhande graph and two triangles in the rook's graph (Theorem 3).
+    Each cell is joined to its neighbours in the same row, in the same column and on one
+    diagonal. The Shrikhande graph and the rook's graph are both strongly regular, with
+    16 nodes of degree 6 and 2 common neighbours for any two nodes, so 3-WL does not
+    distinguish them. They are not isomorphic: the neighbours of a node form a hexagon
+    in the Shrikhande graph and two triangles in the rook's graph (Theorem 3).
     """
     steps = [(0, 1), (1, 0), (1, 1)]
     edges = [

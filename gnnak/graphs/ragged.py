@@ -10,9 +10,6 @@ def pointers(counts: Tensor) -> Tensor:
     A row pointer, as in compressed sparse row (CSR) matrices, is the cumulative sum of
     the lengths with a leading zero: `[0, c_0, c_0 + c_1, ...]`.
 
-    Args:
-        counts: The lengths, [..., rows]; each line of a matrix has its own row pointer.
-
     >>> pointers(torch.tensor([2, 0, 3]))
     tensor([0, 2, 2, 5])
     """
@@ -29,16 +26,9 @@ def ragged_ranges(
 ) -> tuple[Tensor, Tensor]:
     """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 
-    Args:
-        start: First value of each of the r ranges, [r].
-        count: Length of each range, [r]; may be 0.
-        total: The sum of `count`, if known; None = compute it, which synchronises with
-            the device.
-        ptr: The row pointer of `count`, if known; None = compute it.
-
-    Returns:
-        For each entry of the concatenation, the index `i` of its range, and its value;
-        both of shape [total].
+    Returns the index `i` of the range of each entry, and its value, both [total].
+    `total` is the sum of `count`: None = compute it, which synchronises with the
+    device. `ptr` is the row pointer of `count`, if known.
 
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
@@ -53,29 +43,14 @@ def ragged_ranges_to(
 ) -> tuple[Tensor, Tensor]:
     """Concatenate the ranges `stop[i] - count[i], ..., stop[i] - 1`.
 
-    This is `ragged_ranges` for callers that know the cumulative sum of `count`.
-
-    Args:
-        stop: The number after the last value of each of the r ranges, [r].
-        count: Length of each range, [r]; may be 0.
-        end: The cumulative sum of `count`, [r]; see `range_ends`.
-        total: The sum of `count`, as in `ragged_ranges`.
-
-    Returns:
-        The result of `ragged_ranges`.
+    This is `ragged_ranges` for callers that know `end`, the cumulative sum of `count`.
     """
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return the index of the range of each entry, and its value.
-
-    Args:
-        shift: The difference of value and position, the same in a whole range, [r].
-        count: Length of each range, [r].
-        total: The sum of `count`, as in `ragged_ranges`.
-    """
+    """Return the index of the range of each entry, and its value: position + shift."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -83,13 +58,7 @@ def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, T
 
 
 def range_ends(count: Tensor) -> tuple[Tensor, int]:
-    """Return where ranges end in their concatenation, and the sum of their lengths.
-
-    This synchronises with the device. Callers that need to know the sum before they
-    call `ragged_ranges_to` use this.
-
-    Args:
-        count: Length of each of the r ranges, [r].
+    """Return the cumulative sum of `count`, and its total, which synchronises.
 
     >>> range_ends(torch.tensor([2, 0, 3]))
     (tensor([2, 2, 5]), 5)
@@ -99,10 +68,7 @@ def range_ends(count: Tensor) -> tuple[Tensor, int]:
 
 
 def counts_of(index: Tensor, size: int) -> Tensor:
-    """Count how often each of the numbers 0..size-1 occurs in `index`.
-
-    Returns:
-        The counts, [size], on the device of `index`.
+    """Count how often each of the numbers 0..size-1 occurs in `index`, [size].
 
     >>> counts_of(torch.tensor([0, 2, 2]), 4)
     tensor([1, 0, 2, 0])
@@ -112,15 +78,10 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Divide a sequence of rows into chunks of about equal cost.
+    """Divide rows with the costs `work` into chunks of a cost of about `limit`.
 
-    Args:
-        work: Cost of each row as an integer, such as its length; a 1-d tensor.
-        limit: Approximate cost of a chunk, that is, the sum over its rows.
-
-    Returns:
-        The index of the first row of every chunk except the first chunk, as
-        `torch.tensor_split` expects.
+    Returns the first row of every chunk except the first chunk, as `torch.tensor_split`
+    expects.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]

@@ -1,8 +1,4 @@
-"""`RealCounts`: how many graphs, nodes, edges and so on of a batch are not padding.
-
-The rooted subgraphs of a batch are counted too, and so are node copies (a node as seen
-in one rooted subgraph) and edge copies (an edge as it occurs in one rooted subgraph).
-"""
+"""`RealCounts`: how many graphs, nodes, edges and so on of a batch are not padding."""
 
 from __future__ import annotations
 
@@ -14,12 +10,11 @@ from torch import Tensor
 
 BatchAxis = Literal["graphs", "nodes", "edges", "subgraphs", "copies", "edge_copies"]
 BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
-"""The axes of a batch that can be padded: its tensors have one row per graph, per node
-and so on. "copies" are node copies (a node as it occurs in one rooted subgraph)."""
+"""The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""Name of the attribute of a padded PyG batch that refers to its `RealCounts`. It is no
-field of the batch, so that users may have a field of any name."""
+"""The attribute of a padded PyG batch that refers to its `RealCounts`. It is no field
+of the batch, so that users may have a field of any name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,51 +26,41 @@ class RealCounts:
     """
 
     counts: Tensor
-    """[6], int64, on the batch's device: the numbers in the order of `BATCH_AXES`
-    (graphs, nodes, edges, ...). The numbers for subgraphs are 0 if the batch has no
-    subgraphs."""
+    """[6], int64, on the batch's device: the numbers in the order of `BATCH_AXES`;
+    those of subgraphs are 0 if the batch has no subgraphs."""
 
     @property
     def graphs(self) -> Tensor:
-        """Number of graphs that are not padding, as a 0-dim tensor."""
+        """Number of graphs, as a 0-dim tensor."""
         return self.counts[0]
 
     @property
     def nodes(self) -> Tensor:
-        """Number of nodes that are not padding, as a 0-dim tensor."""
+        """Number of nodes, as a 0-dim tensor."""
         return self.counts[1]
 
     @property
     def edges(self) -> Tensor:
-        """Number of edges that are not padding, as a 0-dim tensor."""
+        """Number of edges, as a 0-dim tensor."""
         return self.counts[2]
 
     @property
     def subgraphs(self) -> Tensor:
-        """Number of rooted subgraphs that are not padding, as a 0-dim tensor."""
+        """Number of rooted subgraphs, as a 0-dim tensor."""
         return self.counts[3]
 
     @property
     def copies(self) -> Tensor:
-        """Number of node copies that are not padding, as a 0-dim tensor.
-
-        A node copy is a node as it occurs in one rooted subgraph.
-        """
+        """Number of node copies, as a 0-dim tensor."""
         return self.counts[4]
 
     @property
     def edge_copies(self) -> Tensor:
-        """Number of edge copies that are not padding, as a 0-dim tensor.
-
-        An edge copy is an edge as it occurs in one rooted subgraph.
-        """
+        """Number of edge copies, as a 0-dim tensor."""
         return self.counts[5]
 
     def on_host(self) -> dict[BatchAxis, int]:
-        """Return these counts as ints, by name, such as "nodes".
-
-        Copying them from a GPU synchronises the host with the GPU.
-        """
+        """Return these counts as ints, by name; on a GPU, this synchronises."""
         return dict(zip(BATCH_AXES, self.counts.tolist(), strict=True))
 
     def to(

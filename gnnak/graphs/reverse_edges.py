@@ -14,14 +14,9 @@ def add_reverse_edges(
 ) -> tuple[Tensor, Tensor]:
     """Insert the reverse edge directly after every edge, except after self loops.
 
-    Args:
-        edge_index: Edges in one direction, [2, e].
-        directed: Boolean mask of edges that get no reverse edge, [e]; None = all edges
-            except self loops get one.
-
-    Returns:
-        The e' edges with reverse edges, [2, e'], and for each of these edges the
-        position in `edge_index` of the edge that it equals or reverses, [e'].
+    `directed`, [e], masks further edges that get no reverse edge. Returns the edges,
+    [2, e'], and the position in `edge_index` of the edge that each equals or reverses,
+    [e'].
 
     >>> add_reverse_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
     (tensor([[0, 1, 2, 1, 2],
@@ -39,15 +34,7 @@ def add_reverse_edges(
 
 
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
-    """Return the store with a reverse edge inserted directly after every edge.
-
-    A reverse edge has the attributes of its edge; self loops get no reverse edge.
-
-    Args:
-        store: Graphs with each undirected edge in one direction.
-        directed: Boolean mask of edges that get no reverse edge, [e]; None = all edges
-            except self loops get one.
-    """
+    """Return the store with the edges of `add_reverse_edges`, and their attributes."""
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
     edge_attr = store.edge_attr
@@ -64,10 +51,8 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
 
     Two edges are the reverse of each other if they join the same nodes in opposite
     directions with equal attributes; the first of the two remains. Self loops remain.
-    `with_reverse_edges` is the inverse, up to the order of edges.
-
-    Returns:
-        The store; None if an edge other than a self loop has no reverse edge.
+    `with_reverse_edges` is the inverse, up to the order of edges. Returns None if an
+    edge other than a self loop has no reverse edge.
     """
     edge_index, graph = store.edge_index, _graph_of_edge(store)
     group = _same_edge(store, graph)

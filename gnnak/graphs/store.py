@@ -23,23 +23,16 @@ from gnnak.graphs.fields import (
 from gnnak.graphs.ragged import pointers, ragged_ranges
 
 Indices = int | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor
-"""What can select graphs: an int, a slice, or a list, array or tensor of ints or
-bools."""
+"""What can select graphs; bools are a mask."""
 
 KINDS = "an int, a slice, a list, or a tensor of bools or ints"
 
 
 def as_indices(indices: Indices, size: int) -> Tensor:
-    """Convert `indices` to an int64 tensor of k positions in 0..size-1, [k].
+    """Convert `indices` to an int64 tensor of positions in 0..size-1.
 
-    Args:
-        indices: An int (one position), a slice, a boolean mask [size], or a list, array
-            or tensor of ints. Negative ints count from the end, positions may repeat,
-            and their order is preserved.
-        size: Number of graphs that can be selected.
-
-    Raises:
-        GraphError: If a position is out of range or `indices` has another type.
+    Negative ints count from the end, positions may repeat, and their order is
+    preserved.
 
     >>> as_indices([-1, 0, 0], 5)
     tensor([4, 0, 0])
@@ -49,9 +42,9 @@ def as_indices(indices: Indices, size: int) -> Tensor:
     Traceback (most recent call last):
     gnnak.errors.GraphError: index 7 is out of range; there are 5 graphs.
     """
-    chosen = (
-        _from_slice(indices, size) if isinstance(indices, slice) else _flat(indices)
-    )
+    if isinstance(indices, slice):
+        return _from_slice(indices, size)
+    chosen = _flat(indices)
     if chosen.dtype == torch.bool:
         if chosen.numel() != size:
             raise GraphError(
@@ -71,19 +64,7 @@ def as_indices(indices: Indices, size: int) -> Tensor:
 def indices_at(
     indices: Indices, size: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Convert `indices` to int64 positions, both on the host and on `device`.
-
-    The transfer to the device does not synchronise.
-
-    Args:
-        indices: An int, a slice, a boolean mask, or a list, array or tensor of ints, as
-            in `as_indices`.
-        size: Number of graphs that can be selected.
-        device: The device of the second result.
-
-    Returns:
-        The same positions twice, [k]: on the host and on `device`.
-    """
+    """Convert to positions on the host and on `device`, without synchronising."""
     chosen = as_indices(indices, size)
     host = chosen.cpu()
     there = chosen if chosen.device == device else host.to(device, non_blocking=True)
@@ -101,11 +82,7 @@ def _from_slice(part: slice, size: int) -> Tensor:
 
 
 def _flat(indices: object) -> Tensor:
-    """Convert an int, or a list, array or tensor of ints or bools, to a vector.
-
-    Raises:
-        GraphError: If `indices` is anything else, or has more than one dimension.
-    """
+    """Convert an int, or a list, array or tensor of ints or bools, to a vector."""
     # PyTorch would move tensors to the default device, if a user has set one.
     device = indices.device if isinstance(indices, Tensor) else torch.device("cpu")
     try:
@@ -222,9 +199,6 @@ class GraphStore:
 
         Args:
             indices: An int, a slice, a boolean mask, or a list or tensor of ints.
-
-        Raises:
-            GraphError: If an index is out of range.
         """
         host, graph = indices_at(indices, len(self), self.device)
         nodes, edges = self.counts[:, host].sum(dim=1).tolist()
@@ -247,10 +221,7 @@ class GraphStore:
         )
 
     def union(self) -> GraphBatch:
-        """Return all graphs as one batch, without copying features and targets.
-
-        Edge indices are offset, so that nodes are numbered over the whole batch.
-        """
+        """Return all graphs as one batch; features and targets are not copied."""
         nodes = None if self.x is None else self.x.size(0)
         offset = self.node_ptr[:-1].repeat_interleave(
             self.num_edges, output_size=self.edge_index.size(1)
@@ -286,7 +257,7 @@ class GraphStore:
         """Check that all fields are valid and fit together; return the store.
 
         Raises:
-            GraphError: If a field is malformed; the message names the first such field.
+            GraphError: If a field is malformed; the message names the first one.
         """
         check_counts("num_nodes", self.num_nodes)
         check_counts("num_edges", self.num_edges, self.device)
@@ -313,7 +284,7 @@ class GraphStore:
         """Concatenate stores into one store with the graphs of all of them, in order.
 
         Raises:
-            GraphError: If `stores` is empty; or if a field is None in one store but not
+            GraphError: If `stores` is empty, or if a field is None in one store but not
                 in another, or differs in number of columns, dtype or device.
         """
         stores = list(stores)

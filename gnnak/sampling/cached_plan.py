@@ -1,8 +1,4 @@
-"""Compute the sampling plans of all graphs once, then look them up for each batch.
-
-A sampling plan (`Plan`) holds what SubgraphDrop precomputes for a batch: everything
-that does not depend on randomness.
-"""
+"""Compute the sampling plans of all graphs once, then look them up for each batch."""
 
 from __future__ import annotations
 
@@ -35,16 +31,8 @@ def sample_egonets(
 ) -> SampledSubgraphs:
     """Extract and sample egonets, without computing the edges of dropped egonets.
 
-    SubgraphDrop needs only the nodes of egonets. So egonets are extracted without edges
-    and sampled, then edges are added to the sampled egonets. The result is the same as
-    with `drop(extractor(edge_index, num_nodes), edge_index, generator)`.
-
-    Args:
-        drop: Samples the egonets.
-        extractor: Extracts the egonets of all nodes.
-        edge_index: The batch's edges, [2, e].
-        num_nodes: Number of nodes, n.
-        generator: Source of randomness, on the batch's device.
+    The result is that of `drop(extractor(edge_index, num_nodes), edge_index,
+    generator)`.
 
     >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
     >>> ring = torch.cat([ring, ring.flip(0)], dim=1)
@@ -60,9 +48,8 @@ def sample_egonets(
 CACHED_PAIRS = 2**26
 """Default maximal number of cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
-"""Approximate number of node pairs in a chunk of graphs. `cache_plans` computes plans
-for one chunk at a time, to bound the memory. If the sampling strategy needs no
-distances between nodes, every node counts as 16 pairs."""
+"""Approximate number of node pairs of the graphs whose plans are computed at a time, to
+bound the memory. Without distances, every node counts as 16 pairs."""
 
 NODE_ROWS = 5
 """Number of rows of `CachedPlans.nodes` without distances."""
@@ -70,65 +57,42 @@ NODE_ROWS = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedPlans:
-    """The sampling plans of every graph of a store, in flat tensors.
+    """The sampling plans of all graphs of a store, in flat tensors.
 
-    A sampling plan (`Plan`) holds what SubgraphDrop precomputes for a batch.
-    `plans[indices]` returns the plan that `SubgraphDrop.plan` would compute for the
-    batch `store[indices]`, but gathers it from the cache, without a loop over graphs
-    and without synchronising with the GPU. Node and component numbers start at 0 in
-    each graph and are int32. In shapes, g is the number of graphs and n the number of
-    nodes of all graphs.
+    `plans[indices]` gathers the plan that `SubgraphDrop.plan` would compute for the
+    batch `store[indices]`, without a loop over graphs and without synchronising with
+    the GPU. Node and component numbers start at 0 in each graph and are int32.
     """
 
     store: GraphStore
-    """The graphs, on the same device as the cached tensors."""
     num_components: Tensor
     """[g], int64: number of connected components of each graph."""
     sizes: Tensor
-    """[number of connected components of all graphs], int64: number of nodes of each
-    connected component."""
+    """[components of all graphs], int64: number of nodes of each component."""
     nodes: Tensor
     """[5, n] or [7, n], int32: the fields of `Plan` that have one entry per node, one
     field per row: `component`, `by_component.order`, `held`, `near.start`, `near.count`
-    and, only if distances between nodes are cached, `distances.start` and
-    `distances.place`."""
+    and, only with distances, `distances.start` and `distances.place`."""
     near: Tensor
-    """The neighbours of the nodes of all graphs: the field `near.place` of `Plan`,
-    concatenated over all graphs."""
+    """`Plan.near.place` of all graphs, concatenated."""
     hop: Tensor | None
-    """Distances between nodes: the field `distances.hop` of `Plan`, concatenated over
-    all graphs. None if the sampling strategy needs no distances, or if a connected
-    component is large (see `Plan.is_large`)."""
+    """`Plan.distances.hop` of all graphs, concatenated; None if the strategy needs no
+    distances, or if a connected component is large (see `Plan.is_large`)."""
     largest: int
-    """Number of nodes of the largest connected component of all graphs."""
+    """Number of nodes of the largest connected component."""
 
     @cached_property
     def component_ptr(self) -> Tensor:
-        """Where the connected components of each graph start in `sizes`, [g + 1].
-
-        The last entry is the total number of components of all g graphs.
-        """
+        """Where the components of each graph start in `sizes`, [g + 1]."""
         return pointers(self.num_components)
 
     @cached_property
     def counts(self) -> Tensor:
-        """Numbers of nodes and of connected components of each graph, [2, g].
-
-        The tensor is on the CPU, so that the size of a batch is known without
-        synchronising with the GPU.
-        """
+        """Numbers of nodes and of components of each graph, [2, g], on the CPU."""
         return torch.stack([self.store.counts[0], self.num_components.cpu()])
 
     def __getitem__(self, indices: Indices) -> Plan:
-        """Return the sampling plan of the batch `store[indices]`.
-
-        Pass the plan to the `SubgraphDrop` object when it samples subgraphs of this
-        batch. The plan is the same as that of `SubgraphDrop.plan`, but faster to get.
-
-        Args:
-            indices: The graphs of the batch: an int, a slice, a boolean mask, or a list
-                or tensor of ints.
-        """
+        """Return the sampling plan of the batch `store[indices]`."""
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_components = self.counts[:, host].sum(dim=1).tolist()
@@ -163,21 +127,10 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute and cache the sampling plans of all graphs.
+    """Compute the sampling plans of all graphs; None if there are too many distances.
 
-    The sampling plan of a graph holds what SubgraphDrop needs before it samples: the
-    connected components, the neighbours of each node and, for the strategy "farthest",
-    the distances between nodes. With the cache, SubgraphDrop does not compute them
-    again for every batch.
-
-    Args:
-        cached: The cached rooted subgraphs of all graphs.
-        drop: The SubgraphDrop that will sample the subgraphs.
-        limit: Maximal number of distances to cache; only the strategy "farthest" needs
-            distances.
-
-    Returns:
-        The cached sampling plans; None if there would be more than `limit` distances.
+    Only the strategy "farthest" needs distances between nodes; `limit` is the largest
+    number of them.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
@@ -213,16 +166,9 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Convert the sampling plan of one chunk of graphs to fields of `CachedPlans`.
+    """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs.
 
-    Args:
-        plan: The sampling plan of the chunk.
-        batch: The graph of each node of the chunk.
-        ptr: The first node of each graph of the chunk, and the number of nodes.
-        before: How many distances and how many neighbours earlier chunks have.
-
-    Returns:
-        The fields `num_components`, `sizes`, `nodes` and `near` for this chunk.
+    `before` are the numbers of distances and of neighbours of earlier chunks.
     """
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"

@@ -1,8 +1,4 @@
-"""SubgraphDrop: sample a few rooted subgraphs that together contain all nodes.
-
-A sampling plan (`Plan`) holds what SubgraphDrop precomputes for a batch: everything
-that does not depend on randomness.
-"""
+"""SubgraphDrop: sample a few rooted subgraphs that together contain all nodes."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.errors import CoverageError, OptionError
+from gnnak.errors import CoverageError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.sampling.estimate import Filling, SampledSubgraphs, plan_filling
@@ -40,14 +36,15 @@ class SubgraphDrop:
             two start with a random subgraph.
         min_coverage: The redundancy R, the number of sampled subgraphs that must
             contain each node.
-        ties: For "farthest" and "min-set-cover": which of several subgraphs is sampled
-            if all of them are farthest, or have the same number of least covered nodes.
-            "random": a random one; "lowest": the one whose root has the lowest node
-            number, as in the published code.
-        share: For "random": draw this share of the roots, rounded down, and draw anew
-            until every node is covered, as in the published code. A connected component
-            that 1000 draws do not cover is sampled as with None. None = sample
-            subgraphs in random order until every node is covered.
+        ties: Used by "farthest" and "min-set-cover", ignored by "random": which of
+            several subgraphs with equal scores is sampled. "random": a random one;
+            "lowest": the one whose root has the lowest node number, as in the published
+            code.
+        share: Used by "random", ignored by the others: sample this share of the roots
+            of each connected component, rounded down, and sample anew until every node
+            is covered, as in the published code. A component that is not covered after
+            1000 samples is sampled as with None. None = sample subgraphs in random
+            order until every node is covered.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
@@ -67,19 +64,8 @@ class SubgraphDrop:
         check_choice("strategy", self.strategy, get_args(Strategy))
         convert_count(self, "min_coverage", least=1)
         check_choice("ties", self.ties, get_args(Ties))
-        if self.ties != "random" and self.strategy == "random":
-            raise OptionError(
-                f"ties is {self.ties!r}, but the strategy 'random' has no ties; set "
-                "ties to 'random'."
-            )
-        if self.share is None:
-            return
-        check_share("share", self.share)
-        if self.strategy != "random":
-            raise OptionError(
-                f"share is {self.share!r}, but the strategy is {self.strategy!r}; only "
-                "'random' samples a share of the roots, so set share to None."
-            )
+        if self.share is not None:
+            check_share("share", self.share)
 
     def __repr__(self) -> str:
         # Without options at their default, as in states of loaders of older versions.
@@ -93,18 +79,21 @@ class SubgraphDrop:
     def plan(self, subgraphs: RootedSubgraphs, edge_index: Tensor) -> Plan:
         """Compute the sampling plan: everything that does not depend on randomness.
 
-        If subgraphs of a batch are sampled repeatedly, compute the plan once and pass
-        the plan to every call, to save time.
+        If a batch is sampled repeatedly, pass its plan to every call, to save time.
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
             edge_index: The batch's edges, [2, e].
         """
-        num_nodes = subgraphs.num_subgraphs
-        self._check(subgraphs, edge_index)
-        return make_plan(
-            subgraphs, edge_index, num_nodes, distances=self.strategy == "farthest"
-        )
+        num_nodes, num_subgraphs = subgraphs.num_nodes, subgraphs.num_subgraphs
+        if num_nodes not in (None, num_subgraphs):
+            raise CoverageError(
+                f"there are {num_subgraphs} subgraphs for {num_nodes} nodes; "
+                "SubgraphDrop needs a subgraph of every node."
+            )
+        check_edge_index(edge_index, num_subgraphs)
+        distances = self.strategy == "farthest"
+        return make_plan(subgraphs, edge_index, num_subgraphs, distances)
 
     def sample_mask(
         self,
@@ -146,8 +135,7 @@ class SubgraphDrop:
             subgraphs: A rooted subgraph for every node of the batch.
             edge_index: The batch's edges, [2, e].
             generator: Source of randomness; PyTorch's default generator if None.
-            plan: The sampling plan of this batch, as returned by the method `plan`; if
-                None, the plan is computed.
+            plan: The result of the method `plan` for this batch; None = compute it.
 
         Returns:
             The sampled subgraphs, with a matrix that estimates the encodings of the
@@ -167,16 +155,6 @@ class SubgraphDrop:
         sampled = self.sample_mask(subgraphs, plan, generator)
         return sample_subgraphs(subgraphs, edge_index, sampled, plan)
 
-    @staticmethod
-    def _check(subgraphs: RootedSubgraphs, edge_index: Tensor) -> None:
-        num_nodes = subgraphs.num_nodes
-        if num_nodes is not None and num_nodes != subgraphs.num_subgraphs:
-            raise CoverageError(
-                f"there are {subgraphs.num_subgraphs} subgraphs for {num_nodes} nodes; "
-                "SubgraphDrop needs a subgraph of every node."
-            )
-        check_edge_index(edge_index, subgraphs.num_subgraphs)
-
 
 def sample_subgraphs(
     subgraphs: RootedSubgraphs,
@@ -190,26 +168,27 @@ def sample_subgraphs(
         subgraphs: The s rooted subgraphs, one for every node.
         edge_index: The graph's edges, [2, e].
         sampled: Boolean mask of the subgraphs to select, [s]; every node must be in at
-            least one selected subgraph.
-        plan: The sampling plan of this batch, as returned by `SubgraphDrop.plan`. If
-            None, the parts that are needed are computed, which takes longer.
+            least one selected subgraph (checked only on a CPU).
+        plan: The result of `SubgraphDrop.plan` for this batch; None = compute what is
+            needed of it.
 
     Returns:
         The selected subgraphs, with a matrix that estimates the encodings of the roots
         of dropped subgraphs.
-
-    Raises:
-        CoverageError: If a node is in no selected subgraph; not checked on a GPU.
     """
     num_nodes = subgraphs.num_subgraphs
     copy_sampled = sampled.index_select(0, subgraphs.subgraph)
     edge_sampled = copy_sampled.index_select(0, subgraphs.edge_index[0])
-    masks = (sampled, copy_sampled, edge_sampled)
-    before = [pointers(mask.long()) for mask in masks]
+    # For each mask, the number of True entries before each entry, and their total.
+    before = [pointers(mask.long()) for mask in (sampled, copy_sampled, edge_sampled)]
     roots, copies, edges = _indices_of_true(before)
     node = subgraphs.node.index_select(0, copies)
     covered = counts_of(node, num_nodes)
-    _check_covered(covered)
+    if not covered.is_cuda and not bool((covered > 0).all()):
+        raise CoverageError(
+            f"node {int((covered == 0).nonzero()[0])} is in none of the sampled "
+            "subgraphs; sample at least one of those that contain it."
+        )
     number, new_copy = before[0][:-1], before[1][:-1]
     ends = subgraphs.edge_index.index_select(1, edges)
     root = subgraphs.root.index_select(0, roots)
@@ -233,27 +212,13 @@ def sample_subgraphs(
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the positions of the True entries of several boolean masks.
-
-    Args:
-        before: For each mask, the exclusive cumulative sum of its entries, and the
-            total as a last entry.
-    """
+    """Return the positions of the True entries of several masks, with one transfer."""
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
     return [
         torch.searchsorted(counts[1:], wanted[:total])
         for counts, total in zip(before, totals, strict=True)
     ]
-
-
-def _check_covered(covered: Tensor) -> None:
-    if not covered.is_cuda and not bool((covered > 0).all()):
-        node = int((covered == 0).nonzero()[0])
-        raise CoverageError(
-            f"node {node} is in none of the sampled subgraphs; sample at least one of "
-            "those that contain it."
-        )
 
 
 @operation
@@ -265,18 +230,9 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix that estimates encodings of all nodes from sampled roots.
+    """Compute the matrix of `plan_filling`.
 
-    The matrix is defined in `plan_filling`.
-
-    Args:
-        subgraphs: The s rooted subgraphs, one for every node.
-        edge_index: The graph's edges, [2, e].
-        sampled: Boolean mask of the sampled subgraphs, [s].
-        number: Number of sampled subgraphs before each subgraph, [s]; for a sampled
-            subgraph, this is its index among the sampled subgraphs.
-        root: The roots of the sampled subgraphs.
-        plan: The sampling plan (what SubgraphDrop precomputes for a batch); None if it
-            has not been computed.
+    `number` is the number of sampled subgraphs before each subgraph, [s]: for a sampled
+    one, its index among them. `root` are the roots of the sampled subgraphs.
     """
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

@@ -17,39 +17,29 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Filling(Compact):
-    """A sparse matrix that estimates values of all nodes from values of sampled roots.
+    """A sparse matrix, [n, s], that estimates values of all nodes from sampled roots.
 
-    The matrix has one row per node and one column per sampled subgraph, [n, s]. It is
-    stored in COO format: row, column and weight of each of the q nonzero entries. The
-    estimate for a node is a weighted mean: the weights of each row sum to one. The row
-    of a sampled root has a single entry, of weight one, for the root's own value.
+    It is stored in COO format, with q nonzero entries. The estimate for a node is a
+    weighted mean: the weights of each row sum to one. The row of a sampled root has a
+    single entry, of weight one, for the root's own value.
     """
 
     node: Tensor
-    """Row index of each of the q nonzero entries, [q]: the node whose value is
-    estimated."""
+    """[q]: row index, the node whose value is estimated."""
     subgraph: Tensor
-    """Column index of each of the q nonzero entries, [q]: the sampled subgraph whose
-    root's value is used."""
+    """[q]: column index, the sampled subgraph whose root's value is used."""
     weight: Tensor
-    """Each of the q nonzero entries, [q], float64: the weight of one sampled root's
-    value in the weighted mean that estimates one node's value."""
+    """[q], float64."""
     in_order: bool = False
     """True if the entries are sorted by the connected component of `node`; False if
     their order is unknown."""
 
     def at(self, entries: Tensor) -> Filling:
-        """Return a matrix with only some of the nonzero entries, in a given order.
-
-        The result has `in_order=False`: the order of its entries counts as unknown.
-
-        Args:
-            entries: Positions of the entries to select, in the order of the result.
-        """
+        """Select nonzero entries by position, in that order."""
         return self._each(lambda part: part.index_select(0, entries))
 
     def to(self, device: torch.device | str) -> Filling:
-        """Return a copy of this matrix on another device."""
+        """Return this matrix on another device."""
         return replace(self._each(lambda part: part.to(device)), in_order=self.in_order)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Filling:
@@ -70,16 +60,14 @@ class SampledSubgraphs(RootedSubgraphs):
     covered: Tensor = field(kw_only=True)
     """[n]: number of sampled subgraphs that contain each node; at least 1."""
     filling: Filling = field(kw_only=True)
-    """The sparse matrix that estimates the encodings of all nodes from the encodings of
-    the sampled roots."""
+    """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
         """Return one factor per node that corrects sums over sampled subgraphs, [n].
 
         A sum over the sampled subgraphs that contain a node, times this factor,
-        estimates the sum over all subgraphs that contain the node. The factor is the
-        number of subgraphs that contain the node, divided by the number of sampled
-        subgraphs that contain the node. The result is cached.
+        estimates the sum over all subgraphs that contain the node: the factor is `held
+        / covered`. The result is cached.
 
         Args:
             dtype: Floating-point type of the result.
@@ -95,7 +83,7 @@ class SampledSubgraphs(RootedSubgraphs):
         return super()._group_key(axis)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """Return a copy of these subgraphs on another device."""
+        """Return these subgraphs on another device."""
         return replace(
             super().to(device, non_blocking),
             held=self.held.to(device),
@@ -105,7 +93,7 @@ class SampledSubgraphs(RootedSubgraphs):
 
 
 def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
-    r"""Compute the matrix that estimates values of all nodes from sampled roots.
+    r"""Compute the matrix that estimates values of all nodes from sampled roots, [s].
 
     $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root.
     The value $h_u$ of a node $u$ is estimated as the mean of the values of those
@@ -117,11 +105,6 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     This recursion is written as one sparse matrix, so that a layer of the network
     applies it in a single step. Edge directions are ignored, and duplicate edges count
     once. A node without a path to a sampled root has an empty row.
-
-    Args:
-        edge_index: Directed edges, [2, e].
-        num_nodes: Number of nodes, n.
-        roots: The sampled roots, [s].
     """
     layer, source, target = _nearer_neighbors(edge_index, num_nodes, roots)
     share = counts_of(target, num_nodes).double().reciprocal()
@@ -140,16 +123,9 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
 
 
 def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
-    """Estimate the values of all nodes from the values of sampled roots.
+    """Estimate the values of all nodes, [n, c], from those of sampled roots, [s, c].
 
-    Args:
-        values: Values of the s sampled roots, [s, c].
-        filling: The sparse matrix of the estimation, [n, s].
-        num_nodes: Number of nodes, n.
-
-    Returns:
-        Values of all nodes, [n, c], in the dtype of `values`; sums are accumulated in
-        float32 or wider.
+    The result has the dtype of `values`; sums are accumulated in float32 or wider.
     """
     wide = values.float() if values.dtype.itemsize < 4 else values
     share = wide.index_select(0, filling.subgraph)
@@ -163,12 +139,8 @@ def _nearer_neighbors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the neighbours of each node that are one step nearer to a sampled root.
 
-    Edge directions are ignored.
-
-    Returns:
-        Three tensors: the distance of each node to the nearest sampled root, or -1 if
-        there is no path; then all pairs of a nearer neighbour and a node, as one tensor
-        of the neighbours and one of the nodes.
+    Returns each node's distance to the nearest sampled root, [n], -1 if there is no
+    path, and the pairs of a nearer neighbour and a node. Edge directions are ignored.
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
@@ -183,16 +155,11 @@ def _nearer_neighbors(
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the rows of the estimation matrix for nodes one step farther from roots.
+    """Compute the rows of nodes one step farther: the mean of their neighbours' rows.
 
-    The row of a node is the mean of the rows of its nearer neighbours.
-
-    Args:
-        before: The rows of the nearer neighbours.
-        target: The node, for each pair of a node and a nearer neighbour.
-        source: The nearer neighbour, for each pair.
-        share: For each pair, 1 / (number of nearer neighbours of the node).
-        num_subgraphs: Number of sampled subgraphs, that is, of columns of the matrix.
+    `before` has the rows of the nearer neighbours. For each pair of a node and a nearer
+    neighbour, `target` is the node, `source` the neighbour, and `share` is 1 / (number
+    of nearer neighbours of the node).
     """
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]

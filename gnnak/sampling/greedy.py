@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.sampling.plan import Plan, best_of_each
+from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -17,11 +17,10 @@ Ties = Literal["random", "lowest"]
 """Which of several subgraphs with equal scores is sampled: a random one, or the one
 whose root has the lowest node number."""
 Score = Callable[[Tensor, Tensor], Tensor]
-"""A function that is called as `score(covered, last)` and returns an integer score for
-each subgraph, [s]; the subgraph with the highest score is sampled next. `covered`, [n],
-is the number of sampled subgraphs that contain each node. `last`, [num_components], is
-the root that was sampled last in each connected component, or -1 if the last step
-sampled no root in the component."""
+"""Called as `score(covered, last)`: returns an integer score for each subgraph, [s];
+the highest is sampled next. `covered`, [n], is the number of sampled subgraphs that
+contain each node. `last`, [num_components], is the root that was sampled last in each
+component, or -1 if the last step sampled no root in the component."""
 
 
 def sample_greedily(
@@ -34,22 +33,10 @@ def sample_greedily(
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
-    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
-    subgraphs that contain the node are sampled. Every step samples one subgraph in each
-    connected component that has an uncovered node; the first step samples at random.
-
-    Args:
-        subgraphs: The s rooted subgraphs.
-        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
-        min_coverage: R, the number of sampled subgraphs that must contain each node.
-        score: Called after every step; returns the scores of all subgraphs for the next
-            step.
-        rank: A random permutation of 0..s-1, [s]. The first step samples the subgraphs
-            with the highest rank.
-        ties: Which of several subgraphs with equal scores is sampled.
-
-    Returns:
-        Boolean mask of the sampled subgraphs, [s].
+    Every step samples one subgraph in each connected component that has an uncovered
+    node, for all components at once. The first step samples those with the highest
+    `rank`, a random permutation, [s]. Returns a boolean mask of the sampled subgraphs,
+    [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -76,26 +63,34 @@ def sample_greedily(
 
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
-    """Return a permutation, [s]: of equal scores, the one with the highest entry wins.
-
-    `rank` is a random permutation of 0..s-1, [s].
-    """
+    """Return a permutation, [s]: of equal scores, the highest entry wins."""
     if ties == "random":
         return rank
     return subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
 def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
-    """Return a boolean mask of the connected components that contain a marked node.
-
-    `nodes` is a boolean mask of the marked nodes, [n].
-    """
+    """Return a mask of the components with a node of the boolean mask `nodes`, [n]."""
     count = plan.held.new_zeros(plan.num_components)
     return count.index_add(0, plan.component, nodes.long()) > 0
 
 
+def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """Return the index of the largest score of each group, [num_groups].
+
+    Scores, [s], must be distinct within a group. A score of -inf excludes an entry; the
+    result is -1 for a group without other entries.
+    """
+    lowest = score.new_full((num_groups,), -torch.inf)
+    best = lowest.scatter_reduce(0, group, score, "amax")
+    is_best = (score == best.index_select(0, group)) & (score > -torch.inf)
+    index = torch.arange(score.numel(), device=score.device)
+    chosen = group.new_full((num_groups,), -1)
+    return chosen.scatter_reduce(0, group, index.masked_fill(~is_best, -1), "amax")
+
+
 Array = np.ndarray
-"""An array of integers or booleans on the CPU."""
+"""Integers or booleans on the CPU."""
 
 
 class Scores(Protocol):
@@ -110,26 +105,16 @@ class Scores(Protocol):
         ...
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update the scores after a step.
+        """Update the scores after `subgraph` was sampled; `nodes` are its nodes.
 
-        Args:
-            subgraph: The subgraph that was sampled in the step.
-            nodes: The nodes of this subgraph.
-
-        Returns:
-            True if a score may have become larger. Other changes lower the scores.
+        Returns True if a score may have become larger; otherwise scores only become
+        lower.
         """
         ...
 
 
 class Coverage:
-    """The number of sampled subgraphs that contain each node, and the number wanted.
-
-    Args:
-        subgraphs: The s rooted subgraphs.
-        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
-        min_coverage: R, the number of sampled subgraphs that must contain each node.
-    """
+    """The number of sampled subgraphs that contain each node, and the number wanted."""
 
     def __init__(
         self, subgraphs: RootedSubgraphs, plan: Plan, min_coverage: int
@@ -144,21 +129,13 @@ class Coverage:
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:
-        """Count a newly sampled subgraph; return how many of its nodes it completes.
-
-        A node is complete if it is in as many sampled subgraphs as wanted.
-        """
+        """Count a newly sampled subgraph; return how many nodes now have enough."""
         self.covered[nodes] += 1
         return int(np.count_nonzero(self.covered[nodes] == self.wanted[nodes]))
 
 
 def rows(ptr: Array, values: Array, at: Array) -> Array:
     """Concatenate rows of a matrix in CSR form.
-
-    Args:
-        ptr: Where each row starts in `values`, and where the last row ends.
-        values: The entries of all rows.
-        at: The rows to concatenate.
 
     >>> rows(np.array([0, 2, 3, 6]), np.arange(6), np.array([2, 0]))
     array([3, 4, 5, 0, 1])
@@ -180,17 +157,8 @@ def sample_one_by_one(
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
-    Args:
-        subgraphs: The s rooted subgraphs, one for every node.
-        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
-        coverage: How many sampled subgraphs must contain each node.
-        scores: The scores.
-        rank: A random permutation of 0..s-1, [s]. The first step in each connected
-            component samples the subgraph with the highest rank.
-        ties: Which of several subgraphs with equal scores is sampled.
-
-    Returns:
-        Boolean mask of the sampled subgraphs, [s].
+    The same as `sample_greedily`, but for one connected component after the other, with
+    a heap: faster for large components.
     """
     sampled = np.zeros(rank.numel(), dtype=bool)
     first = rank.cpu().numpy()
@@ -217,16 +185,11 @@ def _sample(
     luck: Array,
     at_rank: Array,
 ) -> None:
-    """Sample in one connected component; write into the boolean mask `sampled`.
+    """Sample in one connected component; write into the boolean mask `sampled`, [s].
 
-    Args:
-        chosen: The subgraph to sample first.
-        members: The subgraphs of the component, one for every node.
-        sampled: Boolean mask of the sampled subgraphs, [s]; changed in place.
-        coverage: How many sampled subgraphs must contain each node.
-        scores: The scores.
-        luck: A permutation, [s]; of equal scores, the highest entry is sampled.
-        at_rank: The inverse permutation, [s].
+    `chosen` is the subgraph to sample first, `members` are all subgraphs of the
+    component. `luck` is a permutation, [s]: of equal scores, the highest entry is
+    sampled; `at_rank` is the inverse permutation.
     """
     size, missing = luck.size, members.size
     # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
@@ -262,20 +225,9 @@ def farthest_roots(
 
     Farthest means that the shortest-path distance to the nearest sampled root is
     largest; edge directions are ignored. Every connected component is sampled
-    separately, until all of its nodes are covered. A node is covered if it is in at
-    least `min_coverage` sampled subgraphs, or if all subgraphs that contain the node
-    are sampled.
-
-    Args:
-        subgraphs: The s rooted subgraphs.
-        plan: The sampling plan (what SubgraphDrop precomputes for this batch); it must
-            contain distances, unless a connected component is large.
-        min_coverage: R, the number of sampled subgraphs that must contain each node.
-        generator: Source of randomness; PyTorch's default generator if None.
-        ties: Which of several subgraphs with equal scores is sampled.
-
-    Returns:
-        Boolean mask of the sampled subgraphs, [s].
+    separately, until its nodes are covered: each is in at least `min_coverage` sampled
+    subgraphs, or all subgraphs that contain it are sampled. Returns a boolean mask of
+    the sampled subgraphs, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.distances is None:
@@ -305,10 +257,6 @@ class _Nearest:
     After a step, a breadth-first search from the new root visits only the nodes that
     are nearer to this root than to all earlier ones. A table of all distances would
     take quadratic memory.
-
-    Args:
-        subgraphs: The s rooted subgraphs.
-        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
@@ -351,21 +299,10 @@ def set_cover_roots(
 ) -> Tensor:
     """Sample subgraphs greedily, by the number of least-covered nodes they contain.
 
-    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
-    subgraphs that contain the node are sampled. Of the uncovered nodes of a connected
-    component, the least-covered nodes are those in the fewest sampled subgraphs. Every
-    component is sampled separately, until all of its nodes are covered; its first
-    subgraph is random.
-
-    Args:
-        subgraphs: The s rooted subgraphs.
-        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
-        min_coverage: R, the number of sampled subgraphs that must contain each node.
-        generator: Source of randomness; PyTorch's default generator if None.
-        ties: Which of several subgraphs with equal scores is sampled.
-
-    Returns:
-        Boolean mask of the sampled subgraphs, [s].
+    Of the uncovered nodes of a connected component, the least-covered nodes are those
+    in the fewest sampled subgraphs. Every component is sampled separately, until its
+    nodes are covered as in `farthest_roots`; its first subgraph is random. Returns a
+    boolean mask of the sampled subgraphs, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
@@ -393,10 +330,6 @@ class _LeastCovered:
     Of the nodes that still lack sampled subgraphs, the least-covered ones are marked. A
     node that a step covers is unmarked, which lowers the scores of the subgraphs that
     contain the node. If no marked node is left, nodes are marked anew.
-
-    Args:
-        subgraphs: The s rooted subgraphs.
-        coverage: The number of sampled subgraphs that contain each node.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:

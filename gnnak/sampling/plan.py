@@ -14,34 +14,22 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """The distinct neighbours of each node, in compressed sparse row (CSR) form.
+    """The distinct neighbours of each node, ignoring edge directions, in CSR form.
 
-    Edge directions are ignored. The neighbours of node v are
-    `place[start[v] : start[v] + count[v]]`. A neighbour is not stored as a node number,
-    but as its position among the nodes of its connected component: unlike node numbers,
-    these positions do not depend on the batch that the graph is in.
+    The neighbours of node v are `place[start[v] : start[v] + count[v]]`, each as its
+    position among the nodes of its connected component: unlike node numbers, these
+    positions do not depend on the batch that the graph is in.
     """
 
     place: Tensor
-    """[p], int32: the neighbours of all nodes, p in total, grouped by node and in
-    ascending order for each node. A neighbour is given by its position among the nodes
-    of its connected component."""
+    """int32: the neighbours of all nodes, in ascending order for each node."""
     start: Tensor
-    """[n]: where the neighbours of each node start in `place`."""
+    """[n]."""
     count: Tensor
-    """[n]: number of neighbours of each node; a node with a self loop is its own
-    neighbour."""
+    """[n]; a node with a self loop is its own neighbour."""
 
     def nodes(self, component: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
-        """Return the neighbours of all nodes as node numbers, in CSR form.
-
-        Args:
-            component: The connected component of each node, [n].
-            groups: The nodes grouped by component, in CSR form.
-
-        Returns:
-            Where the neighbours of each node start, [n + 1], and the neighbours.
-        """
+        """Return row pointers, [n + 1], and neighbours of all nodes as node numbers."""
         assert groups.order is not None, "nodes are grouped by a sort"
         of, entry = ragged_ranges(self.start, self.count)
         first = groups.ptr.index_select(0, component.index_select(0, of))
@@ -52,14 +40,8 @@ class Near:
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
     """Find the neighbours of every node of a batch, ignoring edge directions.
 
-    In the result, a neighbour is given by its position among the nodes of its connected
-    component. In the example, nodes 0 and 2 are neighbours and form a component, in
-    which they have the positions 0 and 1.
-
-    Args:
-        edge_index: Directed edges, [2, e].
-        component: The connected component of each node, [n].
-        groups: The nodes grouped by component, in CSR form.
+    In the example, nodes 0 and 2 are neighbours and form a component, in which they
+    have the positions 0 and 1.
 
     >>> from gnnak.subgraphs.groups import group
     >>> component = torch.tensor([0, 1, 0])
@@ -84,8 +66,7 @@ MAX_PAIRS = 1 << 28
 """Maximal number of node pairs whose distances are computed: 1 GiB of int32."""
 
 CHUNK = 1 << 21
-"""Approximate number of edges that are followed at a time. This bounds the temporary
-memory."""
+"""Approximate number of edges followed at a time, to bound the temporary memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,52 +78,26 @@ class PairDistances:
     """
 
     hop: Tensor
-    """[sum of squared component sizes], int32: for each node, the distances to all
-    nodes of its connected component, next to each other."""
+    """[sum of squared component sizes], int32."""
     start: Tensor
-    """[n]: position in `hop` where the distances of each node start."""
+    """[n]: where the distances of each node start in `hop`."""
     place: Tensor
-    """[n]: position of each node among the nodes of its connected component."""
+    """[n]: position of each node among the nodes of its component."""
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances between pairs of nodes.
-
-        Args:
-            first: The first node of each of q pairs, [q].
-            second: The second node of each pair, [q]; in the same connected component
-                as the first.
-
-        Returns:
-            Distances, [q].
-        """
+        """Return the distances between pairs of nodes of one component, [q]."""
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return where the distances between pairs of nodes are stored.
-
-        Args:
-            first: The first node of each of q pairs, [q].
-            second: The second node of each pair, [q]; in the same connected component
-                as the first.
-
-        Returns:
-            For each pair, the position of its distance in the tensor `hop`, [q].
-        """
+        """Return where the distances between pairs of nodes are in `hop`, [q]."""
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 
 def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDistances:
-    """Compute the distances between all nodes of each connected component.
+    """Compute the distances between all nodes of each of the `count` components.
 
-    Runs breadth-first searches from all nodes at once.
-
-    Args:
-        edge_index: Directed edges, [2, e]; their direction is ignored.
-        component: The connected component of each node, [n].
-        count: Number of components.
-
-    Raises:
-        CoverageError: If more than `MAX_PAIRS` distances would have to be stored.
+    Breadth-first searches run from all nodes at once. `CoverageError` is raised if more
+    than `MAX_PAIRS` distances would be stored.
     """
     num_nodes = component.numel()
     sizes = counts_of(component, count)
@@ -166,10 +121,9 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
 
 
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
-    """Write all distances into `table.hop`, by breadth-first searches from all nodes.
+    """Write all distances into `table.hop` (-1 at the start), by breadth-first search.
 
-    Entries of `table.hop` must be -1 at the start. `neighbors` has the edges in both
-    directions.
+    `neighbors` has the edges in both directions.
     """
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)
@@ -196,15 +150,9 @@ def _next_pairs(
 ) -> Tensor:
     """Follow all edges of a frontier; return the pairs that have no distance yet.
 
-    Args:
-        start: The start node of each pair of the frontier.
-        frontier: The node that was reached from it.
-        table: The distances found so far; -1 where there is none.
-        neighbors: The edges, in both directions.
-
-    Returns:
-        The new pairs of a start node u and a node v reached, as sorted integers
-        `u * n + v` without repeats, where n is the number of nodes.
+    `frontier` are the nodes that were reached from the nodes `start`. A new pair of a
+    start node u and a node v is returned as `u * n + v`; these are sorted, without
+    repeats.
     """
     row, entry = ragged_ranges(*neighbors.rows(frontier))
     reached, reached_from = neighbors.node[entry], start[row]
@@ -220,39 +168,35 @@ LARGE = 256
 class Plan:
     """What SubgraphDrop computes for a batch before it samples subgraphs.
 
-    The plan does not depend on randomness, so it can be reused for any number of random
-    samples from the same batch. In shapes, n is the number of nodes of the batch.
+    The plan does not depend on randomness, so it serves any number of random samples
+    from the same batch.
     """
 
     component: Tensor
-    """[n]: the connected component of each node. Subgraphs are sampled separately in
-    each component."""
+    """[n]: the connected component of each node; components are sampled separately."""
     num_components: int
-    """Number of connected components."""
     by_component: Groups
-    """The nodes grouped by connected component, in CSR form."""
+    """The nodes grouped by connected component."""
     largest: int
     """An upper bound on the number of nodes of a connected component."""
     held: Tensor
-    """[n]: number of rooted subgraphs that contain each node, before any subgraph is
-    dropped."""
+    """[n]: number of subgraphs that contain each node, before any is dropped."""
     near: Near
-    """The neighbours of each node; a neighbour is given by its position among the nodes
-    of its connected component."""
     distances: PairDistances | None = None
-    """Shortest-path distances between nodes. None if the strategy is not "farthest", or
-    if `is_large`: then the distances are searched for while subgraphs are sampled."""
+    """None if the strategy is not "farthest", or if `is_large`: then the distances are
+    searched for while subgraphs are sampled."""
 
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
         """Return whether subgraphs are sampled with a heap, as in `greedy`.
 
         They are if a connected component has more than `LARGE` nodes, and all nodes of
         a subgraph are in the connected component of its root.
-
-        Args:
-            subgraphs: The rooted subgraphs of the batch, one for every node.
         """
-        return self.largest > LARGE and inside_components(subgraphs, self.component)
+        if self.largest <= LARGE:
+            return False
+        of_root = self.component.index_select(0, subgraphs.root)
+        of_copy = of_root.index_select(0, subgraphs.subgraph)
+        return torch.equal(self.component.index_select(0, subgraphs.node), of_copy)
 
     @property
     def num_nodes(self) -> int:
@@ -263,14 +207,10 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute the sampling plan of a batch: what SubgraphDrop needs before it samples.
+    """Compute the sampling plan of a batch that has a rooted subgraph for every node.
 
-    Args:
-        subgraphs: A rooted subgraph for every node.
-        edge_index: The batch's edges, [2, e].
-        num_nodes: Number of nodes, n.
-        distances: True to compute the distances between nodes too; only farthest
-            sampling needs them. They are not computed for large components.
+    With `distances`, the distances between nodes are computed too, except for large
+    components.
     """
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
@@ -285,36 +225,3 @@ def make_plan(
     if not distances or plan.is_large(subgraphs):
         return plan
     return replace(plan, distances=pair_distances(edge_index, component, count))
-
-
-def inside_components(subgraphs: RootedSubgraphs, component: Tensor) -> bool:
-    """Return whether all nodes of each subgraph are in the component of its root.
-
-    Args:
-        subgraphs: The rooted subgraphs.
-        component: The connected component of each node, [n].
-    """
-    of_root = component.index_select(0, subgraphs.root)
-    of_copy = of_root.index_select(0, subgraphs.subgraph)
-    return torch.equal(component.index_select(0, subgraphs.node), of_copy)
-
-
-def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """Return, for each group, the index of the entry with the largest score.
-
-    Args:
-        score: Score of each entry, [s]; the scores within a group must be distinct. A
-            score of -inf excludes an entry.
-        group: The group of each entry, [s].
-        num_groups: Number of groups.
-
-    Returns:
-        The index of one entry per group, [num_groups]; -1 for a group whose entries are
-        all excluded.
-    """
-    lowest = score.new_full((num_groups,), -torch.inf)
-    best = lowest.scatter_reduce(0, group, score, "amax")
-    is_best = (score == best.index_select(0, group)) & (score > -torch.inf)
-    index = torch.arange(score.numel(), device=score.device)
-    chosen = group.new_full((num_groups,), -1)
-    return chosen.scatter_reduce(0, group, index.masked_fill(~is_best, -1), "amax")

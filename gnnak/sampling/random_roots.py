@@ -30,7 +30,6 @@ def is_cover(
     """Return whether every node is in at least `min_coverage` sampled subgraphs.
 
     If fewer than `min_coverage` subgraphs contain a node, all of them must be sampled.
-    The tests of the sampling strategies use this function.
 
     Args:
         subgraphs: The s rooted subgraphs.
@@ -48,17 +47,9 @@ def cover_by_order(
     """Sample subgraphs in the order of their ranks until all nodes are covered.
 
     A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
-    subgraphs that contain the node are sampled. Sampling stops in each connected
-    component separately, as soon as all nodes of the component are covered.
-
-    Args:
-        subgraphs: The rooted subgraphs, s of them.
-        component: The connected component of each node, [n].
-        rank: Rank of each subgraph, [s], a permutation; the lowest is sampled first.
-        min_coverage: R, the number of sampled subgraphs that must contain each node.
-
-    Returns:
-        Boolean mask of the sampled subgraphs, [s].
+    subgraphs that contain it are sampled. Sampling stops in each connected component
+    separately. `rank`, [s], is a permutation; the lowest is sampled first. Returns a
+    boolean mask of the sampled subgraphs, [s].
     """
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     copy_rank = rank.index_select(0, subgraphs.subgraph)
@@ -74,11 +65,10 @@ def cover_by_order(
     return rank <= needed.index_select(0, root_component)
 
 
-MAX_DRAWS = 1000
-"""How often the roots of a connected component are drawn until they cover its nodes."""
+MAX_TRIES = 1000
+"""How often the roots of a connected component are sampled until they cover it."""
 CHECKED = 1 << 22
-"""Approximate number of node copies that are checked at a time, over several draws.
-This bounds the temporary memory."""
+"""Approximate number of node copies checked at a time, to bound the memory."""
 
 
 def random_roots(
@@ -87,21 +77,7 @@ def random_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until every node is covered.
-
-    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
-    subgraphs that contain the node are sampled. Every connected component is sampled
-    separately.
-
-    Args:
-        subgraphs: The s rooted subgraphs.
-        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
-        min_coverage: R, the number of sampled subgraphs that must contain each node.
-        generator: Source of randomness; PyTorch's default generator if None.
-
-    Returns:
-        Boolean mask of the sampled subgraphs, [s].
-    """
+    """Sample subgraphs in random order until every node is covered."""
     rank = random_order(subgraphs, generator)
     return cover_by_order(subgraphs, plan.component, rank, min_coverage)
 
@@ -113,48 +89,41 @@ def share_roots(
     share: float,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw a fixed share of the roots, again and again until every node is covered.
+    """Sample a fixed share of the roots, again and again until every node is covered.
 
-    In a connected component with c nodes, `int(share * c)` roots are drawn uniformly
+    In a connected component with c nodes, `int(share * c)` roots are sampled uniformly
     without replacement. If they do not cover all nodes of the component, all of them
-    are drawn anew, at most `MAX_DRAWS` times. The components that are still not covered
-    then are sampled with `random_roots`, which may sample more roots.
-
-    Args:
-        subgraphs: The s rooted subgraphs, one for every node.
-        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
-        min_coverage: R, the number of sampled subgraphs that must contain each node.
-        share: The share of the roots, below 1.
-        generator: Source of randomness; PyTorch's default generator if None.
-
-    Returns:
-        Boolean mask of the sampled subgraphs, [s].
+    are sampled anew, at most `MAX_TRIES` times. The components that are still not
+    covered then, and those with `int(share * c) == 0`, are sampled with `random_roots`.
+    Returns a boolean mask of the sampled subgraphs, [s].
     """
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)
     quota = (plan.by_component.ptr.diff().double() * share).long()
     holder = subgraphs.root.index_select(0, subgraphs.subgraph)
     # The nodes and node copies of components that are not covered yet.
-    nodes = torch.arange(plan.num_nodes, device=subgraphs.device)
+    has_quota = quota[component] > 0
+    nodes = has_quota.nonzero().flatten()
     inside = component.index_select(0, holder) == component[subgraphs.node]
-    copies = inside.nonzero().flatten()
-    sampled = torch.zeros_like(nodes, dtype=torch.bool)
-    draws = 0
-    while nodes.numel() and draws < MAX_DRAWS:
+    copies = (inside & has_quota[subgraphs.node]).nonzero().flatten()
+    sampled = torch.zeros_like(has_quota)
+    tries = 0
+    while nodes.numel() and tries < MAX_TRIES:
         times = max(CHECKED // max(copies.numel(), 1), 1)
-        times = min(times, MAX_DRAWS - draws)
-        draws += times
+        times = min(times, MAX_TRIES - tries)
+        tries += times
         of_node, number = component[nodes], torch.empty_like(component)
         number[nodes] = torch.arange(nodes.numel(), device=nodes.device)
-        drawn = _draw(of_node, quota, times, generator)
-        from_roots = drawn.index_select(1, number[holder[copies]])
+        chosen = _sample_each(of_node, quota, times, generator)
+        from_roots = chosen.index_select(1, number[holder[copies]])
         covered = _sums(from_roots, number[subgraphs.node[copies]], nodes.numel())
         covers = _sums(covered < wanted[nodes], of_node, count) == 0
         first = covers.int().argmax(0)[of_node]
         is_done = covers.any(0)
-        sampled[nodes] = drawn.gather(0, first[None])[0] & is_done[of_node]
+        sampled[nodes] = chosen.gather(0, first[None])[0] & is_done[of_node]
         nodes = nodes[~is_done[of_node]]
         copies = copies[~is_done[component[subgraphs.node[copies]]]]
+    nodes = torch.cat([nodes, (~has_quota).nonzero().flatten()])
     if nodes.numel():
         further = random_roots(subgraphs, plan, min_coverage, generator)
         sampled[nodes] = further[subgraphs.rooted_at[nodes]]
@@ -164,53 +133,34 @@ def share_roots(
 def random_order(
     subgraphs: RootedSubgraphs, generator: torch.Generator | None
 ) -> Tensor:
-    """Return a random permutation of 0..s-1, where s is the number of subgraphs.
-
-    The result is on the device of `subgraphs`, even if `generator` is on another one.
-    """
+    """Return a random permutation of 0..s-1, on the device of the s subgraphs."""
     device = subgraphs.device if generator is None else generator.device
     order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)
     return order.to(subgraphs.device)
 
 
-def _draw(
+def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Draw `quota[i]` nodes of each group i at random, `times` times.
+    """Sample `quota[i]` nodes of each group i, `times` times; a mask, [times, n].
 
-    Args:
-        group: The group of each of n nodes, [n].
-        quota: Number of nodes to draw from each group; at most the group's size.
-        times: Number of draws.
-        generator: Source of randomness; PyTorch's default generator if None.
-
-    Returns:
-        Boolean mask of the nodes in each draw, [times, n].
+    `group` is the group of each node, [n]; a quota is at most the group's size.
     """
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)
     order = (group + luck.to(group.device)).argsort(dim=1)
-    # The groups are in the same order in every draw; only nodes within a group move.
+    # Groups have the same order in every sample; only nodes within a group move.
     sizes = counts_of(group, quota.numel())
     of_place = group.sort().values
     place = torch.arange(group.numel(), device=group.device)
     place -= (sizes.cumsum(0) - sizes)[of_place]
-    is_drawn = (place < quota[of_place]).expand(size)
-    return torch.zeros_like(is_drawn).scatter(1, order, is_drawn)
+    is_sampled = (place < quota[of_place]).expand(size)
+    return torch.zeros_like(is_sampled).scatter(1, order, is_sampled)
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Add the columns of a matrix that have the same index.
-
-    Args:
-        values: Booleans, [times, m].
-        index: Index of each column, [m].
-        size: Number of indices.
-
-    Returns:
-        Number of true values with each index in each row, [times, size].
-    """
+    """Count the true values of each row, [times, m], that have the same index, [m]."""
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

@@ -28,12 +28,7 @@ _LOCK = threading.Lock()
 
 
 class Sample:
-    """Random subgraphs, and the seed to sample them again.
-
-    Args:
-        seed: Seed of the generator that sampled the subgraphs.
-        subgraphs: The random subgraphs. Only a weak reference is stored.
-    """
+    """Random subgraphs (a weak reference), and the seed to sample them again."""
 
     def __init__(self, seed: int, subgraphs: RootedSubgraphs) -> None:
         self.seed = seed
@@ -55,10 +50,6 @@ class Replay:
 
         If two calls have the same key and different samples, neither sample is found:
         this happens only if a user sets the random state back within a forward pass.
-
-        Args:
-            key: The ticket of the layer call, and the fingerprint of its graph.
-            sample: The sample that the layer used.
         """
         with self._lock:
             known = self._samples.pop(key, sample)
@@ -88,10 +79,7 @@ def draw_ticket(device: torch.device) -> int:
 
 
 def backward_task() -> int | None:
-    """Return the number of the backward pass that the calling thread is running.
-
-    None if the calling thread is not running a backward pass.
-    """
+    """Return the number of the backward pass that the calling thread runs, or None."""
     task = torch._C._current_graph_task_id()
     return None if task == -1 else task
 
@@ -99,19 +87,14 @@ def backward_task() -> int | None:
 class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
-    Args:
-        edge_index: The graph's edges, [2, e].
-        num_nodes: Number of nodes, n.
-
     Attributes:
         batch: Index of the graph that each node is in, [n]; None if it was not set.
-        full: All rooted subgraphs of the graph; None if they are not computed yet.
-        plan: What SubgraphDrop precomputes for `full`; None if it is not computed yet.
-        sampled: The random subgraphs of the current forward pass; None if there are
-            none yet.
-        sample: How `sampled` can be sampled again; None if there is no sample.
-        replayed: The random subgraphs of the layer that was recomputed last; None if
-            there are none. The other layers of the same forward pass use them, too.
+        full: All rooted subgraphs of the graph.
+        plan: The sampling plan of `full`.
+        sampled: The random subgraphs of the current forward pass.
+        sample: How `sampled` can be sampled again.
+        replayed: The random subgraphs of the layer that was recomputed last, which the
+            other layers of the same forward pass use, too.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -137,12 +120,7 @@ class CachedGraph:
         return hash((edges.numpy().tobytes(), edges.shape, self.num_nodes))
 
     def set_batch(self, batch: Tensor | None) -> None:
-        """Set the graph of each node; if it has changed, discard all subgraphs.
-
-        Args:
-            batch: Index of the graph that each node is in, [n]; None = all nodes are
-                in one graph.
-        """
+        """Set the graph of each node, [n]; if it has changed, discard all subgraphs."""
         old = self.batch
         if batch is old:
             return
@@ -176,10 +154,7 @@ class CachedGraph:
 
     @property
     def counts_writes(self) -> bool:
-        """Whether PyTorch counts writes to the tensor that the graph was made from.
-
-        PyTorch counts none of the writes to a tensor that was made in inference mode.
-        """
+        """Whether PyTorch counts writes to the tensor; not in inference mode."""
         return self._version is not None
 
 
@@ -187,7 +162,7 @@ class GraphCache:
     """Holds the `CachedGraph` that was used last.
 
     The cached graph is released when the `edge_index` tensor that it was made from is
-    freed. Between `hold` and `release`, it is kept until `release`.
+    freed; between `hold` and `release`, at `release`.
     """
 
     def __init__(self) -> None:
@@ -217,14 +192,10 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; if there is none, cache a new one.
 
-        Args:
-            edge_index: The graph's edges, [2, e].
-            num_nodes: Number of nodes, n.
-            compared: Whether edges were already compared in this forward pass. If so,
-                those of the same tensor are not compared again on a GPU, where a
-                comparison synchronises, unless the tensor was made in inference mode.
-                While a CUDA graph is captured, the edges of the same tensor are never
-                compared.
+        If edges were already `compared` in this forward pass, those of the same tensor
+        are not compared again on a GPU, where a comparison synchronises, unless the
+        tensor was made in inference mode. While a CUDA graph is captured, the edges of
+        the same tensor are never compared.
         """
         graph = self._graph
         if graph is not None:
@@ -277,17 +248,6 @@ class ThreadState(threading.local):
         self.is_over = False
         self.cache.discard_sample()
 
-    def enter_model(self) -> None:
-        """Begin a call of the model: its layers share one cached graph."""
-        self.in_model = True
-        self.cache.hold()
-
-    def leave_model(self) -> None:
-        """End a call of the model."""
-        self.in_model = False
-        self.is_over = True
-        self.cache.release()
-
     def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
         """Return the cached graph with these edges; see `GraphCache.get`."""
         graph = self.cache.get(edge_index, num_nodes, self.compared)
@@ -325,12 +285,7 @@ class SharedSubgraphs:
 
     Subgraphs that the caller hands to the model as `subgraphs`, or that a `GraphLoader`
     with the same extractor has attached to `edge_index`, are used instead of extracting
-    them.
-
-    Args:
-        extractor: Extracts the subgraphs.
-        drop: Samples the subgraphs that are used in training. If None, training uses
-            all subgraphs; evaluation always uses all subgraphs.
+    them. SubgraphDrop (`drop`) is used in training only.
     """
 
     def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
@@ -349,17 +304,10 @@ class SharedSubgraphs:
     def begin_call(
         self, _: object, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any]] | None:
-        """Begin a call of the model, which may hand in the argument `subgraphs`.
+        """Begin a call of the model; return its arguments without `subgraphs`.
 
-        This method is registered as a PyTorch forward pre-hook. Code compiled by
-        `torch.compile` or `torch.export` finds the subgraphs in `compiled`.
-
-        Args:
-            args: The positional arguments of the call.
-            kwargs: The keyword arguments of the call.
-
-        Returns:
-            The arguments without `subgraphs`; None if they do not change.
+        Registered as a PyTorch forward pre-hook. Code compiled by `torch.compile` or
+        `torch.export` finds the subgraphs in `compiled`.
         """
         if "subgraphs" not in kwargs:
             self.begin_pass()
@@ -382,23 +330,25 @@ class SharedSubgraphs:
     @torch.compiler.disable(reason=HAND_IN)
     def begin_pass(self, *_: object) -> None:
         """Begin a forward pass: discard the random sample of the previous pass."""
-        self._of_thread.start_pass()
-        self._of_thread.enter_model()
+        state = self._of_thread
+        state.start_pass()
+        state.in_model = True
+        state.cache.hold()
 
     @torch.compiler.disable
     def end_pass(self, *_: object) -> None:
         """End a forward pass."""
-        self._of_thread.leave_model()
-        self._of_thread.given = None
+        state = self._of_thread
+        state.in_model = False
+        state.is_over = True
+        state.given = None
+        state.cache.release()
 
     def enter(self, layer: object) -> bool:
         """Tell that a layer is called; return whether it is the first of its pass.
 
         Outside of a call of the model, a layer begins a new forward pass if the last
         pass was a call of the model, or if the layer was already called in this pass.
-
-        Args:
-            layer: The layer.
         """
         state = self._of_thread
         if state.is_recomputing:
@@ -420,21 +370,14 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs of a batch for this forward pass.
 
-        Subgraphs that are not in the cache are computed and cached.
-
-        Args:
-            edge_index: The batch's edges, [2, e].
-            num_nodes: Number of nodes, n.
-            training: If True, the subgraphs that SubgraphDrop samples are returned (all
-                subgraphs if there is no SubgraphDrop), and a random extractor uses
-                `generator`. If False, all subgraphs are returned, and a random
-                extractor uses a fixed seed.
-            generator: Source of randomness; PyTorch's default generator if None.
-            batch: Index of the graph that each node is in, [n]; None = all nodes are
-                in one graph.
+        In training, these are the subgraphs that SubgraphDrop samples (all of them
+        without SubgraphDrop), and a random extractor uses `generator`. In evaluation,
+        these are all subgraphs, and a random extractor uses a fixed seed. `batch` is
+        the graph of each node, [n]; None = one graph. What is not in the cache is
+        computed and cached.
         """
-        given = self._attached(edge_index, num_nodes, training)
-        if given is not None:
+        given = self._given(edge_index, num_nodes)
+        if given is not None and self._is_usable(given, training):
             return given
         state = self._of_thread
         # A tensor made in inference mode could not be used in training later.
@@ -448,27 +391,27 @@ class SharedSubgraphs:
                 return self._replayed(graph, edge_index)
             return self._sampled(graph, edge_index, generator)
 
-    def _attached(
-        self, edge_index: Tensor, num_nodes: int, training: bool
-    ) -> RootedSubgraphs | None:
-        """Return subgraphs that were handed in or attached, if they can be used as is.
-
-        In training, these are a sample of SubgraphDrop or, without SubgraphDrop, any
-        subgraphs. In evaluation, these are all subgraphs of an extractor that is not
-        random. Arguments as in `get`.
-        """
-        given = self._of_thread.given
-        if given is not None:
-            whole = not isinstance(given, SampledSubgraphs)
-            dropped = training and self.drop is not None and whole
-            return None if dropped else given
+    def _given(self, edge_index: Tensor, num_nodes: int) -> RootedSubgraphs | None:
+        """Return the subgraphs that were handed in, or attached by a loader, if any."""
+        if self._of_thread.given is not None:
+            return self._of_thread.given
         found = attached_to(edge_index, num_nodes)
         if found is None or not self._is_mine(found.extractor):
             return None
-        sampled = isinstance(found.subgraphs, SampledSubgraphs)
+        return found.subgraphs
+
+    def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
+        """Return whether given subgraphs can be used as they are.
+
+        In training, these are a sample of SubgraphDrop or, without SubgraphDrop, any
+        subgraphs. In evaluation, these are subgraphs that were handed in, or all
+        subgraphs of an extractor that is not random.
+        """
+        sampled = isinstance(given, SampledSubgraphs)
         if training:
-            return found.subgraphs if sampled or self.drop is None else None
-        return None if sampled or self.extractor.random else found.subgraphs
+            return sampled or self.drop is None
+        handed_in = given is self._of_thread.given
+        return handed_in or not (sampled or self.extractor.random)
 
     def _is_mine(self, extractor: Extractor) -> bool:
         """Return whether an extractor finds the same subgraphs; if not, warn once."""
@@ -485,32 +428,15 @@ class SharedSubgraphs:
 
     def _all_of(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
         """Return the subgraphs that do not change from one forward pass to the next."""
-        if graph.full is None:
-            graph.full = self._given_whole(edge_index, graph.num_nodes)
+        if graph.full is None and not self.extractor.random:
+            given = self._given(edge_index, graph.num_nodes)
+            graph.full = None if isinstance(given, SampledSubgraphs) else given
         if graph.full is None:
             generator = None
             if self.extractor.random:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
             graph.full = self._extract(graph, edge_index, generator)
         return graph.full
-
-    def _given_whole(
-        self, edge_index: Tensor, num_nodes: int
-    ) -> RootedSubgraphs | None:
-        """Return the subgraphs that the user passed or that a loader has attached.
-
-        None if there are none, or if those of the loader are random, only a sample, or
-        those of another extractor.
-        """
-        given = self._of_thread.given
-        if given is not None:
-            return given
-        found = attached_to(edge_index, num_nodes)
-        if found is None or self.extractor.random:
-            return None
-        whole = not isinstance(found.subgraphs, SampledSubgraphs)
-        same = same_extractor(found.extractor, self.extractor)
-        return found.subgraphs if whole and same else None
 
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
@@ -536,10 +462,6 @@ class SharedSubgraphs:
 
         PyTorch has restored the random state that the layer began with, so the layer
         draws the same ticket again.
-
-        Raises:
-            SubgraphError: If PyTorch has not restored the random state, or if too many
-                layers were called since (see `MAX_CALLS`).
         """
         ticket = draw_ticket(edge_index.device)
         sample = self._replay.find((ticket, graph.fingerprint))
@@ -583,8 +505,9 @@ class SharedSubgraphs:
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
         """Extract all rooted subgraphs of a batch."""
-        given = (edge_index, graph.num_nodes, generator, graph.batch)
-        return extract(self.extractor, *given)
+        return extract(
+            self.extractor, edge_index, graph.num_nodes, generator, graph.batch
+        )
 
     def __getstate__(self) -> tuple[Extractor, SubgraphDrop | None]:
         return self.extractor, self.drop

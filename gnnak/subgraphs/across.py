@@ -13,11 +13,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class AcrossEdges(NamedTuple):
-    """Edges between node copies of the same node in different rooted subgraphs.
-
-    A node copy is a node as it occurs in one rooted subgraph. In shapes, a is the
-    number of edges across subgraphs.
-    """
+    """Edges between copies of one node in different rooted subgraphs, a of them."""
 
     edge_index: Tensor
     """[2, a], in 0..m-1: source and target node copy of each edge."""
@@ -30,15 +26,13 @@ def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
 
     For every edge $u' \to u$ of the graph, and every node $v$ that is both in the
     subgraph rooted at $u'$ and in the subgraph rooted at $u$, there is an edge from the
-    copy of $v$ in the first subgraph to the copy of $v$ in the second:
-    $(u', v) \to (u, v)$. Roots that SubgraphDrop has dropped have no edges.
+    copy of $v$ in the first subgraph to the copy of $v$ in the second: $(u', v) \to (u,
+    v)$. Roots that SubgraphDrop has dropped have no edges. The edges are sorted by
+    target.
 
     Args:
         subgraphs: The rooted subgraphs.
         edge_index: Directed edges of the graph, [2, e].
-
-    Returns:
-        The edges, sorted by target.
 
     >>> from gnnak.subgraphs import whole_graphs
     >>> pair = torch.tensor([[0, 1], [1, 0]])
@@ -59,11 +53,8 @@ def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     use.
 
     Args:
-        subgraphs: The result of `WholeGraphs`.
+        subgraphs: The result of `WholeGraphs`; checked only on a CPU.
         edge_index: Directed edges of the graph, [2, e].
-
-    Raises:
-        SubgraphError: If the subgraphs are not whole graphs; not checked on a GPU.
     """
     return subgraphs.once("across whole", lambda: _transpose(subgraphs, edge_index))
 

@@ -1,6 +1,6 @@
 """Attach rooted subgraphs to `edge_index`, so that a model does not extract them again.
 
-The loader of a batch attaches the batch's subgraphs to the tensor `edge_index`. A model
+The loader of a batch attaches the batch's subgraphs to the tensor `edge_index`; a model
 that is called with this very tensor finds them there.
 """
 
@@ -20,7 +20,6 @@ from gnnak.subgraphs.extractors import Extractor, are_equal
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
-"""The attribute of an `edge_index` tensor that has the attached subgraphs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +27,9 @@ class Attached:
     """Rooted subgraphs that are attached to an `edge_index` tensor."""
 
     subgraphs: RootedSubgraphs
-    """The rooted subgraphs."""
     extractor: Extractor
-    """What extracted the subgraphs."""
     version: int
-    """How often the tensor had been written to when the subgraphs were attached."""
+    """The tensor's version counter when the subgraphs were attached."""
 
     def __reduce__(self) -> tuple[type, tuple]:
         """Copy or pickle this object as None: copies of the tensor have no subgraphs.
@@ -44,27 +41,15 @@ class Attached:
 
 
 def attach(edge_index: Tensor, subgraphs: RootedSubgraphs, source: Extractor) -> None:
-    """Attach rooted subgraphs to the `edge_index` that they belong to.
-
-    Args:
-        edge_index: The batch's edges, [2, e]. Copies of this tensor, for example on
-            another device, have no subgraphs attached.
-        subgraphs: The rooted subgraphs of the batch.
-        source: What extracted the subgraphs.
-    """
+    """Attach rooted subgraphs to the very tensor `edge_index` that they belong to."""
     setattr(edge_index, NAME, Attached(subgraphs, source, edge_index._version))
 
 
 def attached_to(edge_index: Tensor, num_nodes: int) -> Attached | None:
-    """Return the subgraphs attached to `edge_index`.
+    """Return the subgraphs attached to `edge_index`, if any.
 
-    Args:
-        edge_index: The batch's edges, [2, e].
-        num_nodes: Number of nodes, n.
-
-    Returns:
-        The subgraphs; None if there are none, if they belong to another number of
-        nodes, or if `edge_index` was written to since they were attached.
+    None if they belong to another number of nodes, or if `edge_index` was written to
+    since.
     """
     found = getattr(edge_index, NAME, None)
     if found is None or edge_index.is_inference():

@@ -1,8 +1,4 @@
-"""Extract the rooted subgraphs of all graphs once, then look them up for each batch.
-
-A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
-occurs in one rooted subgraph.
-"""
+"""Extract the rooted subgraphs of all graphs once, then look them up for each batch."""
 
 from __future__ import annotations
 
@@ -22,96 +18,68 @@ from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 CACHE_BYTES = 2**31
-"""Default limit on the memory of the cached subgraphs, in bytes (2 GiB)."""
+"""Default limit on the memory of the cached subgraphs (2 GiB)."""
 SAMPLE = 64
-"""Number of graphs whose subgraphs `cache_if_small` extracts first, to estimate the
-memory that the subgraphs of all graphs need."""
+"""Number of graphs from which `cache_if_small` estimates the memory of the cache."""
 CHUNK = 2**18
-"""Approximate number of nodes of a chunk: `cache_subgraphs` calls the extractor on one
-chunk of graphs at a time, to bound the memory."""
+"""Approximate number of nodes that the extractor is called on at a time, to bound
+memory."""
 PAIR_CHUNK = 2**21
-"""Approximate number of node pairs of a chunk, if the extractor computes structural
-encodings: these take memory for all pairs of nodes of a graph."""
+"""The same in pairs of nodes, if the extractor computes structural encodings: these
+take memory for all pairs of nodes of a graph."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedSubgraphs:
     """The rooted subgraphs of every node of every graph of a store, in flat tensors.
 
-    `cached[indices]` returns the subgraphs that the extractor would return for the
-    batch `store[indices]`, but gathers them from the cache, without a loop over graphs.
-    Node, subgraph and edge numbers start at 0 in each graph, so they fit into a small
-    integer type (see `narrow`), which saves memory.
-
-    A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge
-    as it occurs in one rooted subgraph. In shapes, g, m and f are the numbers of
-    graphs, node copies and edge copies of the whole store.
+    `cached[indices]` gathers the subgraphs that the extractor would return for the
+    batch `store[indices]`, without a loop over graphs. Node, subgraph, edge and node
+    copy numbers start at 0 in each graph, so they fit into a small integer type (see
+    `narrow`). In shapes, g, m and f are the numbers of graphs, node copies and edge
+    copies of the store.
     """
 
     store: GraphStore
-    """The graphs, on the same device as the cached tensors."""
     num_copies: Tensor
-    """[g], int64: for each graph, the total number of nodes of its rooted subgraphs."""
+    """[g], int64: number of node copies of each graph."""
     num_edge_copies: Tensor
-    """[g], int64: for each graph, the total number of edges of its rooted subgraphs."""
+    """[g], int64: number of edge copies of each graph."""
     max_hop: Tensor
-    """[g], int64: for each graph, the largest entry of `hop`; -1 without nodes."""
+    """[g], int64: the largest entry of `hop` of each graph; -1 without nodes."""
     node: Tensor
-    """[m]: the node number of each node copy (a node as it occurs in one rooted
-    subgraph); numbers start at 0 in each graph."""
+    """[m]: the node of each node copy."""
     subgraph: Tensor
-    """[m]: the root of the subgraph that contains each node copy (a node as it occurs
-    in one rooted subgraph), as a node number; numbers start at 0 in each graph."""
+    """[m]: the root of the subgraph of each node copy, as a node number."""
     hop: Tensor
-    """[m]: distance of each node copy (a node as it occurs in one rooted subgraph) to
-    the root of the subgraph; -1 if there is no path to the root."""
+    """[m]: distance of each node copy to the root; -1 if there is no path."""
     edge_index: Tensor
-    """[2, f]: the edges of all rooted subgraphs, as source and target node copies; a
-    node copy is a node as it occurs in one subgraph. Node copies are numbered from 0 in
-    each graph."""
+    """[2, f]: source and target node copy of each edge copy."""
     edge: Tensor
-    """[f]: for each column of `edge_index`, the number of the edge in the original
-    graph; numbers start at 0 in each graph."""
+    """[f]: the edge of each edge copy."""
     encodings: Mapping[str, Encoded] = field(default_factory=dict, kw_only=True)
-    """The structural encodings of all nodes or node copies of the store, by the names
-    of `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
+    """The structural encodings of all nodes or node copies, by the names of
+    `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
 
     @cached_property
     def copy_ptr(self) -> Tensor:
-        """Where the node copies of each graph start in `node`, `subgraph` and `hop`.
-
-        A node copy is a node as it occurs in one rooted subgraph. There is one entry
-        per graph, and a last entry that is the total number of node copies.
-        """
+        """Where the node copies of each graph start in `node`, [g + 1]."""
         return pointers(self.num_copies)
 
     @cached_property
     def edge_copy_ptr(self) -> Tensor:
-        """Where the edge copies of each graph start in `edge_index` and `edge`.
-
-        An edge copy is an edge as it occurs in one rooted subgraph. There is one entry
-        per graph, and a last entry that is the total number of edge copies.
-        """
+        """Where the edge copies of each graph start in `edge`, [g + 1]."""
         return pointers(self.num_edge_copies)
 
     @cached_property
     def counts(self) -> Tensor:
-        """Numbers of nodes, edges, node copies and edge copies of each graph, [4, g].
-
-        A copy is a node or edge as it occurs in one rooted subgraph. The tensor is on
-        the CPU, so that the size of a batch is known without synchronising with the
-        GPU.
-        """
+        """Nodes, edges, node copies, edge copies of each graph, [4, g], on the CPU."""
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
 
     @cached_property
     def _table(self) -> Tensor:
-        """For each graph, its counts, first node copy and first edge copy, [6, g].
-
-        A copy is a node or edge as it occurs in one rooted subgraph. The counts are
-        those of `counts`: nodes, edges, node copies and edge copies.
-        """
+        """For each graph, its `counts`, first node copy and first edge copy, [6, g]."""
         sizes = self.store.num_nodes, self.store.num_edges
         copies = self.num_copies, self.num_edge_copies
         first = self.copy_ptr[:-1], self.edge_copy_ptr[:-1]
@@ -119,7 +87,7 @@ class CachedSubgraphs:
 
     @cached_property
     def host_max_hop(self) -> Tensor:
-        """For each graph, the largest entry of `hop`, on the CPU, [g]."""
+        """`max_hop` on the CPU."""
         return self.max_hop.cpu()
 
     @property
@@ -144,12 +112,7 @@ class CachedSubgraphs:
         return self.node, self.subgraph, self.hop, self.edge_index, self.edge
 
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
-        """Return the rooted subgraphs of the batch `store[indices]`.
-
-        Args:
-            indices: The graphs of the batch: an int, a slice, a boolean mask, or a list
-                or tensor of ints.
-        """
+        """Return the rooted subgraphs of the batch `store[indices]`."""
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_edges, *totals = self.counts[:, host].sum(dim=1).tolist()
@@ -195,10 +158,8 @@ class CachedSubgraphs:
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
     """Extract the rooted subgraphs of every graph of a store and cache them.
 
-    Args:
-        store: The graphs.
-        extractor: Extracts the subgraphs. A random extractor is called only once per
-            graph, so a graph has the same subgraphs in every epoch.
+    A random extractor is called only once per graph, so a graph has the same subgraphs
+    in every epoch.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
@@ -222,12 +183,7 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 def _extract(
     store: GraphStore, extractor: Extractor
 ) -> tuple[tuple[Tensor, ...], dict[str, Encoded]]:
-    """Extract the rooted subgraphs of the graphs of `store`.
-
-    Returns:
-        The tensor fields of `CachedSubgraphs`, in the order of their definition, and
-        the structural encodings.
-    """
+    """Return the tensor fields of `CachedSubgraphs`, in order, and the encodings."""
     whole = store.union()
     subs = extract(extractor, whole.edge_index, whole.num_nodes, batch=whole.batch)
     of = whole.batch[subs.root[subs.subgraph]]
@@ -254,16 +210,8 @@ def cache_if_small(
 ) -> CachedSubgraphs | None:
     """Extract and cache all rooted subgraphs of a store, if the cache will be small.
 
-    Args:
-        store: The graphs.
-        extractor: Extracts the subgraphs.
-        limit: Largest size of the cache in bytes. The size is estimated from `SAMPLE`
-            graphs, spread evenly over the store.
-
-    Returns:
-        The cached subgraphs; None if the extractor is random, the store is empty, the
-        estimated size exceeds `limit`, or there are more copies than `extractor`
-        allows.
+    Returns None if the extractor is random, if the store is empty, if the cache would
+    take more than `limit` bytes, or if there are more copies than the extractor allows.
     """
     if extractor.random or not len(store):
         return None

@@ -3,7 +3,6 @@
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
 
 import torch
 
@@ -13,12 +12,12 @@ from gnnak.typing import check_count
 UNCHECKED_BYTES = 1 << 28
 """The free memory is not looked up if at most this many bytes are needed."""
 MEMINFO = Path("/proc/meminfo")
-"""Linux file with the memory of the machine; its values are in units of 1024 bytes."""
+"""Its values are in units of 1024 bytes."""
 CGROUP = Path("/proc/self/cgroup")
-"""Linux file that names the control groups of this process. A container is a control
-group with a memory limit."""
+"""Names the control groups of this process. A container is a control group with a
+memory limit."""
 CGROUPS = Path("/sys/fs/cgroup")
-"""Linux folder with the limits of all control groups."""
+"""Has the limits of all control groups."""
 CGROUP_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": (
@@ -40,9 +39,8 @@ def free_bytes(device: torch.device) -> int | None:
     less; on systems other than Linux, the total memory of the machine.
     """
     if device.type == "cuda":
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(
-            device
-        )
+        reserved = torch.cuda.memory_reserved(device)
+        unused = reserved - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
     if device.type != "cpu":
         return None
@@ -51,13 +49,9 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def check_free(needed: float, device: torch.device, what: str, advice: str) -> None:
-    """Raise `SizeError` if more memory is needed than is free.
+    """Raise `SizeError` if more bytes are needed than are free.
 
-    Args:
-        needed: Memory in bytes.
-        device: The device that the memory will be allocated on.
-        what: What takes the memory, in the plural, for the error message.
-        advice: What the user can do instead, for the error message.
+    The message begins with `what`, a plural, and ends with `advice`.
     """
     if needed <= UNCHECKED_BYTES:
         return
@@ -127,10 +121,9 @@ a smaller estimate, extraction goes on and counts the copies exactly."""
 class CopyLimit:
     """The largest number of node copies and edge copies together.
 
-    Args:
-        given: The limit; None = as many as fit into the free memory of the device.
-        device: The device that the copies will be on.
-        lower: Options that the user can lower to get fewer copies, for error messages.
+    `given` is the limit; None = as many as fit into the free memory of the device.
+    `lower` names options that the user can lower to get fewer copies, for error
+    messages.
     """
 
     def __init__(
@@ -149,7 +142,7 @@ class CopyLimit:
         return (free_bytes(self.device) or UNKNOWN_MEMORY) // BYTES_PER_COPY
 
     def is_below(self, copies: float) -> bool:
-        """Return whether `copies` node copies and edge copies exceed the limit."""
+        """Return whether this number of node and edge copies exceeds the limit."""
         if self.given is None and copies <= UNCHECKED:
             return False
         return copies > self.count
@@ -160,26 +153,19 @@ class CopyLimit:
         about: str = "at least",
         what: str = "node copies and edge copies",
     ) -> None:
-        """Raise `SizeError` if there are too many copies.
+        """Raise `SizeError` if there are too many copies; `what` was counted.
 
-        Args:
-            copies: Number of node copies and edge copies.
-            about: How exact the number is, for the error message. If it is "about", an
-                estimate, the number may exceed the limit by the factor `MARGIN`.
-            what: What was counted, for the error message.
+        An estimate (`about` is "about") may exceed the limit by the factor `MARGIN`.
         """
-        if self.is_below(copies / MARGIN if about == "about" else copies):
-            self._refuse(copies, f"{about} {copies:,.0f} {what}")
-
-    def _refuse(self, copies: float, number: str) -> NoReturn:
+        if not self.is_below(copies / MARGIN if about == "about" else copies):
+            return
+        limit = f"copy_limit={self.count:,}"
         if self.given is None:
             gigabytes = self.count * BYTES_PER_COPY / 1e9
             limit = f"the {gigabytes:,.1f} GB of free memory"
-        else:
-            limit = f"copy_limit={self.count:,}"
         raise SizeError(
-            f"the rooted subgraphs have {number} (each node and edge counts once in "
-            "every subgraph that contains it), which take "
+            f"the rooted subgraphs have {about} {copies:,.0f} {what} (each node and "
+            "edge counts once in every subgraph that contains it), which take "
             f"{copies * BYTES_PER_COPY / 1e9:,.1f} GB, more than {limit} allows; lower "
             f"{self.lower}, or raise copy_limit of the extractor."
         )

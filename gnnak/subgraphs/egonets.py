@@ -9,7 +9,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
 from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
 from gnnak.subgraphs.induce import induced_edges
-from gnnak.subgraphs.reach import reach
+from gnnak.subgraphs.reach import decoded, reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count, convert_count
 
@@ -21,14 +21,13 @@ class WithRadius:
     num_hops: int
     """Radius k: an egonet contains the nodes at most k hops away from its root."""
     copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together (nodes and edges,
-    counted in each subgraph). A call that would extract more raises `SizeError`. None =
-    as many as fit into the free memory of the device. `MaskedEgoNets` counts the copies
-    of whole graphs, from which it removes edges."""
+    """The largest number of node copies and edge copies together. A call that would
+    extract more raises `SizeError`. None = as many as fit into the free memory of the
+    device. `MaskedEgoNets` counts the copies of whole graphs, from which it removes
+    edges."""
 
     random = False
-    """Always False: extraction is deterministic, so subgraphs can be cached across
-    epochs."""
+    """Always False: the subgraphs can be cached across epochs."""
 
     def __post_init__(self) -> None:
         convert_count(self, "num_hops")
@@ -60,12 +59,9 @@ def egonets(
         num_nodes: Number of nodes, n.
         num_hops: Radius k; with 0 each egonet is its root alone.
         roots: The nodes to extract egonets of, [s], without repeats; None = all nodes.
-        copy_limit: The largest number of node copies and edge copies together (nodes
-            and edges, counted in each egonet); None = as many as fit into free memory.
-
-    Raises:
-        SizeError: If there are more copies than `copy_limit`. Their number is estimated
-            and counted before memory is spent on all of them.
+        copy_limit: The largest number of node copies and edge copies together, which
+            are counted before memory is spent on them; more raise `SizeError`. None =
+            as many as fit into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = egonets(path, num_nodes=3, num_hops=1)
@@ -79,26 +75,17 @@ def egonets(
     neighbors = incoming(edge_index, num_nodes)
     all_roots = roots is None
     key, hop = reach(root, neighbors, num_hops, limit, all_roots)
-    node, subgraph = _decoded(key, num_nodes)
+    subgraph, node = decoded(key, max(num_nodes, 1))
     ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
-    found = RootedSubgraphs(
-        root, node, subgraph, hop, ends, edge, num_nodes, edge_index.size(1)
-    )
+    num_edges = edge_index.size(1)
+    found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
     # What is known here, or easily found, need not be computed by layers.
     found.assume(hop_range=(0, num_hops))
     if all_roots:
-        root_key = torch.arange(
-            0, num_nodes * (num_nodes + 1), num_nodes + 1, device=key.device
-        )
+        step = num_nodes + 1
+        root_key = torch.arange(0, num_nodes * step, step, device=key.device)
         found.assume(in_order=True, centroid=torch.searchsorted(key, root_key))
     return found
-
-
-def _decoded(key: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Return the nodes and the subgraphs of `key = subgraph * num_nodes + node`."""
-    size = max(num_nodes, 1)
-    subgraph = key // size
-    return torch.sub(key, subgraph, alpha=size), subgraph
 
 
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
@@ -134,8 +121,7 @@ class EgoNets(WithRadius):
         Args:
             edge_index: Directed edges, [2, e].
             num_nodes: Number of nodes, n.
-            generator: Ignored. It exists because all extractors are called with the
-                same arguments.
+            generator: Ignored; all extractors are called with the same arguments.
         """
         return egonets(edge_index, num_nodes, self.num_hops, copy_limit=self.copy_limit)
 
@@ -144,20 +130,11 @@ class EgoNets(WithRadius):
 
         This saves work before SubgraphDrop, which needs only the nodes of the egonets;
         `with_edges` later adds the edges of the sampled egonets.
-
-        Args:
-            neighbors: The incoming edges of the graph.
         """
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
         key, hop = reach(root, neighbors, self.num_hops, limit, all_roots=True)
-        no_edges, num_edges = root.new_empty(2, 0), neighbors.edge.numel()
-        return RootedSubgraphs(
-            root,
-            *_decoded(key, neighbors.num_nodes),
-            hop,
-            no_edges,
-            no_edges[0],
-            neighbors.num_nodes,
-            num_edges,
-        )
+        size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
+        subgraph, node = decoded(key, max(size, 1))
+        ends, edge = root.new_empty(2, 0), root.new_empty(0)
+        return RootedSubgraphs(root, node, subgraph, hop, ends, edge, size, num_edges)

@@ -15,26 +15,19 @@ from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, check_free
 from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.whole import (
-    check_batch,
-    count_copies,
-    graph_sizes,
-    whole_graphs,
-)
+from gnnak.subgraphs.whole import check_batch, count_copies, graph_sizes, whole_graphs
 from gnnak.typing import check_choice, check_count
 
 EncodingAxis = Literal["nodes", "copies"]
-"""What an encoding has one row for: the nodes of the graph, or the node copies (a node
-copy is a node as it occurs in one rooted subgraph)."""
+"""What an encoding has one row for: the nodes of the graph, or the node copies."""
 
 
 class Encoded(NamedTuple):
     """The values of a structural encoding for all rooted subgraphs of a batch."""
 
     axis: EncodingAxis
-    """What the rows stand for: nodes of the graph, or node copies."""
     rows: Tensor
-    """The values, [n, ...] or [m, ...], for n nodes or m node copies."""
+    """[n, ...] or [m, ...]."""
     extracted: bool = False
     """Whether the extractor computed the encoding, and not a model. All batches of a
     loader then have it, which captured training steps rely on."""
@@ -50,30 +43,16 @@ def encode_once(
     axis: EncodingAxis,
     compute: Callable[[], Tensor],
 ) -> Tensor:
-    """Return a structural encoding; compute it at first use, and cache it.
-
-    Args:
-        subgraphs: The rooted subgraphs, which have the cache.
-        name: Name of the encoding, with its options.
-        axis: What the encoding has rows for.
-        compute: Returns the values.
-    """
+    """Return a structural encoding; compute it at first use, and cache it."""
     key = f"encoding {name}"
     return subgraphs.once(key, lambda: Encoded(axis, compute())).rows
-
-
-def mark_extracted(subgraphs: RootedSubgraphs) -> None:
-    """Declare that the extractor has computed all structural encodings so far."""
-    encodings = _cached(subgraphs).items()
-    subgraphs.assume(**{key: each._replace(extracted=True) for key, each in encodings})
 
 
 def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[str, Encoded]:
     """Return the structural encodings that the extractor of the subgraphs computed.
 
     Whoever splits, pads or samples the subgraphs does the same with these encodings.
-    The keys are names in the cache: `RootedSubgraphs.assume` takes the result as
-    keyword arguments.
+    `RootedSubgraphs.assume` takes the result as keyword arguments.
     """
     return {key: each for key, each in _cached(subgraphs).items() if each.extracted}
 
@@ -93,11 +72,9 @@ def root_mark(subgraphs: RootedSubgraphs) -> Tensor:
 def short_distance(subgraphs: RootedSubgraphs, most: int) -> Tensor:
     r"""Return the distance $\min(d(u, v), \text{most})$ of each node copy, [m].
 
-    Node copies without a known distance (`hop` is -1) get `most`, too.
-
     Args:
         subgraphs: The rooted subgraphs.
-        most: The largest number in the result.
+        most: The largest number in the result; also for node copies whose `hop` is -1.
     """
     hop = subgraphs.hop.clamp(max=most)
     return torch.where(hop < 0, most, hop)
@@ -116,14 +93,12 @@ def rrwp(
     $(M^k)_{uv}$ is the probability that a random walk of $k$ steps from the root $u$
     ends at $v$. A walk follows edges backwards, from the receiver to the sender of
     messages, and runs in the whole graph, not only in the subgraph of $u$. A walk ends
-    at a node without incoming edges, so rows of $M$ of such nodes are zero. Cached
-    after first use.
+    at a node without incoming edges, so rows of $M$ of such nodes are zero.
 
     Args:
-        subgraphs: The rooted subgraphs.
+        subgraphs: The rooted subgraphs, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
-            are in one graph.
+        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
         num_steps: Number of steps, $K$.
 
     Returns:
@@ -152,14 +127,13 @@ def closed_walks(
     $$[\hat{A}_{uu}, (\hat{A}^2)_{uu}, \dots, (\hat{A}^K)_{uu}], \qquad
         \hat{A} = D^{-1/2} (A + I) D^{-1/2}$$
 
-    These are the weights of the walks from node $u$ to itself. $D$ has the in-degrees
-    of $A + I$. The result is in float64 and cached after first use.
+    These are the weights of the walks from node $u$ to itself, in float64. $D$ has the
+    in-degrees of $A + I$.
 
     Args:
-        subgraphs: The rooted subgraphs, one per node; only used for the cache.
+        subgraphs: The rooted subgraphs, one per node, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
-            are in one graph.
+        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
         num_steps: Number of powers, $K$.
     """
 
@@ -192,17 +166,11 @@ def _all_pairs(
 def _walks(
     whole: RootedSubgraphs, step: Tensor, stay: Tensor, steps: int, rows: Tensor
 ) -> Tensor:
-    """Sum the weights of all walks from roots to nodes, by number of steps.
+    """Sum the weights of all walks from roots to nodes, float64, [rows, steps + 1].
 
-    Args:
-        whole: The whole graph of every node.
-        step: Weight of a step backwards along each edge, [e].
-        stay: Weight of a step from each node to itself, [n].
-        steps: Largest number of steps.
-        rows: The node copies of `whole` (pairs of root and node) that are wanted.
-
-    Returns:
-        The weights in float64, [rows, steps + 1], one column per number of steps.
+    `whole` has the whole graph of every node. `step`, [e], is the weight of a step
+    backwards along each edge; `stay`, [n], of a step from a node to itself. `rows` are
+    the wanted node copies of `whole`.
     """
     check_free(
         8.0 * rows.numel() * (steps + 1),
@@ -227,12 +195,10 @@ def _place(
 ) -> Tensor:
     """Return the position of each node copy of `subgraphs` in `whole`, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    sizes = whole.sizes
-    first_copy = pointers(sizes)[:-1]
+    first_copy = pointers(whole.sizes)[:-1]
     if batch is None:
         return first_copy.index_select(0, root) + subgraphs.node
-    first_node = first_nodes(batch)
-    return (first_copy - first_node).index_select(0, root) + subgraphs.node
+    return (first_copy - first_nodes(batch)).index_select(0, root) + subgraphs.node
 
 
 def first_nodes(batch: Tensor) -> Tensor:
@@ -242,39 +208,36 @@ def first_nodes(batch: Tensor) -> Tensor:
 
 
 PEAK_BYTES = 40
-"""Memory in bytes that inverting a Laplacian takes at its peak, per entry of the
-matrix: up to five matrices in float64."""
+"""Peak memory of inverting a Laplacian, in bytes per entry: up to five matrices in
+float64."""
 CHUNK_ENTRIES = 1 << 23
-"""Laplacians of several graphs are inverted together if they have at most this many
-entries together."""
+"""Laplacians of several graphs are inverted together up to this number of entries."""
 
 
 def resistance(
     subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None = None
 ) -> Tensor:
-    r"""Return the resistance distance of each node copy (a pair of root and node), [m].
+    """Return the resistance distance of each node copy (a pair of root and node), [m].
 
     $$R_{uv} = L^+_{uu} + L^+_{vv} - 2 L^+_{uv}$$
 
     $L^+$ is the pseudoinverse of the Laplacian of the whole graph. Every edge is a
     conductor: an undirected edge, given in both directions, has conductance 1, and an
-    edge in one direction 1/2. Pairs that no path joins get -1. The result is in float64
-    and cached after first use.
+    edge in one direction 1/2. Pairs that no path joins get -1. The result is in
+    float64. If the Laplacian of the largest graph does not fit into free memory,
+    `SizeError` is raised.
 
     Args:
-        subgraphs: The rooted subgraphs.
+        subgraphs: The rooted subgraphs, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
-            are in one graph.
-
-    Raises:
-        SizeError: If the Laplacian of the largest graph does not fit into free memory.
+        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
     """
-
-    def compute() -> Tensor:
-        return _resistance(subgraphs, edge_index, batch)
-
-    return encode_once(subgraphs, "resistance", "copies", compute)
+    return encode_once(
+        subgraphs,
+        "resistance",
+        "copies",
+        lambda: _resistance(subgraphs, edge_index, batch),
+    )
 
 
 def _resistance(
@@ -301,23 +264,22 @@ def _resistance(
 
 
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
-    """Divide the graphs of a batch into groups of similar size.
+    """Divide the graphs of a batch into groups of sizes within a factor of 2.
 
-    The largest graph of a group has less than twice as many nodes as the smallest, so
-    that padding to a common size takes little memory. The Laplacians of a group have at
-    most `CHUNK_ENTRIES` entries, unless there is only one.
-
-    Args:
-        batch: Index of the graph that each of n nodes is in, [n], sorted.
-
-    Yields:
-        For each of the g graphs, its number within the group; -1 if it is not in the
-        group, [g].
+    Padding to a common size then takes little memory. The Laplacians of a group have at
+    most `CHUNK_ENTRIES` entries, unless there is only one. Yields, for each graph, its
+    number within the group, or -1 if it is not in the group, [g].
     """
     if not batch.numel():
         return
     sizes = counts_of(batch, int(batch[-1]) + 1)
-    _check_memory(int(sizes.max()), batch.device)
+    largest = int(sizes.max())
+    check_free(
+        PEAK_BYTES * largest**2,
+        batch.device,
+        f"the resistance distances of a graph with {largest:,} nodes",
+        "leave out the encoding 'resistance', or divide the graph into smaller ones",
+    )
     group = sizes.double().log2().floor().masked_fill(sizes == 0, -1)
     for value in group.unique().tolist():
         if value < 0:
@@ -330,16 +292,6 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
             yield torch.where(chosen, place - first, -1)
 
 
-def _check_memory(num_nodes: int, device: torch.device) -> None:
-    """Raise `SizeError` if the Laplacian of one graph is too large to be inverted."""
-    check_free(
-        PEAK_BYTES * num_nodes**2,
-        device,
-        f"the resistance distances of a graph with {num_nodes:,} nodes",
-        "leave out the encoding 'resistance', or divide the graph into smaller ones",
-    )
-
-
 def _regular_laplacian(
     edge_index: Tensor, graph: Tensor, local: Tensor, component: Tensor
 ) -> Tensor:
@@ -347,18 +299,10 @@ def _regular_laplacian(
 
     The entry of two nodes in the same connected component of k nodes is raised by 1/k.
     The inverse of the sum gives the same resistances as the pseudoinverse of the
-    Laplacian, but is faster and needs no threshold for small eigenvalues.
-
-    Args:
-        edge_index: Directed edges of these graphs, [2, edges].
-        graph: Number of the graph that each node is in, [n]; -1 if the Laplacian of its
-            graph is not wanted.
-        local: Number of each node within its graph, [n].
-        component: Connected component of each node, [n].
-
-    Returns:
-        One matrix in float64 for each of g graphs, padded by ones on the diagonal to
-        the number of nodes of the largest graph, [g, most, most].
+    Laplacian, but is faster and needs no threshold for small eigenvalues. `graph`, [n],
+    is -1 for nodes whose graph is left out; `local`, [n], numbers the nodes of each
+    graph. The matrices are padded by ones on the diagonal, [graphs, most, most],
+    float64.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1
@@ -378,7 +322,6 @@ def _regular_laplacian(
 
 StructuralName = Literal["rrwp", "resistance", "closed-walks"]
 FUNCTIONS = {"rrwp": rrwp, "resistance": resistance, "closed-walks": closed_walks}
-"""The functions that compute structural encodings, by name."""
 
 
 @dataclass(frozen=True)
@@ -390,8 +333,7 @@ class StructuralEncoding:
     """
 
     name: StructuralName
-    """The function that computes the encoding: `rrwp`, `resistance` or `closed_walks`
-    of `gnnak.subgraphs`."""
+    """Names `rrwp`, `resistance` or `closed_walks` of `gnnak.subgraphs`."""
     num_steps: int | None = None
     """Number of steps of the walks; None for `resistance`, which has no steps."""
 
@@ -411,14 +353,7 @@ class StructuralEncoding:
         edge_index: Tensor,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Return the encoding of all node copies or nodes; cached after first use.
-
-        Args:
-            subgraphs: The rooted subgraphs.
-            edge_index: Directed edges, [2, e].
-            batch: Index of the graph that each node is in, [n], sorted; None = all
-                nodes are in one graph.
-        """
+        """Return the encoding of all nodes or node copies; arguments as in `rrwp`."""
         options = {} if self.num_steps is None else {"num_steps": self.num_steps}
         return FUNCTIONS[self.name](subgraphs, edge_index, batch, **options)
 
@@ -441,9 +376,7 @@ class WithEncodings:
     """
 
     extractor: Extractor
-    """Extracts the subgraphs."""
     encodings: tuple[StructuralEncoding, ...]
-    """The structural encodings to compute."""
 
     reads_batch = True
     """Always True: encodings are computed per graph."""
@@ -481,17 +414,14 @@ class WithEncodings:
         found = extract(self.extractor, edge_index, num_nodes, generator, batch)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
-        mark_extracted(found)
-        return found
+        cached = _cached(found).items()
+        return found.assume(**{k: each._replace(extracted=True) for k, each in cached})
 
 
 def with_encodings(
     extractor: Extractor, encodings: tuple[StructuralEncoding, ...]
 ) -> Extractor:
-    """Return an extractor that also computes the given encodings.
-
-    If `encodings` is empty, this is `extractor` itself.
-    """
+    """Return an extractor that also computes the given encodings, if there are any."""
     return WithEncodings(extractor, encodings) if encodings else extractor
 
 

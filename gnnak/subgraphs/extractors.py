@@ -47,10 +47,7 @@ class Extractor(Protocol):
 
     @property
     def random(self) -> bool:
-        """Whether two calls on the same graph can return different subgraphs.
-
-        Subgraphs that are not random are cached across epochs.
-        """
+        """Whether two calls on one graph can differ; if not, results are cached."""
 
     @property
     def max_hops(self) -> int:
@@ -62,22 +59,11 @@ class Extractor(Protocol):
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Return one rooted subgraph per node.
-
-        Args:
-            edge_index: Directed edges, [2, e]; a batch of graphs is one disjoint union.
-            num_nodes: Number of nodes, n.
-            generator: Source of randomness; None = PyTorch's default generator.
-        """
+        """Return one rooted subgraph per node; arguments as in `extract`."""
 
 
 def check_extractor(name: str, value: object) -> None:
-    """Raise `OptionError` unless a value is an extractor.
-
-    Args:
-        name: What the value is, for the error message.
-        value: The value.
-    """
+    """Raise `OptionError` unless a value is an extractor; `name` is for the message."""
     if isinstance(value, type):
         kind = value.__name__
         raise OptionError(
@@ -109,7 +95,7 @@ def extract(
         num_nodes: Number of nodes, n.
         generator: Source of randomness; None = PyTorch's default generator.
         batch: Index of the graph that each node is in, [n]; passed on only to
-            extractors with `reads_batch`. None = all nodes are in one graph.
+            extractors with `reads_batch`. None = one graph.
 
     Raises:
         SubgraphError: If the extractor does not return one valid subgraph per node.
@@ -120,35 +106,18 @@ def extract(
     found = extractor(edge_index, num_nodes, generator, **options)
     checked = getattr(extractor, "is_checked", False)
     if not isinstance(extractor, BUILT_IN) and not checked:
-        check_extracted(found, type(extractor).__name__, edge_index, num_nodes)
-        _check_hops(found, type(extractor).__name__, extractor.max_hops)
+        check_extracted(found, extractor, edge_index, num_nodes)
     return found
 
 
-def _check_hops(found: RootedSubgraphs, name: str, max_hops: int) -> None:
-    """Raise `SubgraphError` if a distance exceeds what the extractor declares."""
-    largest = int(found.hop.max()) if found.num_copies else 0
-    if largest > max_hops:
-        raise SubgraphError(
-            f"the extractor {name} returned a node at distance {largest} from its "
-            f"root, but its max_hops is {max_hops}; set max_hops to the largest "
-            "distance."
-        )
-
-
 def check_extracted(
-    found: RootedSubgraphs, name: str, edge_index: Tensor, num_nodes: int
+    found: RootedSubgraphs, extractor: Extractor, edge_index: Tensor, num_nodes: int
 ) -> None:
     """Raise `SubgraphError` unless an extractor returned one valid subgraph per node.
 
     The subgraphs need not be induced: edges may be missing.
-
-    Args:
-        found: The result of the extractor.
-        name: Name of the extractor, for error messages.
-        edge_index: Directed edges of the graph, [2, e].
-        num_nodes: Number of nodes, n.
     """
+    name = type(extractor).__name__
     if not isinstance(found, RootedSubgraphs):
         raise SubgraphError(
             f"the extractor {name} returned {kind_of(found)}; return a "
@@ -164,6 +133,13 @@ def check_extracted(
         found.check(edge_index, num_nodes, induced=False)
     except SubgraphError as error:
         raise SubgraphError(f"the extractor {name} broke a rule: {error}") from error
+    largest = int(found.hop.max()) if found.num_copies else 0
+    if largest > extractor.max_hops:
+        raise SubgraphError(
+            f"the extractor {name} returned a node at distance {largest} from its "
+            f"root, but its max_hops is {extractor.max_hops}; set max_hops to the "
+            "largest distance."
+        )
 
 
 ADDRESS = " at 0x"
@@ -193,11 +169,9 @@ def describe(value: object) -> str:
 
     The text has no memory addresses, so it is the same in all processes.
 
-    >>> class Stars:
-    ...     def __init__(self, size):
-    ...         self.size = size
-    >>> describe(Stars(2))
-    'Stars(size=2)'
+    >>> class Stars: ...
+    >>> describe(Stars())
+    'Stars()'
     """
     try:
         return _describe(value)
@@ -206,7 +180,6 @@ def describe(value: object) -> str:
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """Return whether two objects are equal; see `are_equal`."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -231,7 +204,6 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _describe(value: Any) -> str:
-    """Return a text that identifies an object; see `describe`."""
     if isinstance(value, Tensor):
         numbers = value.detach().cpu().contiguous().flatten().view(torch.uint8)
         digest = sha256(numbers.numpy().tobytes()).hexdigest()[:16]

@@ -47,18 +47,15 @@ def _without_others(value: Any) -> Any:
 class Groups(Compact):
     """Rows of a tensor split into groups, in compressed sparse row (CSR) form.
 
-    The rows of group `i` are `order[ptr[i]:ptr[i + 1]]`. If the tensor has padding rows
-    (added to reach a fixed size), these belong to no group: they are the entries of
-    `order` from position `ptr[-1]` on. In shapes, k is the number of groups and m the
-    number of rows.
+    The rows of group `i` are `order[ptr[i]:ptr[i + 1]]`. Padding rows belong to no
+    group: they are the entries of `order` from position `ptr[-1]` on.
     """
 
     ptr: Tensor
-    """[k + 1], int64: the position in `order` where each of the k groups starts, and
-    where the last group ends."""
+    """[groups + 1], int64."""
     order: Tensor | None = None
-    """[m], int64: row numbers sorted by group. None means 0..m-1: the rows themselves
-    are already sorted by group."""
+    """[rows], int64: row numbers sorted by group; None = the rows are already
+    sorted."""
 
     def __len__(self) -> int:
         return self.ptr.numel() - 1
@@ -68,7 +65,7 @@ class GroupKey(NamedTuple):
     """What the rows of a tensor are grouped by: the arguments of `group`."""
 
     key: Tensor
-    """[m]: the number of the group that each row is in, in 0..size-1."""
+    """[rows], in 0..size-1: the group of each row."""
     size: int
     """Number of groups."""
     in_order: bool = False
@@ -78,11 +75,7 @@ class GroupKey(NamedTuple):
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
     """Group the rows of a tensor by an integer key; each group keeps the row order.
 
-    Args:
-        key: The number of the group that each row is in, [m], in 0..size-1.
-        size: Number of groups.
-        in_order: True if `key` is already sorted; sorting is then skipped, and `order`
-            of the result is None.
+    A key that is sorted already (`in_order`) is not sorted; `order` is then None.
 
     >>> groups = group(torch.tensor([1, 0, 1]), 3)
     >>> groups.order, groups.ptr
@@ -102,9 +95,6 @@ def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
 
     On a GPU, a sort costs the same time for few rows as for many.
 
-    Args:
-        keys: The keys, which may have different lengths.
-
     >>> node, edge = torch.tensor([1, 0, 1]), torch.tensor([1, 0])
     >>> groups = group_each([GroupKey(node, 3), GroupKey(edge, 2)])
     >>> [(each.order.tolist(), each.ptr.tolist()) for each in groups]
@@ -120,11 +110,7 @@ def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
 
 
 def _group_together(keys: Sequence[GroupKey]) -> list[Groups]:
-    """Group by several keys: sort them as one key, in which each has its own numbers.
-
-    Args:
-        keys: At least one key.
-    """
+    """Group by several keys: sort them as one key, with numbers of its own for each."""
     rows = [each.key.numel() for each in keys]
     first_group = [0, *accumulate(each.size for each in keys)]
     first_row = [0, *accumulate(rows)][:-1]

@@ -1,8 +1,4 @@
-"""Find the induced edges of rooted subgraphs, given the nodes of each subgraph.
-
-A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
-occurs in one rooted subgraph.
-"""
+"""Find the induced edges of rooted subgraphs, given the nodes of each subgraph."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,11 +21,11 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 21
-"""Approximate number of candidate edges that are tested at a time. This bounds the
-temporary memory."""
+"""Approximate number of candidate edges tested at a time, to bound the temporary
+memory."""
 FEW_EDGES = 8
-"""If the nodes of subgraphs have at most this many incoming edges on average, all these
-edges are tested, whether or not the in-degree of a node exceeds its subgraph."""
+"""If node copies have at most this many incoming edges on average, all these edges are
+tested, without comparing in-degrees with the sizes of subgraphs."""
 SAMPLE = 4096
 """Number of node copies from which the number of edges is estimated."""
 
@@ -37,10 +33,8 @@ SAMPLE = 4096
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
     """Look up every entry of `query` in the sorted vector `keys` by binary search.
 
-    Returns:
-        The position in `keys` of each entry of `query`, and a boolean mask that is True
-        where the entry was found; both are shaped like `query`. Positions of entries
-        that were not found are meaningless.
+    Returns the position of each entry in `keys`, meaningless if it is not there, and a
+    boolean mask of the entries found.
     """
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
@@ -57,27 +51,14 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
-    A node copy is a node as it occurs in one subgraph. The incoming edges of a node
-    copy are found in one of two ways: usually, every incoming edge of the node in the
-    graph is tested for a source in the subgraph; if the in-degree of the node is larger
-    than the subgraph, every node of the subgraph is tested for an edge to the node.
-    `CHUNK` bounds the temporary memory. Small in-degrees (`FEW_EDGES`) are not compared
-    with the sizes of subgraphs, which saves operations.
+    `node` and `subgraph`, [m], are those of the node copies, sorted by (subgraph,
+    node). Usually, every incoming edge of a node is tested for a source in the
+    subgraph; if the in-degree is larger than the subgraph, every node of the subgraph
+    is tested for an edge to the node.
 
-    Args:
-        node: The node of each of the m node copies, [m]; sorted by (subgraph, node).
-        subgraph: The subgraph of each node copy, [m].
-        num_subgraphs: Number of subgraphs, s.
-        neighbors: The graph's incoming edges.
-        limit: The largest number of node copies and edges found together; None = as
-            many as fit into memory.
-
-    Returns:
-        The f edges found, as source and target node copies, [2, f], sorted by (target,
-        source, edge); and the number of each edge in the original graph, [f].
-
-    Raises:
-        SizeError: If there are more edges than `limit` allows.
+    Returns the edges as source and target node copies, [2, f], sorted by (target,
+    source, edge), and their numbers in the graph, [f]. `SizeError` is raised if there
+    are more copies than `limit` allows.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -106,17 +87,7 @@ def induced_edges(
 def with_edges(
     subgraphs: Record, neighbors: Neighbors, limit: CopyLimit | None = None
 ) -> Record:
-    """Add to rooted subgraphs all edges of the graph between nodes of one subgraph.
-
-    Args:
-        subgraphs: Rooted subgraphs. Edges that they already have are replaced.
-        neighbors: The graph's incoming edges.
-        limit: The largest number of node copies and edge copies together; None = as
-            many as fit into memory.
-
-    Raises:
-        SizeError: If there are more edges than `limit` allows.
-    """
+    """Replace the edges of subgraphs by all edges between nodes of one subgraph."""
     ends, edge = induced_edges(
         subgraphs.node, subgraphs.subgraph, subgraphs.num_subgraphs, neighbors, limit
     )
@@ -124,23 +95,16 @@ def with_edges(
 
 
 class _Copies(NamedTuple):
-    """All nodes of all rooted subgraphs, with lookup tables.
-
-    A node copy is a node as it occurs in one rooted subgraph; there are m node copies.
-    `node` and `subgraph`, [m], are the node and the subgraph of each node copy.
-    """
+    """The node and the subgraph of all m node copies, with lookup tables, each [m]."""
 
     node: Tensor
     subgraph: Tensor
     key: Tensor
-    """`subgraph * n + node` for each node copy (a node as it occurs in one subgraph),
-    [m], where n is the number of nodes of the graph. Sorted, for binary search."""
+    """`subgraph * n + node`; sorted, for binary search."""
     size: Tensor
-    """For each node copy (a node as it occurs in one subgraph), the number of nodes of
-    the subgraph, [m]."""
+    """The number of nodes of the subgraph."""
     first: Tensor
-    """For each node copy (a node as it occurs in one subgraph), the index of the first
-    node copy of the same subgraph, [m]."""
+    """The first node copy of the same subgraph."""
 
     @staticmethod
     def of(
@@ -157,7 +121,7 @@ class _Copies(NamedTuple):
 
 
 Finder = Callable[[Tensor, _Copies, Neighbors], tuple[Tensor, Tensor]]
-"""A function that finds the edges that end at some node copies; see `_from_edges`."""
+"""Finds the edges that end at some node copies; see `_from_edges`."""
 
 
 def _in_chunks(
@@ -171,10 +135,8 @@ def _in_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Call `find` on chunks of `target`, to bound the memory; concatenate the results.
 
-    `work` is the number of candidate edges that `find` tests for each target. `copies`
-    and `neighbors` are passed to `find`. `before` is the number of edges found by
-    earlier calls; together with the node copies and the edges found here, they must not
-    exceed `limit`.
+    `work` is the number of candidate edges that `find` tests for each target, `before`
+    the number of edges found by earlier calls, which count towards `limit`.
     """
     total, cuts = copies.node.numel() + before, chunk_cuts(work, CHUNK)
     if cuts and limit.is_below(total + int(work.sum())):
@@ -207,19 +169,11 @@ def _estimate(
 def _from_edges(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of rooted subgraphs that end at the given targets.
+    """Find the edges that end at some node copies, from the edges of the graph.
 
     Tests, for every incoming edge of a target, whether the source of the edge is in the
-    target's subgraph.
-
-    Args:
-        target: The targets, as indices into `copies`.
-        copies: All nodes of all rooted subgraphs.
-        neighbors: The graph's incoming edges.
-
-    Returns:
-        The edges found, as indices into `copies`, [2, f]; and their numbers in the
-        original graph, [f].
+    target's subgraph. Returns the edges as node copies, [2, f], and their numbers in
+    the graph, [f].
     """
     start, in_degree = neighbors.rows(copies.node.index_select(0, target))
     row, entry = ragged_ranges(start, in_degree)
@@ -232,35 +186,22 @@ def _inside(
 ) -> tuple[Tensor, Tensor]:
     """Return those of some edges whose source is in the subgraph of their target.
 
-    Args:
-        target: The node copy that each edge ends at.
-        entry: The position of each edge in `neighbors`.
-        subgraph: The subgraph of each of the m node copies, [m].
-        key: `subgraph * n + node` for each node copy, [m]; sorted.
-        neighbors: The graph's incoming edges.
-
-    Returns:
-        The edges, as `_from_edges` does.
+    `target` is the node copy that each edge ends at, `entry` its position in
+    `neighbors`; `subgraph` and `key` as in `_Copies`.
     """
     source_node = neighbors.node.index_select(0, entry)
     of_target = subgraph.index_select(0, target)
     wanted = torch.add(source_node, of_target, alpha=neighbors.num_nodes)
     source, found = find_sorted(key, wanted)
     keep = found.nonzero().flatten()
-    ends = [source.index_select(0, keep), target.index_select(0, keep)]
-    return torch.stack(ends), neighbors.edge.index_select(
-        0, entry.index_select(0, keep)
-    )
+    ends = torch.stack([source.index_select(0, keep), target.index_select(0, keep)])
+    return ends, neighbors.edge.index_select(0, entry.index_select(0, keep))
 
 
 def _from_members(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of rooted subgraphs that end at the given targets.
-
-    Tests, for every node of a target's subgraph, whether the node has an edge to the
-    target. Arguments and results are those of `_from_edges`.
-    """
+    """Find the same edges as `_from_edges`, from the nodes of the target's subgraph."""
     start, size = copies.first[target], copies.size[target]
     row, source = ragged_ranges(start, size)
     target = target.index_select(0, row)

@@ -34,20 +34,12 @@ def list_walks(
     """List walks that end at a root, the shorter ones first, while they are few.
 
     A walk from node v to root number i is encoded as one integer, `(i * n + v) * radix
-    + length`, where n is the number of nodes of the graph, and radix is `num_hops + 1`.
-    A search that drops duplicates after every step lists fewer walks, but needs several
-    times as many operations, and synchronises with the device in many of them.
+    + length`, where radix is `num_hops + 1`. A search that drops duplicates after every
+    step lists fewer walks, but needs several times as many operations, and synchronises
+    with the device in many of them. `all_roots` tells that `root` is 0..n-1.
 
-    Args:
-        root: The s root nodes, [s].
-        neighbors: The graph's incoming edges.
-        num_hops: Largest length.
-        most: Largest number of walks; the s walks of length 0 are listed in any case.
-        all_roots: Whether `root` is 0..n-1.
-
-    Returns:
-        All walks up to some length, and this length. It is `num_hops` unless there are
-        more than `most` walks.
+    Returns all walks up to some length, and this length: `num_hops`, unless there are
+    more than `most` walks.
     """
     radix, total = num_hops + 1, root.numel()
     step, degree = max(neighbors.num_nodes, 1) * radix, neighbors.ptr.diff()
@@ -86,8 +78,7 @@ def _encoded(rest: list[Tensor], begin: list[Tensor], radix: int) -> Tensor:
 INT64_MAX = 2**63 - 1
 CHUNK = 1 << 22
 """Approximate number of edges that one step of the search follows. If there are more,
-the roots are divided, and the parts are searched one after the other, which bounds the
-temporary memory."""
+the roots are divided and searched one part after the other, to bound the memory."""
 SAMPLE = 64
 """Number of random roots from which the number of nodes found is estimated."""
 
@@ -102,27 +93,13 @@ def reach(
     """Find, for every root, the nodes at most `num_hops` hops away from the root.
 
     Distance means the length of the shortest directed path from a node to the root. The
-    function returns pairs (i, v): node v is near root number i. A pair is encoded as
-    one integer, `i * n + v`, where n is the number of nodes of the graph.
+    search first lists all walks to the roots. As soon as these are many, it drops
+    duplicates after every further step. `all_roots` tells that `root` is 0..n-1, which
+    saves work.
 
-    The search first lists all walks to the roots. As soon as these are many, it drops
-    duplicates after every further step.
-
-    Args:
-        root: The s root nodes, [s].
-        neighbors: The graph's incoming edges.
-        num_hops: Largest distance to search.
-        limit: The largest number of pairs; None = as many as fit into memory.
-        all_roots: Whether `root` is 0..n-1, which saves work.
-
-    Returns:
-        The m pairs (i, v) found, as sorted integers, [m]; and for each pair the
-        distance from node v to root number i, [m].
-
-    Raises:
-        GraphError: If the integers used in the search would overflow int64, because the
-            graph is too large for this number of hops.
-        SizeError: If there are more pairs than `limit` allows.
+    Returns the pairs (i, v) of root number and node found, as sorted integers `i * n +
+    v`, [m], and their distances, [m]. Raises `SizeError` if there are more pairs than
+    `limit` allows, and `GraphError` if the integers of the search would overflow.
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -131,7 +108,7 @@ def reach(
     few = _few(root.device, limit)
     walks, length = list_walks(root, neighbors, radix - 1, few, all_roots)
     seen = _shortest(walks, radix)
-    pair, hop = _decoded(seen, radix)
+    pair, hop = decoded(seen, radix)
     if length == farthest:
         limit.check(seen.numel(), what="node copies")
         return pair, hop
@@ -164,25 +141,17 @@ def reach(
         found.append(search.seen)
         total += search.seen.numel()
         limit.check(total, what="node copies")
-    return _decoded(torch.cat(found) if len(found) > 1 else found[0], radix)
+    return decoded(torch.cat(found) if len(found) > 1 else found[0], radix)
 
 
 def _few(device: torch.device, limit: CopyLimit) -> int:
-    """Return how many walks are listed before duplicates are dropped.
-
-    They are at most `limit`, so that an error counts no duplicates.
-    """
+    """Return the largest number of walks to list, without exceeding `limit`."""
     few = min(CHUNK, ON_CPU if device.type == "cpu" else ON_DEVICE)
     return limit.count if limit.is_below(few) else few
 
 
 def _shortest(walks: Tensor, radix: int) -> Tensor:
-    """Return, for each pair of a root and a node, the shortest walk, sorted by pair.
-
-    Args:
-        walks: Walks as `pair * radix + length`, in any order.
-        radix: Number of different lengths.
-    """
+    """Return, for each pair of a root and a node, the shortest walk, sorted by pair."""
     walks = torch.sort(walks).values
     pair = walks // radix
     first = torch.ones_like(pair, dtype=torch.bool)
@@ -190,7 +159,7 @@ def _shortest(walks: Tensor, radix: int) -> Tensor:
     return walks.masked_select(first)
 
 
-def _decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
+def decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
     """Return the pairs and the lengths of walks, given as `pair * radix + length`."""
     pair = walks // radix
     return pair, torch.sub(walks, pair, alpha=radix)
@@ -199,8 +168,7 @@ def _decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
 class _Search(NamedTuple):
     """The state of a breadth-first search from several roots.
 
-    A pair (i, v) of a root number and a node is encoded as `i * n + v`, where n is the
-    number of nodes. All pairs are sorted.
+    Pairs (i, v) of a root number and a node are sorted integers `i * n + v`.
     """
 
     seen: Tensor
@@ -221,15 +189,9 @@ class _Search(NamedTuple):
     ) -> "_Search":
         """Return the state after following all edges from the frontier.
 
-        Args:
-            start: For each pair of the frontier, the position of the first neighbour of
-                the pair's node in `neighbors.node`.
-            count: For each pair of the frontier, the number of these neighbours.
-            work: The sum of `count`.
-            neighbors: The graph's incoming edges.
-            radix: Number of different distances.
-            last: Whether no further step follows, so that the frontier is not needed
-                and left empty.
+        For each pair of the frontier, `start` and `count` are the first position and
+        the number of its node's neighbours; `work` is the sum of `count`. After the
+        last step, the frontier is not needed and left empty.
         """
         size = neighbors.num_nodes
         row, entry = ragged_ranges(start, count, work)
@@ -240,22 +202,15 @@ class _Search(NamedTuple):
         seen = _shortest(walks, radix)
         if last:
             return _Search(seen, seen[:0], self.hop + 1)
-        pair, hop = _decoded(seen, radix)
+        pair, hop = decoded(seen, radix)
         return _Search(seen, pair.masked_select(hop == self.hop), self.hop + 1)
 
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        Roots that have found all nodes of their connected component leave the frontier.
-
-        Args:
-            most: For each root, the number of nodes of its connected component.
-            neighbors: The graph's incoming edges.
-            radix: Number of different distances.
-
-        Returns:
-            The searches of the parts, the last roots first; [] if nothing leaves the
-            frontier and the roots cannot be divided.
+        Roots that have found all nodes of their connected component (of `most` nodes)
+        leave the frontier. Returns the parts, the last roots first; [] if nothing
+        leaves the frontier and the roots cannot be divided.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())
@@ -290,9 +245,8 @@ def _estimate(
 ) -> float:
     """Estimate the number of pairs that `reach` finds.
 
-    The first estimate is an upper bound: the number of walks of at most `num_hops`
-    edges that end at a root. If this exceeds `limit`, the pairs of a few random roots
-    are counted.
+    The estimate is the upper bound of `_count_walks`. If this exceeds `limit`, the
+    pairs of a few random roots are counted.
     """
     bound = _count_walks(root, neighbors, num_hops)
     if not limit.is_below(bound):
@@ -311,10 +265,10 @@ def _estimate(
 
 
 def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:
-    """Bound the number of nodes near each root by a number of walks; return the sum.
+    """Return an upper bound on the number of nodes near each root, summed over roots.
 
-    The bound of a root is the number of walks of at most `num_hops` edges that end at
-    the root, or the number of nodes if that is less.
+    The bound of a root is the number of walks of at most `num_hops` edges that end
+    there, or the number of nodes if that is less.
     """
     size = neighbors.num_nodes
     target = neighbors.key // size

@@ -1,14 +1,10 @@
-"""`RootedSubgraphs`: all rooted subgraphs of a batch, as one dataclass of tensors.
-
-A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
-occurs in one rooted subgraph.
-"""
+"""`RootedSubgraphs`: all rooted subgraphs of a batch, as one dataclass of tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,225 +12,18 @@ from torch import Tensor
 from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index, hops_to_root
 from gnnak.graphs.ragged import counts_of
-from gnnak.graphs.real import RealCounts
+from gnnak.graphs.real import BatchAxis, RealCounts
 from gnnak.subgraphs.groups import UNSAVED, Compact, GroupKey, Groups, group, group_each
 
 TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
 """Names of the fields of `RootedSubgraphs` that are tensors."""
 
 
-class Record(Protocol):
-    """The attributes of `RootedSubgraphs` that the checks in this module read.
-
-    This is a `typing.Protocol`, because importing `RootedSubgraphs` itself would be a
-    circular import.
-    """
-
-    @property
-    def root(self) -> Tensor: ...
-    @property
-    def node(self) -> Tensor: ...
-    @property
-    def subgraph(self) -> Tensor: ...
-    @property
-    def hop(self) -> Tensor: ...
-    @property
-    def edge_index(self) -> Tensor: ...
-    @property
-    def edge(self) -> Tensor: ...
-    @property
-    def num_nodes(self) -> int | None: ...
-    @property
-    def num_edges(self) -> int | None: ...
-    @property
-    def real(self) -> RealCounts | None: ...
-    @property
-    def num_subgraphs(self) -> int: ...
-    @property
-    def num_copies(self) -> int: ...
-    @property
-    def centroid(self) -> Tensor: ...
-    @property
-    def max_hop(self) -> int: ...
-    @property
-    def device(self) -> torch.device: ...
-    def unpadded(self) -> Self: ...
-
-
-def check_record(
-    record: Record,
-    edge_index: Tensor | None,
-    num_nodes: int | None,
-    induced: bool = True,
-) -> None:
-    """Check that rooted subgraphs have the properties that `RootedSubgraphs` documents.
-
-    Args:
-        record: The rooted subgraphs to check.
-        edge_index: The edges of the original graph, [2, e]. If given, the edges of the
-            subgraphs are compared with these edges.
-        num_nodes: Number of nodes of the original graph; required with `edge_index`.
-        induced: Whether to check that no edge between nodes of a subgraph is missing.
-
-    Raises:
-        SubgraphError: If a property does not hold; the message names the first such
-            property.
-    """
-    if None not in (num_nodes, record.num_nodes) and num_nodes != record.num_nodes:
-        raise SubgraphError(
-            f"the record is for a graph with {record.num_nodes} nodes, not {num_nodes}."
-        )
-    _check_shapes(record)
-    if record.real is not None:
-        _check_padding(record)
-        real_nodes = None if num_nodes is None else int(record.real.nodes)
-        if edge_index is not None:
-            edge_index = edge_index[:, : int(record.real.edges)]
-        check_record(record.unpadded(), edge_index, real_nodes, induced)
-        return
-    _check_copies(record, num_nodes)
-    _check_edges(record)
-    _check_hops(record)
-    if edge_index is not None:
-        if num_nodes is None:
-            raise SubgraphError("check() got edge_index without num_nodes; give both.")
-        _check_against(record, edge_index, num_nodes)
-        if induced:
-            _check_induced(record, edge_index, num_nodes)
-
-
-def _check_shapes(record: Record) -> None:
-    """Check dtype, device and shape of every tensor of `record`."""
-    for name in TENSORS:
-        value = getattr(record, name)
-        if not isinstance(value, Tensor) or value.dtype != torch.long:
-            raise SubgraphError(f"{name} must be an int64 tensor.")
-        if value.device != record.root.device:
-            raise SubgraphError(f"{name} is not on the same device as root.")
-    if record.edge_index.dim() != 2 or record.edge_index.size(0) != 2:
-        shape = list(record.edge_index.shape)
-        raise SubgraphError(f"edge_index has shape {shape}; it must be [2, f].")
-    copies = {record.node.shape, record.subgraph.shape, record.hop.shape}
-    flat = record.root.dim() == record.node.dim() == record.edge.dim() == 1
-    if len(copies) != 1 or not flat:
-        raise SubgraphError("node, subgraph and hop must have the same shape, [m].")
-    if record.edge.numel() != record.edge_index.size(1):
-        raise SubgraphError("edge and edge_index must have the same length, f.")
-
-
-def _check_padding(record: Record) -> None:
-    """Check that indices in padding rows refer only to padding rows.
-
-    Padding rows are rows added to a tensor to reach a fixed size.
-    """
-    assert record.real is not None
-    real = record.real.on_host()
-    for name, rows, refers_to, size in (
-        ("root", "subgraphs", "nodes", record.num_nodes),
-        ("node", "copies", "nodes", record.num_nodes),
-        ("subgraph", "copies", "subgraphs", record.num_subgraphs),
-        ("edge_index", "edge_copies", "copies", record.num_copies),
-        ("edge", "edge_copies", "edges", record.num_edges),
-    ):
-        padding = getattr(record, name)[..., real[rows] :]  # type: ignore[index]
-        outside = padding < real[refers_to]  # type: ignore[index]
-        if size is not None:
-            outside |= padding >= size
-        if outside.any():
-            raise SubgraphError(
-                f"a padding row of {name} refers to a row of {refers_to} that is not "
-                "padding."
-            )
-
-
-def _check_copies(record: Record, num_nodes: int | None) -> None:
-    """Check the nodes of the rooted subgraphs in `record`.
-
-    Node numbers must be in range and sorted, and every subgraph must contain its root.
-    """
-    size = record.num_nodes if num_nodes is None else num_nodes
-    if size is None:
-        both = torch.cat([record.root, record.node])
-        size = int(both.max()) + 1 if both.numel() else 0
-    for name, value, bound in (
-        ("root", record.root, size),
-        ("node", record.node, size),
-        ("subgraph", record.subgraph, record.num_subgraphs),
-    ):
-        if value.numel() and (value.min() < 0 or value.max() >= bound):
-            raise SubgraphError(f"{name} must lie in 0..{bound - 1}.")
-    if record.root.unique().numel() != record.num_subgraphs:
-        raise SubgraphError("a node is the root of two subgraphs.")
-    if (torch.diff(record.subgraph * size + record.node) <= 0).any():
-        raise SubgraphError(
-            "copies must be sorted by (subgraph, node), without duplicates."
-        )
-    if (record.centroid < 0).any():
-        raise SubgraphError("a subgraph does not contain its root.")
-
-
-def _check_edges(record: Record) -> None:
-    """Check the edges of the rooted subgraphs in `record`.
-
-    Edge numbers must be in range and sorted, and both ends of an edge must be in the
-    same subgraph.
-    """
-    check_edge_index(record.edge_index, record.num_copies)
-    edges, size = record.edge, record.num_edges
-    if size is not None and edges.numel() and (edges.min() < 0 or edges.max() >= size):
-        raise SubgraphError(f"edge must lie in 0..{size - 1}.")
-    source, target = record.edge_index
-    if (record.subgraph[source] != record.subgraph[target]).any():
-        raise SubgraphError("an edge copy joins two subgraphs.")
-    same_target = torch.diff(target) == 0
-    same_source = same_target & (torch.diff(source) == 0)
-    if (
-        (torch.diff(target) < 0).any()
-        or (torch.diff(source)[same_target] < 0).any()
-        or (torch.diff(record.edge)[same_source] <= 0).any()
-    ):
-        raise SubgraphError("edge copies must be sorted by (target, source, edge).")
-
-
-def _check_hops(record: Record) -> None:
-    """Recompute the distances to the root, and compare them with `record.hop`."""
-    bound = max(record.max_hop, 0)
-    true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
-    if not torch.equal(true, record.hop):
-        raise SubgraphError("hop is not the distance to the root in the subgraph.")
-
-
-def _check_against(record: Record, edge_index: Tensor, num_nodes: int) -> None:
-    """Check that the edges of the rooted subgraphs are edges of the given graph."""
-    check_edge_index(edge_index, num_nodes)
-    if record.edge.numel() and (
-        record.edge.min() < 0 or record.edge.max() >= edge_index.size(1)
-    ):
-        raise SubgraphError(f"edge must lie in 0..{edge_index.size(1) - 1}.")
-    if not torch.equal(record.node[record.edge_index], edge_index[:, record.edge]):
-        raise SubgraphError("an edge copy does not have the same ends as its edge.")
-
-
-def _check_induced(record: Record, edge_index: Tensor, num_nodes: int) -> None:
-    """Check that each subgraph has all edges of the graph between its nodes."""
-    # An edge must have as many copies as there are subgraphs that contain both ends.
-    wanted = torch.zeros(edge_index.size(1), dtype=torch.long, device=record.device)
-    for index in range(record.num_subgraphs):
-        inside = torch.zeros(num_nodes, dtype=torch.bool, device=record.device)
-        inside[record.node[record.subgraph == index]] = True
-        wanted += inside[edge_index].all(dim=0)
-    if not torch.equal(wanted, counts_of(record.edge, edge_index.size(1))):
-        raise SubgraphError("an edge with both ends in a subgraph has no copy.")
-
-
 T = TypeVar("T")
 Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
 """Keys that `RootedSubgraphs.by` can group by.
 
-A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
-occurs in one rooted subgraph.
-
-- "subgraph", "node": group the node copies by their subgraph or their node.
+- "subgraph", "node": group the node copies.
 - "target", "source", "edge": group the edge copies by their target node copy, their
   source node copy or their edge.
 - "taker", "giver": only for `SampledSubgraphs`; group the entries of the sparse matrix
@@ -259,26 +48,22 @@ class RootedSubgraphs(Compact):
     root: Tensor
     """[s], in 0..n-1, distinct: the root node of each subgraph."""
     node: Tensor
-    """[m], in 0..n-1: the node of each node copy; a node copy is a node as it occurs in
-    one subgraph. Node copies are sorted by (subgraph, node). Each subgraph contains its
-    root and contains no node twice."""
+    """[m], in 0..n-1: the node of each node copy. Node copies are sorted by (subgraph,
+    node). Each subgraph contains its root and contains no node twice."""
     subgraph: Tensor
-    """[m], in 0..s-1: the subgraph of each node copy; a node copy is a node as it
-    occurs in one subgraph."""
+    """[m], in 0..s-1: the subgraph of each node copy."""
     hop: Tensor
-    """[m]: distance of each node copy (a node as it occurs in one subgraph) to the
-    root: the length of the shortest path to the root inside the subgraph. The paper
-    calls it the distance to the centroid (D2C). -1 means that there is no path, or that
-    every path is longer than the extractor's `max_hops`."""
+    """[m]: distance of each node copy to the root: the length of the shortest path to
+    the root inside the subgraph. The paper calls it the distance to the centroid (D2C).
+    -1 means that there is no path, or that every path is longer than the extractor's
+    `max_hops`."""
     edge_index: Tensor
-    """[2, f], in 0..m-1: the edges of all subgraphs, as source and target node copies;
-    a node copy is a node as it occurs in one subgraph. A subgraph contains every edge
-    of the graph with both ends in the subgraph (it is induced), except those of
-    `NodeDeletion`, `MaskedEgoNets` and extractors of your own. Sorted by (target,
-    source, edge)."""
+    """[2, f], in 0..m-1: the edges of all subgraphs, as source and target node copies.
+    A subgraph contains every edge of the graph with both ends in the subgraph (it is
+    induced), except those of `NodeDeletion`, `MaskedEgoNets` and extractors of your
+    own. Sorted by (target, source, edge)."""
     edge: Tensor
-    """[f], in 0..e-1: for each column of `edge_index`, the number of the edge in the
-    original graph."""
+    """[f], in 0..e-1: the edge of the graph that each edge copy is a copy of."""
     num_nodes: int | None = None
     """Number of nodes of the graph, n; None if unknown. Extractors always set it."""
     num_edges: int | None = None
@@ -316,35 +101,28 @@ class RootedSubgraphs(Compact):
 
     @property
     def centroid(self) -> Tensor:
-        """[s]: the position of each subgraph's root in `node`; cached after first use.
+        """[s]: the position of each root in `node`, so `node[centroid]` is `root`."""
 
-        So `node[centroid]` equals `root`.
-        """
-        return self.once("centroid", self._find_centroid)
+        def find() -> Tensor:
+            is_centroid = self.node == self.root.index_select(0, self.subgraph)
+            return torch.nonzero_static(is_centroid, size=self.num_subgraphs).flatten()
 
-    def _find_centroid(self) -> Tensor:
-        is_centroid = self.node == self.root.index_select(0, self.subgraph)
-        return torch.nonzero_static(is_centroid, size=self.num_subgraphs).flatten()
+        return self.once("centroid", find)
 
     @property
     def rooted_at(self) -> Tensor:
-        """[n]: the index of the subgraph rooted at each node; cached after first use.
+        """[n]: the subgraph rooted at each node; every node must be a root."""
 
-        Only valid if every node is the root of a subgraph.
-        """
-        return self.once("rooted_at", self._find_rooted_at)
+        def find() -> Tensor:
+            found = torch.empty_like(self.root)
+            found[self.root] = torch.arange(self.num_subgraphs, device=self.device)
+            return found
 
-    def _find_rooted_at(self) -> Tensor:
-        found = torch.empty_like(self.root)
-        found[self.root] = torch.arange(self.num_subgraphs, device=self.device)
-        return found
+        return self.once("rooted_at", find)
 
     @property
     def max_hop(self) -> int:
-        """Largest distance of a node to the root of its subgraph, over all subgraphs.
-
-        It is -1 if there are no subgraphs. The value is cached after first use.
-        """
+        """The largest entry of `hop`; -1 if there are no subgraphs."""
         return self.once(
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
@@ -377,7 +155,7 @@ class RootedSubgraphs(Compact):
 
     @property
     def in_order(self) -> bool:
-        """True if every node `i` is the root of subgraph `i`. Cached after use."""
+        """True if every node `i` is the root of subgraph `i`."""
         return self.once("in_order", self._is_in_order)
 
     def _is_in_order(self) -> bool:
@@ -387,9 +165,6 @@ class RootedSubgraphs(Compact):
 
     def by(self, axis: Axis) -> Groups:
         """Return node copies or edge copies grouped by a key; cached after first use.
-
-        A node copy is a node as it occurs in one subgraph; an edge copy is an edge as
-        it occurs in one subgraph.
 
         Args:
             axis: The key. "subgraph" and "node" group the node copies; "target",
@@ -466,9 +241,8 @@ class RootedSubgraphs(Compact):
         many batches at once. The values are not checked.
 
         Args:
-            values: Values by name of the property, such as `centroid=...` or
-                `max_hop=...`. The name `by` takes a dict from each key of the method
-                `by` to the `Groups` that `by` will return.
+            values: Values by name of the property, such as `centroid=...`; `by=...`
+                takes a dict from keys of the method `by` to `Groups`.
 
         Returns:
             This object.
@@ -492,10 +266,7 @@ class RootedSubgraphs(Compact):
         return replace(self, **moved, real=real)
 
     def unpadded(self) -> RootedSubgraphs:
-        """Return the subgraphs without padding rows (rows added to reach a fixed size).
-
-        Synchronises with the device if there is padding.
-        """
+        """Return the subgraphs without padding; if there is some, this synchronises."""
         if self.real is None:
             return self
         real = self.real.on_host()
@@ -520,9 +291,8 @@ class RootedSubgraphs(Compact):
     def check_edge_attr(self, edge_attr: Tensor) -> None:
         """Raise `EdgeAttrError` unless `edge_attr` has one row or number per edge.
 
-        `edge_attr` must be a tensor of shape [e, c] or [e], where e is `num_edges`. If
-        `num_edges` is None, any length is accepted. Code compiled by `torch.compile`
-        is not checked.
+        The shape must be [e, c] or [e]; any e is accepted if `num_edges` is None. Code
+        compiled by `torch.compile` is not checked.
         """
         if torch.compiler.is_compiling():
             # Reading the number of edges would compile the code anew for each number.
@@ -543,32 +313,163 @@ class RootedSubgraphs(Compact):
         num_nodes: int | None = None,
         induced: bool = True,
     ) -> Self:
-        """Check that all fields have their documented properties.
-
-        This method is meant for tests. It is slow: with `edge_index`, its run time is
-        proportional to the number of subgraphs times the number of edges.
+        """Check that all fields have their documented properties; slow, for tests.
 
         Args:
             edge_index: The edges of the original graph, [2, e]. If given, the edges of
                 the subgraphs are compared with these edges.
-            num_nodes: Number of nodes of the original graph; required with
-                `edge_index`.
+            num_nodes: Number of nodes of the graph; required with `edge_index`.
             induced: Whether to check that no edge between nodes of a subgraph is
-                missing. Without this, the check with `edge_index` is fast.
+                missing, which takes time proportional to s times e.
 
         Returns:
             This object.
 
         Raises:
-            SubgraphError: If a property does not hold; the message names the first such
-                property.
+            SubgraphError: If a property does not hold; the message names the first one.
         """
-        check_record(self, edge_index, num_nodes, induced)
+        if None not in (num_nodes, self.num_nodes) and num_nodes != self.num_nodes:
+            raise SubgraphError(
+                f"the record is for a graph with {self.num_nodes} nodes, not "
+                f"{num_nodes}."
+            )
+        _check_shapes(self)
+        if self.real is not None:
+            _check_padding(self, self.real.on_host())
+            if edge_index is not None:
+                edge_index = edge_index[:, : int(self.real.edges)]
+            real_nodes = None if num_nodes is None else int(self.real.nodes)
+            self.unpadded().check(edge_index, real_nodes, induced)
+            return self
+        _check_copies(self, num_nodes)
+        _check_edges(self)
+        _check_hops(self)
+        if edge_index is not None:
+            if num_nodes is None:
+                raise SubgraphError(
+                    "check() got edge_index without num_nodes; give both."
+                )
+            _check_against(self, edge_index, num_nodes)
+            if induced:
+                _check_induced(self, edge_index, num_nodes)
         return self
 
 
+def _check_shapes(record: RootedSubgraphs) -> None:
+    """Check dtype, device and shape of every tensor of `record`."""
+    for name in TENSORS:
+        value = getattr(record, name)
+        if not isinstance(value, Tensor) or value.dtype != torch.long:
+            raise SubgraphError(f"{name} must be an int64 tensor.")
+        if value.device != record.root.device:
+            raise SubgraphError(f"{name} is not on the same device as root.")
+    if record.edge_index.dim() != 2 or record.edge_index.size(0) != 2:
+        shape = list(record.edge_index.shape)
+        raise SubgraphError(f"edge_index has shape {shape}; it must be [2, f].")
+    copies = {record.node.shape, record.subgraph.shape, record.hop.shape}
+    flat = record.root.dim() == record.node.dim() == record.edge.dim() == 1
+    if len(copies) != 1 or not flat:
+        raise SubgraphError("node, subgraph and hop must have the same shape, [m].")
+    if record.edge.numel() != record.edge_index.size(1):
+        raise SubgraphError("edge and edge_index must have the same length, f.")
+
+
+def _check_padding(record: RootedSubgraphs, real: dict[BatchAxis, int]) -> None:
+    """Check that indices in padding rows refer only to padding rows."""
+    cases: list[tuple[str, BatchAxis, BatchAxis, int | None]] = [
+        ("root", "subgraphs", "nodes", record.num_nodes),
+        ("node", "copies", "nodes", record.num_nodes),
+        ("subgraph", "copies", "subgraphs", record.num_subgraphs),
+        ("edge_index", "edge_copies", "copies", record.num_copies),
+        ("edge", "edge_copies", "edges", record.num_edges),
+    ]
+    for name, rows, refers_to, size in cases:
+        padding = getattr(record, name)[..., real[rows] :]
+        outside = padding < real[refers_to]
+        if size is not None:
+            outside |= padding >= size
+        if outside.any():
+            raise SubgraphError(
+                f"a padding row of {name} refers to a row of {refers_to} that is not "
+                "padding."
+            )
+
+
+def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
+    """Check that nodes are in range and sorted, and that subgraphs have their roots."""
+    size = record.num_nodes if num_nodes is None else num_nodes
+    if size is None:
+        both = torch.cat([record.root, record.node])
+        size = int(both.max()) + 1 if both.numel() else 0
+    for name, value, bound in (
+        ("root", record.root, size),
+        ("node", record.node, size),
+        ("subgraph", record.subgraph, record.num_subgraphs),
+    ):
+        if value.numel() and (value.min() < 0 or value.max() >= bound):
+            raise SubgraphError(f"{name} must lie in 0..{bound - 1}.")
+    if record.root.unique().numel() != record.num_subgraphs:
+        raise SubgraphError("a node is the root of two subgraphs.")
+    if (torch.diff(record.subgraph * size + record.node) <= 0).any():
+        raise SubgraphError(
+            "copies must be sorted by (subgraph, node), without duplicates."
+        )
+    if (record.centroid < 0).any():
+        raise SubgraphError("a subgraph does not contain its root.")
+
+
+def _check_edges(record: RootedSubgraphs) -> None:
+    """Check that edges are in range, sorted and inside one subgraph."""
+    check_edge_index(record.edge_index, record.num_copies)
+    edges, size = record.edge, record.num_edges
+    if size is not None and edges.numel() and (edges.min() < 0 or edges.max() >= size):
+        raise SubgraphError(f"edge must lie in 0..{size - 1}.")
+    source, target = record.edge_index
+    if (record.subgraph[source] != record.subgraph[target]).any():
+        raise SubgraphError("an edge copy joins two subgraphs.")
+    same_target = torch.diff(target) == 0
+    same_source = same_target & (torch.diff(source) == 0)
+    if (
+        (torch.diff(target) < 0).any()
+        or (torch.diff(source)[same_target] < 0).any()
+        or (torch.diff(record.edge)[same_source] <= 0).any()
+    ):
+        raise SubgraphError("edge copies must be sorted by (target, source, edge).")
+
+
+def _check_hops(record: RootedSubgraphs) -> None:
+    """Compare `record.hop` with recomputed distances to the root."""
+    bound = max(record.max_hop, 0)
+    true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
+    if not torch.equal(true, record.hop):
+        raise SubgraphError("hop is not the distance to the root in the subgraph.")
+
+
+def _check_against(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+    """Check that the edges of the rooted subgraphs are edges of the given graph."""
+    check_edge_index(edge_index, num_nodes)
+    if record.edge.numel() and (
+        record.edge.min() < 0 or record.edge.max() >= edge_index.size(1)
+    ):
+        raise SubgraphError(f"edge must lie in 0..{edge_index.size(1) - 1}.")
+    if not torch.equal(record.node[record.edge_index], edge_index[:, record.edge]):
+        raise SubgraphError("an edge copy does not have the same ends as its edge.")
+
+
+def _check_induced(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+    """Check that each subgraph has all edges of the graph between its nodes."""
+    # An edge must have as many copies as there are subgraphs that contain both ends.
+    wanted = torch.zeros(edge_index.size(1), dtype=torch.long, device=record.device)
+    for index in range(record.num_subgraphs):
+        inside = torch.zeros(num_nodes, dtype=torch.bool, device=record.device)
+        inside[record.node[record.subgraph == index]] = True
+        wanted += inside[edge_index].all(dim=0)
+    if not torch.equal(wanted, counts_of(record.edge, edge_index.size(1))):
+        raise SubgraphError("an edge with both ends in a subgraph has no copy.")
+
+
 def _known(count: int | None) -> int:
-    """Return `count`; raise `SubgraphError` if `count` is None, which means unknown."""
+    """Return `count`; raise `SubgraphError` if it is None, which means unknown."""
     if count is None:
         raise SubgraphError(
             "the size of the graph is not set in this record; build it with num_nodes "

@@ -18,15 +18,11 @@ HIGH_DEGREE = 64
 """A walker at a node with more neighbours than this uses rejection sampling."""
 MAX_TRIALS = 64
 """Maximal number of proposals in rejection sampling. If all are rejected, the walker
-samples exactly, from the probabilities of all neighbours."""
+samples from the probabilities of all neighbours."""
 
 
 class Bias(NamedTuple):
-    """The unnormalised transition probabilities of a node2vec random walk.
-
-    `neighbors` are the graph's incoming edges; `p` and `q` are node2vec's return and
-    in-out parameters.
-    """
+    """The unnormalised transition probabilities of a node2vec random walk."""
 
     neighbors: Neighbors
     p: float
@@ -38,12 +34,7 @@ class Bias(NamedTuple):
         return max(1 / self.p, 1.0, 1 / self.q)
 
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
-        """Return the unnormalised probability of each walker's next step.
-
-        Args:
-            before: The previous node of each walker.
-            there: The node that each walker would step to, shaped like `before`.
-        """
+        """Return unnormalised probabilities of steps from `before` to `there`."""
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
         weight = torch.full_like(there, 1 / self.q, dtype=torch.double)
@@ -111,10 +102,9 @@ def random_walks(
 
 
 def _uniform_step(here: Tensor, uniform: Tensor, neighbors: Neighbors) -> Tensor:
-    """Return the next node of every walker: a uniformly random neighbour.
+    """Return the next node of every walker: a uniformly random neighbour of `here`.
 
-    `here` is the current node of each walker, and `uniform` has a random number in
-    [0, 1) for each walker.
+    `uniform` has a random number in [0, 1) for each walker.
     """
     start, degree = neighbors.rows(here)
     choice = torch.minimum((uniform * degree).long(), degree - 1)
@@ -154,14 +144,7 @@ def _biased_step(
 def _propose(
     here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """Run one round of rejection sampling: propose a random next node to each walker.
-
-    `here` and `before` are the current and the previous node of each walker.
-
-    Returns:
-        The proposed next nodes, and a boolean mask that is True where the proposal is
-        accepted.
-    """
+    """Run one round of rejection sampling: return proposals, and which are accepted."""
     uniform = torch.rand(
         (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
     )
@@ -172,11 +155,7 @@ def _propose(
 def _from_all_weights(
     here: Tensor, before: Tensor, uniform: Tensor, bias: Bias
 ) -> Tensor:
-    """Sample the next node of each walker by inverting the cumulative distribution.
-
-    `here` and `before` are the current and the previous node of each walker, and
-    `uniform` has a random number in [0, 1) for each walker.
-    """
+    """Sample the next node of each walker by inverting the cumulative distribution."""
     neighbors = bias.neighbors
     start, degree = neighbors.rows(here)
     walker, entry = ragged_ranges(start, degree)
@@ -196,11 +175,7 @@ def _from_all_weights(
 def _step_to(
     here: Tensor, entry: Tensor, degree: Tensor, neighbors: Neighbors
 ) -> Tensor:
-    """Return the next node of each walker; a walker without neighbours stays `here`.
-
-    `entry` is the position of the next node in `neighbors.node`, and `degree` is the
-    number of neighbours of the current node.
-    """
+    """Return the nodes at `entry` of `neighbors.node`; `here` without neighbours."""
     if not neighbors.node.numel():
         return here
     stuck = degree == 0
@@ -237,12 +212,9 @@ def walk_subgraphs(
             root have `hop` -1.
         generator: Random number generator, on the device of `edge_index`; None =
             PyTorch's default generator.
-        copy_limit: The largest number of node copies and edge copies together (nodes
-            and edges, counted in each subgraph), and the largest number of steps of all
-            walks together; None = as many as fit into free memory.
-
-    Raises:
-        SizeError: If there are more steps or copies than `copy_limit`.
+        copy_limit: The largest number of node copies and edge copies together, and of
+            steps of all walks together; more raise `SizeError`. None = as many as fit
+            into free memory.
     """
     check_count("length", length)
     check_count("repeats", repeats, least=1)
@@ -288,17 +260,15 @@ class RandomWalks:
     """node2vec's in-out parameter; with a large value, a walk stays near the previous
     node."""
     max_hops: int = 10
-    """Largest distance to the root that is computed; nodes farther from the root have
-    `hop` -1."""
+    """Largest distance to the root that is computed; farther nodes have `hop` -1."""
     copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together (nodes and edges,
-    counted in each subgraph), and of steps of all walks together. A call that would
-    need more raises `SizeError`. None = as many as fit into the free memory of the
-    device."""
+    """The largest number of node copies and edge copies together, and of steps of all
+    walks together. A call that would need more raises `SizeError`. None = as many as
+    fit into the free memory of the device."""
 
     random = True
-    """Always True: every call samples new subgraphs. Random subgraphs are not cached
-    across epochs."""
+    """Always True: every call samples new subgraphs, which are not cached across
+    epochs."""
 
     def __post_init__(self) -> None:
         convert_count(self, "length")
@@ -318,8 +288,7 @@ class RandomWalks:
         Args:
             edge_index: Directed edges, [2, e].
             num_nodes: Number of nodes, n.
-            generator: Random number generator, on the device of `edge_index`; None =
-                PyTorch's default generator.
+            generator: Random number generator, on the device of `edge_index`.
         """
         return walk_subgraphs(
             edge_index,

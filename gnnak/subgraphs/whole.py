@@ -1,8 +1,4 @@
-"""Whole graphs as rooted subgraphs: every node is the root of a copy of its graph.
-
-A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
-occurs in one rooted subgraph.
-"""
+"""Whole graphs as rooted subgraphs: every node is the root of a copy of its graph."""
 
 from dataclasses import dataclass, field, replace
 
@@ -25,25 +21,21 @@ def whole_graphs(
     max_hops: int = 10,
     copy_limit: int | None = None,
 ) -> RootedSubgraphs:
-    r"""Return, for every node $v$, its whole graph $G$ with $v$ as the root.
+    """Return, for every node $v$, its whole graph $G$ with $v$ as the root.
 
-    A graph with n nodes and e edges gets n subgraphs with $n^2$ node copies and
-    $n e$ edge copies together. Models that mark the root (node marking) tell the
-    subgraphs of a graph apart by `hop`, which is 0 at the root only.
+    A graph with n nodes and e edges gets n subgraphs with $n^2$ node copies and $n e$
+    edge copies together. Models that mark the root (node marking) tell the subgraphs of
+    a graph apart by `hop`, which is 0 at the root only.
 
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
-            are in one graph.
+        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
         max_hops: Largest distance to the root that is computed; nodes farther from the
             root, and nodes without a path to the root, have `hop` -1.
-        copy_limit: The largest number of node copies and edge copies together; None =
+        copy_limit: The largest number of node copies and edge copies together, which
+            are counted before memory is spent on them; more raise `SizeError`. None =
             as many as fit into free memory.
-
-    Raises:
-        SizeError: If there are more copies than `copy_limit`. Their number is computed
-            before memory is spent on them.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = whole_graphs(path, num_nodes=3)
@@ -77,36 +69,19 @@ def whole_graphs(
 
 
 def graph_sizes(batch: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of nodes and the number of edges of each graph, [g] and [g].
-
-    Args:
-        batch: Index of the graph that each node is in, [n], sorted.
-        edge_index: Directed edges, [2, e].
-    """
+    """Return the number of nodes and the number of edges of each graph, [g] and [g]."""
     num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
     edges = counts_of(batch.index_select(0, edge_index[1]), num_graphs)
     return counts_of(batch, num_graphs), edges
 
 
 def count_copies(nodes: Tensor, edges: Tensor) -> float:
-    """Return the number of node copies and edge copies of whole graphs together.
-
-    Args:
-        nodes: Number of nodes of each graph, [g].
-        edges: Number of edges of each graph, [g].
-    """
+    """Return the number of node copies and edge copies of whole graphs together."""
     return float((nodes.double() * (nodes + edges)).sum())
 
 
 def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Return `batch`, or zeros for None; raise `GraphError` unless it is valid.
-
-    Args:
-        batch: Index of the graph that each node is in, [n]; None = all nodes are in one
-            graph.
-        edge_index: Directed edges, [2, e], each between two nodes of one graph.
-        num_nodes: Number of nodes, n.
-    """
+    """Return `batch`, or zeros for None; raise `GraphError` unless it is valid."""
     device = edge_index.device
     if batch is None:
         return torch.zeros(num_nodes, dtype=torch.long, device=device)
@@ -131,22 +106,21 @@ def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Ten
 
 @dataclass(frozen=True)
 class WholeGraphs:
-    """Return the whole graph of every node, with that node as the root.
+    """Return the whole graph of every node, as `whole_graphs` does.
 
-    A callable class around `whole_graphs`. The subgraphs of a graph differ only in
-    their root, so use a model that marks the root or reads distances.
+    The subgraphs of a graph differ only in their root, so use a model that marks the
+    root or reads distances.
 
     >>> WholeGraphs()(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=4, device='cpu')
     """
 
     max_hops: int = 10
-    """Largest distance to the root that is computed; nodes farther from the root have
-    `hop` -1."""
+    """Largest distance to the root that is computed; farther nodes have `hop` -1."""
     copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together (nodes and edges,
-    counted in each subgraph). A call that would need more raises `SizeError`. None = as
-    many as fit into the free memory of the device."""
+    """The largest number of node copies and edge copies together. A call that would
+    need more raises `SizeError`. None = as many as fit into the free memory of the
+    device."""
 
     random = False
     """Always False: the subgraphs can be cached across epochs."""
@@ -169,10 +143,8 @@ class WholeGraphs:
         Args:
             edge_index: Directed edges, [2, e].
             num_nodes: Number of nodes, n.
-            generator: Ignored. It exists because all extractors are called with the
-                same arguments.
-            batch: Index of the graph that each node is in, [n]; None = all nodes are
-                in one graph.
+            generator: Ignored; all extractors are called with the same arguments.
+            batch: Index of the graph that each node is in, [n]; None = one graph.
         """
         return whole_graphs(
             edge_index, num_nodes, batch, self.max_hops, self.copy_limit
@@ -185,7 +157,7 @@ def node_deletions(
     batch: Tensor | None = None,
     copy_limit: int | None = None,
 ) -> RootedSubgraphs:
-    r"""Return, for every node $v$, its graph without the edges of $v$.
+    """Return, for every node $v$, its graph without the edges of $v$.
 
     $G_v$ has all nodes of the graph $G$ of $v$, and all edges of $G$ that do not start
     or end at $v$. The deleted node $v$ stays as an isolated node and is the root, so
@@ -194,10 +166,9 @@ def node_deletions(
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
-            are in one graph.
-        copy_limit: The largest number of node copies and edge copies together; None =
-            as many as fit into free memory.
+        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
+        copy_limit: The largest number of node copies and edge copies of the whole
+            graphs together; None = as many as fit into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = node_deletions(path, num_nodes=3)
@@ -224,8 +195,7 @@ def masked_egonets(
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
         num_hops: Radius k of the egonets.
-        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
-            are in one graph.
+        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
         copy_limit: The largest number of node copies and edge copies of the whole
             graphs together; None = as many as fit into free memory.
     """
@@ -244,9 +214,7 @@ def _with_edges_between(subgraphs: RootedSubgraphs, inside: Tensor) -> RootedSub
 
 @dataclass(frozen=True)
 class NodeDeletion:
-    """Return the graph of every node without the edges of that node.
-
-    A callable class around `node_deletions`.
+    """Return the graph of every node without its edges, as `node_deletions` does.
 
     >>> NodeDeletion()(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
@@ -279,10 +247,9 @@ class NodeDeletion:
 
 @dataclass(frozen=True)
 class MaskedEgoNets(WithRadius):
-    """Return the k-hop egonet of every node, with all other nodes isolated.
+    """Return the egonet of every node, as `masked_egonets` does.
 
-    A callable class around `masked_egonets`. `EgoNets` gives the same egonets without
-    the isolated nodes, and is faster.
+    `EgoNets` gives the same egonets without the isolated nodes, and is faster.
 
     >>> MaskedEgoNets(0)(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
@@ -299,5 +266,6 @@ class MaskedEgoNets(WithRadius):
         batch: Tensor | None = None,
     ) -> RootedSubgraphs:
         """Return a subgraph for every node; arguments as in `WholeGraphs`."""
-        given = (edge_index, num_nodes, self.num_hops, batch, self.copy_limit)
-        return masked_egonets(*given)
+        return masked_egonets(
+            edge_index, num_nodes, self.num_hops, batch, self.copy_limit
+        )

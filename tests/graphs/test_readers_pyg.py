@@ -1,3 +1,5 @@
+import os
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -5,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from torch_geometric.data import Data
 
-from gnnak.errors import GraphError
+from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import from_pyg, to_pyg
+from gnnak.graphs.readers.pyg import read_pyg
 from tests.graphs.graph_strategies import assert_same, int_tensor, stores
 
 EDGE = int_tensor([[0, 1], [1, 0]])
@@ -114,3 +117,48 @@ def test_to_pyg_graph_targets_keep_their_row():
     (data,) = to_pyg(store)
     assert data.y.tolist() == [[1, 2]]
     assert (data.num_nodes, data.x, data.edge_attr) == (1, None, None)
+
+
+EDGES = torch.tensor([[0, 1], [1, 0]])
+
+
+class Trap:
+    """A pickle that creates a file when it is read."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_read_pyg_data_that_torch_saved(tmp_path, count):
+    data = [Data(x=torch.ones(2, 1), edge_index=EDGES, y=torch.tensor([1.0]))] * count
+    torch.save(data if count > 1 else data[0], tmp_path / "d.pt")
+    found = read_pyg(tmp_path / "d.pt")
+    assert len(found) == count
+    assert torch.equal(found[0].edge_index, EDGES)
+
+
+def test_read_pyg_dicts_of_tensors(tmp_path):
+    torch.save([{"edge_index": EDGES, "num_nodes": 3}], tmp_path / "d.pt")
+    (found,) = read_pyg(tmp_path / "d.pt")
+    assert (found.num_nodes, found.num_edges) == (3, 2)
+
+
+def test_read_pyg_never_runs_a_pickle(tmp_path):
+    trap = Trap(tmp_path / "trapped")
+    (tmp_path / "a.pt").write_bytes(pickle.dumps(trap))
+    torch.save([Data(edge_index=EDGES, trap=trap)], tmp_path / "b.pt")
+    for name in ("a.pt", "b.pt"):
+        with pytest.raises(FileFormatError, match="could run code"):
+            read_pyg(tmp_path / name)
+    assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.parametrize("content", [torch.ones(2), ["text"], {"weights": 1}])
+def test_read_pyg_other_objects_are_refused(tmp_path, content):
+    torch.save(content, tmp_path / "d.pt")
+    with pytest.raises(FileFormatError, match="give PyG Data"):
+        read_pyg(tmp_path / "d.pt")

@@ -260,13 +260,13 @@ def assert_exact_share(edge_index, num_nodes, components, share):
 def test_random_with_a_share_samples_exactly_this_share_if_it_covers(
     share, checked, monkeypatch
 ):
-    """Whether draws are checked one by one, or many at a time."""
+    """Whether samples are checked one by one, or many at a time."""
     monkeypatch.setattr(random_roots, "CHECKED", checked)
     rings = torch.cat([ring(20), ring(14) + 20, ring(9) + 34], dim=1)
     assert_exact_share(rings, 43, (20, 14, 9), share)
 
 
-def test_random_with_a_share_samples_all_covering_draws_equally_often():
+def test_random_with_a_share_finds_all_covering_samples_equally_often():
     """Four of the six pairs of nodes of a path 0-1-2-3 cover it with 1-hop egonets."""
     count, path = 2000, torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     first = 4 * torch.arange(count)
@@ -288,6 +288,35 @@ def test_random_with_a_share_that_cannot_cover_samples_more(share):
     assert int((few.root < 40).sum()) >= 8
     assert int((few.root >= 40).sum()) >= 1
     assert (few.covered >= 1).all()
+
+
+def test_random_with_a_share_of_no_root_samples_in_random_order(monkeypatch):
+    """Components of 4 nodes have no share of 0.2, so they are not tried in vain."""
+    monkeypatch.setattr(random_roots, "_sample_each", None)
+    both = torch.cat([ring(4), ring(4) + 4], dim=1)
+    subs = EgoNets(1)(both, 8)
+    shared, plain = SubgraphDrop("random", 2, share=0.2), SubgraphDrop("random", 2)
+    masks = [drop.sample_mask(subs, drop.plan(subs, both), seeded())
+             for drop in (shared, plain)]  # fmt: skip
+    assert torch.equal(*masks)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "ignored"),
+    [
+        ("random", {"ties": "lowest"}),
+        ("farthest", {"share": 0.2}),
+        ("min-set-cover", {"share": 0.2}),
+    ],
+)
+def test_strategies_ignore_options_of_other_strategies(strategy, ignored):
+    edge_index = ring(20)
+    subs = EgoNets(2)(edge_index, 20)
+    roots = [
+        SubgraphDrop(strategy, 2, **options)(subs, edge_index, seeded()).root.tolist()
+        for options in (ignored, {})
+    ]
+    assert roots[0] == roots[1]
 
 
 def test_repr_shows_options_that_are_not_at_their_default():
@@ -379,12 +408,8 @@ class TestBadInput:
             ),
             ({"min_coverage": 1.5}, "min_coverage is 1.5"),
             ({"ties": "highest"}, "use one of: random, lowest"),
-            (
-                {"strategy": "random", "ties": "lowest"},
-                "ties is 'lowest', but the strategy 'random' has no ties; set ties to",
-            ),
             ({"strategy": "random", "share": 1}, "share is 1; give a number with"),
-            ({"share": 0.2}, "share is 0.2, but the strategy is 'farthest'; only"),
+            ({"share": 1.5}, "share is 1.5; give a number with"),
         ],
     )
     def test_wrong_option_says_what_is_wanted(self, options, message):

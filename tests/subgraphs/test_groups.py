@@ -1,5 +1,5 @@
-"""Compare groups of copies and edge copies with plain Python loops."""
-
+import copy
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets, SubgraphDrop
 from gnnak.errors import SubgraphError
+from gnnak.fast.layers.lift import edges_of
+from gnnak.graphs import GraphStore
 from gnnak.graphs.real import RealCounts
+from gnnak.loading.splitting import split
+from gnnak.loading.windows import make_window
 from gnnak.subgraphs.groups import GroupKey, Groups, group, group_each
-from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
+from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 from tests.operation_counts import OperationCount
 from tests.strategies import graphs
 
@@ -113,3 +117,46 @@ def test_grouping_without_num_nodes_raises() -> None:
     fields = (subs.root, subs.node, subs.subgraph, subs.hop, subs.edge_index, subs.edge)
     with pytest.raises(SubgraphError, match="num_nodes"):
         RootedSubgraphs(*fields).by("node")
+
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def first_of_8_batches(sampled):
+    store = GraphStore(torch.tensor([3] * 8), torch.tensor([4] * 8), PATH.repeat(1, 8))
+    graphs = store[torch.arange(8)]
+    subgraphs = EgoNets(1)(graphs.edge_index, graphs.num_nodes)
+    if sampled:
+        subgraphs = SubgraphDrop("random", 1)(subgraphs, graphs.edge_index)
+    return split(make_window(graphs, subgraphs, [1] * 8), groups=True)[0].subgraphs
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize(
+    "way", [copy.deepcopy, lambda whole: pickle.loads(pickle.dumps(whole))]
+)
+def test_copies_of_one_batch_do_not_contain_the_others(way, sampled):
+    subgraphs = first_of_8_batches(sampled)
+    edges_of(subgraphs)  # caches views of other tensors
+    size = len(pickle.dumps(first_of_8_batches(sampled)))
+    assert len(pickle.dumps(subgraphs)) < 1.2 * size
+    copied = way(subgraphs)
+    for name in TENSORS:
+        mine, theirs = getattr(copied, name), getattr(subgraphs, name)
+        assert torch.equal(mine, theirs)
+        assert mine.untyped_storage().nbytes() == mine.nbytes
+    mine, theirs = copied.by("node"), subgraphs.by("node")
+    assert torch.equal(mine.ptr, theirs.ptr)
+    assert torch.equal(mine.order, theirs.order)
+    assert mine.ptr.untyped_storage().nbytes() == mine.ptr.nbytes
+    if sampled:
+        part = copied.filling.node
+        assert torch.equal(part, subgraphs.filling.node)
+        assert part.untyped_storage().nbytes() == part.nbytes
+
+
+def test_a_shallow_copy_shares_all_tensors():
+    subgraphs = first_of_8_batches(sampled=False)
+    copied = copy.copy(subgraphs)
+    assert all(getattr(copied, name) is getattr(subgraphs, name) for name in TENSORS)
+    assert copied.centroid is subgraphs.centroid

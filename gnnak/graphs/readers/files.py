@@ -53,15 +53,10 @@ def locked_file(file: FileIO) -> Iterator[None]:
 
 
 FilePath = str | os.PathLike[str]
-"""Path of a file or folder."""
 
 
 def open_bytes(path: FilePath) -> IO[bytes]:
-    """Open a file for reading; a compressed text file (see `packed`) is unpacked.
-
-    Raises:
-        FileFormatError: If the file does not exist, is a folder or cannot be opened.
-    """
+    """Open a file for reading; a compressed text file (see `is_packed`) is unpacked."""
     where = Path(path)
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
@@ -76,16 +71,7 @@ def open_bytes(path: FilePath) -> IO[bytes]:
 
 
 def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
-    """Return the content of a file.
-
-    Args:
-        path: The file.
-        at_most: The largest size, in bytes, of the file; None = any size.
-
-    Raises:
-        FileFormatError: If the file does not exist, is a folder, cannot be read or is
-            too large.
-    """
+    """Return the content of a file of at most `at_most` bytes (None = any size)."""
     with open_bytes(path) as file:
         try:
             content = file.read(-1 if at_most is None else at_most + 1)
@@ -99,11 +85,7 @@ def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
 
 
 def make_folder(path: FilePath) -> Path:
-    """Create a folder and its parents if they do not exist; return the folder's path.
-
-    Raises:
-        FileFormatError: If the folder cannot be created.
-    """
+    """Create a folder and its parents if they do not exist; return its path."""
     where = Path(path)
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -118,10 +100,7 @@ def write_bytes(path: FilePath, content: bytes) -> None:
     """Write a file atomically: readers see either the old or the complete new content.
 
     The content is written to a temporary file in the same folder, which is then
-    renamed to `path`.
-
-    Raises:
-        FileFormatError: If the folder does not exist or cannot be written to.
+    renamed.
     """
     where = Path(path)
     if where.is_dir():
@@ -152,7 +131,6 @@ HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-"""Functions that read the header of an npy file, by version of the format."""
 
 
 def memory_budget(file_size: int) -> int:
@@ -178,9 +156,6 @@ def check_size(content: IO[bytes]) -> None:
     """Raise `GraphError` if the arrays of an npz file need too much memory.
 
     Only the headers of the arrays are decompressed.
-
-    Args:
-        content: The npz file, open for reading.
     """
     with zipfile.ZipFile(content) as archive:
         needed = sum(_bytes_needed(archive, info) for info in archive.infolist())
@@ -228,9 +203,7 @@ TEXT_SUFFIXES = frozenset(
 
 
 def format_suffix(path: Path) -> str:
-    """Return the suffix that tells the format of a file, in lower case.
-
-    The suffix `.gz` of a compressed text file is ignored.
+    """Return the suffix that tells the format of a file, in lower case, without `.gz`.
 
     >>> format_suffix(Path("a.CSV.gz")), format_suffix(Path("a.tar.gz"))
     ('.csv', '.gz')
@@ -259,14 +232,10 @@ def _without_gz(path: Path) -> Path:
 
 
 class PackedFile(gzip.GzipFile):
-    """A gzip file that is unpacked while it is read; failures are one sentence.
+    """A gzip file that is unpacked while it is read.
 
-    Args:
-        path: The file.
-
-    Raises:
-        FileFormatError: While the file is read, if it is damaged or truncated, or if it
-            unpacks to far more than its size suggests (a decompression bomb).
+    While it is read, `FileFormatError` is raised if it is damaged or truncated, or if
+    it unpacks to far more than its size suggests (a decompression bomb).
     """
 
     def __init__(self, path: Path) -> None:

@@ -22,13 +22,10 @@ OTHERS = {b":": "sparse6", b"&": "digraph6", b";": "incremental sparse6"}
 
 
 def read_graph6(path: FilePath) -> GraphStore:
-    """Read a graph6 file: one graph per line. Skips blank lines and the header.
+    """Read a graph6 file as `parse_graph6` does.
 
-    The store has both directions of every edge.
-
-    Raises:
-        FileFormatError: If the file is missing or a line is not graph6; the message
-            names the file and the line.
+    Args:
+        path: The file, with one graph per line.
     """
     return parse_graph6(read_bytes(path), name=str(path))
 
@@ -36,15 +33,12 @@ def read_graph6(path: FilePath) -> GraphStore:
 def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
     """Parse graph6 text: one graph per line. Skips blank lines and the header.
 
-    The store has both directions of every edge; the reverse edge comes directly after
-    the edge.
-
     Args:
         text: One or more lines in the graph6 format.
         name: Name of the text in error messages.
 
-    Raises:
-        FileFormatError: If a line is not graph6; the message names the line.
+    Returns:
+        The graphs; the reverse edge of each edge comes directly after it.
 
     >>> parse_graph6("Bw").edge_index
     tensor([[0, 1, 0, 2, 1, 2],
@@ -76,9 +70,7 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
 def format_graph6(store: GraphStore) -> str:
     r"""Return the graphs of a store as graph6 text, one per line, without features.
 
-    Raises:
-        GraphError: If a graph has self loops, duplicate edges or an edge without its
-            reverse edge.
+    `GraphError` is raised for self loops, duplicate edges and one-way edges.
 
     >>> format_graph6(parse_graph6("Bw\n?\n@"))
     'Bw\n?\n@\n'
@@ -105,12 +97,11 @@ def format_graph6(store: GraphStore) -> str:
 
 
 def write_graph6(path: FilePath, store: GraphStore) -> None:
-    """Write the graphs of a store to a graph6 file, without features.
+    """Write the graphs of a store to a graph6 file, as `format_graph6` does.
 
-    Raises:
-        GraphError: If a graph has self loops, duplicate edges or an edge without its
-            reverse edge.
-        FileFormatError: If the file cannot be written.
+    Args:
+        path: The file; an existing file is replaced.
+        store: The graphs, simple and undirected.
     """
     write_bytes(path, format_graph6(store).encode("ascii"))
 
@@ -145,14 +136,7 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
 
 
 def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
-    """Read the number of nodes from the start of a graph6 line.
-
-    Args:
-        six: The characters of the line as six-bit numbers (character code minus 63).
-
-    Returns:
-        The number of nodes, and the rest of the line.
-    """
+    """Read the number of nodes from a line of six-bit numbers; return also the rest."""
     start, stop = (0, 1) if six[0] < 63 else (1, 4)
     if six[:2].tolist() == [63, 63]:
         start, stop = 2, 8
@@ -165,10 +149,7 @@ def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def _ends(place: np.ndarray) -> np.ndarray:
-    """Convert positions of bits to edges between two nodes, [2, e].
-
-    The bits are the upper triangle of the adjacency matrix, column by column.
-    """
+    """Convert positions of bits to edges between two nodes, [2, e]."""
     high = ((np.sqrt(8.0 * place + 1) + 1) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > place
     high += high * (high + 1) // 2 <= place
@@ -176,13 +157,7 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """Encode one graph as a graph6 line, without a line break.
-
-    Args:
-        size: Number of nodes.
-        place: Positions of the graph's edges among the bits of the upper triangle of
-            the adjacency matrix, column by column.
-    """
+    """Encode a graph with edges at these positions of bits as a graph6 line."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     number = "".join(
         chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))

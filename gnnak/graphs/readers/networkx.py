@@ -54,18 +54,7 @@ def find_categories(
 
 
 def as_numbers(name: str, value: Any, categories: Categories, where: str) -> list[Any]:
-    """Return the value of an attribute as a list of numbers; a string as its number.
-
-    Args:
-        name: Name of the attribute.
-        value: A number, a string, or a list, tuple, array or tensor of numbers.
-        categories: The known strings by name of the attribute.
-        where: The node, edge or graph in words, for the error message.
-
-    Raises:
-        GraphError: If a string is unknown, or if the attribute is a number here and a
-            string elsewhere.
-    """
+    """Return the value of an attribute as numbers; `where` is for error messages."""
     known = categories.get(name)
     value = value.tolist() if hasattr(value, "tolist") else value
     if known is None:
@@ -99,8 +88,7 @@ def _attributes(
 
 
 Names = str | Sequence[str]
-"""The name of one attribute, or the names of several attributes, whose values are
-concatenated as columns."""
+"""The names of attributes, whose values are concatenated as columns."""
 
 
 def from_networkx(
@@ -116,6 +104,7 @@ def from_networkx(
 
     In undirected graphs, every edge is followed by its reverse edge; directed graphs
     get no reverse edges. Parallel edges are preserved, and a self loop is stored once.
+    `GraphError` names the first graph that is malformed.
 
     Args:
         graphs: Directed or undirected graphs or multigraphs, with any hashable nodes.
@@ -129,10 +118,6 @@ def from_networkx(
         categories: For attributes that are strings, all strings in order; a string
             becomes its position. None = all strings of these graphs, alphabetically
             (see `find_categories`); {} = strings are an error.
-
-    Raises:
-        GraphError: If an item is not a graph, or an attribute is missing, not a
-            number, or an unknown string; the message names the graph.
 
     >>> from_networkx([nx.path_graph("abc"), nx.DiGraph([(1, 0)])]).edge_index
     tensor([[0, 1, 1, 2, 0],
@@ -243,14 +228,7 @@ def _one(number: int, graph: nx.Graph, names: _Names) -> _Raw:
 def _row(
     where: str, data: Mapping[str, Any], names: Names | None, categories: Categories
 ) -> list[float]:
-    """Concatenate the values of the named attributes of one node, edge or graph.
-
-    Args:
-        where: The node, edge or graph in words, for error messages.
-        data: All attributes of the node, edge or graph.
-        names: Names of the attributes to concatenate; None = no attributes.
-        categories: The known strings by name of the attribute.
-    """
+    """Concatenate the values of the named attributes of one node, edge or graph."""
     row: list[float] = []
     for name in _listed(names):
         if name not in data:
@@ -262,16 +240,13 @@ def _row(
 def _targets(rows: list[list[float]], names: Names | None) -> Tensor | None:
     """Convert targets to a tensor: [rows] for one number each, else [rows, c]."""
     table = _table(rows, names)
-    if table is None or table.size(1) != 1:
-        return table
-    return table.flatten()
+    return table if table is None or table.size(1) != 1 else table.flatten()
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
     """Convert the attribute values of all nodes or edges to a tensor, one row each.
 
-    Integers and bools become int64, other numbers float32. The result is None if
-    `names` is None.
+    Integers and bools become int64, other numbers float32. None if `names` is None.
     """
     if names is None:
         return None
@@ -295,26 +270,21 @@ def _listed(names: Names | None) -> Sequence[str]:
 
 
 LARGEST = 2 << 30
-"""Largest size, in bytes, of a JSON file."""
+"""Largest size of a JSON file, in bytes."""
 Row = Any
 """A networkx graph, or the `BadRow` of a row that is not a graph."""
 
 
 def read_node_link(path: FilePath) -> list[Row]:
-    """Read graphs from a JSON file.
+    """Read a JSON file: a list of graphs, one graph, or (`.jsonl`) one graph per line.
 
-    The file is a list of graphs, a single graph, or (`.jsonl`) one graph per line.
-
-    Returns:
-        For each row the graph, or the reason why the row is not a graph.
-
-    Raises:
-        FileFormatError: If the file is missing or is not JSON.
+    Returns, for each row, the graph or the reason why the row is not a graph.
     """
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)
     if format_suffix(where) == ".jsonl":
-        return [_from_line(number, line) for number, line in _lines(text)]
+        lines = (line for line in text.splitlines() if line.strip())
+        return [_from_line(number, line) for number, line in enumerate(lines, start=1)]
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -324,11 +294,6 @@ def read_node_link(path: FilePath) -> list[Row]:
         ) from error
     items = content if isinstance(content, list) else [content]
     return [_graph(number, item) for number, item in enumerate(items, start=1)]
-
-
-def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file that are not blank, with their numbers from 1."""
-    return enumerate((line for line in text.splitlines() if line.strip()), start=1)
 
 
 def _from_line(number: int, line: bytes) -> Row:

@@ -55,9 +55,6 @@ class GraphFile:
 
         Args:
             part: "train", "validation" or "test".
-
-        Raises:
-            GraphError: If these graphs have no split.
         """
         check_choice("part", part, PARTS)
         if self.split is None:
@@ -69,9 +66,6 @@ class GraphFile:
 
         Args:
             index: Number of the cross-validation fold, from 0.
-
-        Raises:
-            GraphError: If the fold does not exist.
         """
         count = 0 if self.folds is None else self.folds.size(0)
         if self.folds is None or not 0 <= index < count:
@@ -83,8 +77,7 @@ class GraphFile:
         """Check that every field is as documented above and return this object.
 
         Raises:
-            GraphError: If a field is not as documented; the message names the first
-                such field.
+            GraphError: If it is not; the message names the first such field.
         """
         self.store.check()
         size = len(self.store)
@@ -111,10 +104,7 @@ class GraphFile:
 
 
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
-    """Raise `GraphError` unless `value` is an int64 tensor with entries in low..high.
-
-    `name` and `shape` (the expected shape) are only used in the error message.
-    """
+    """Raise `GraphError` unless `value` is an int64 tensor with entries low..high."""
     if not isinstance(value, Tensor) or value.dtype != torch.long:
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
     wrong = value[(value < low) | (value > high)]
@@ -133,11 +123,7 @@ MANY = 0xFFFF
 
 
 def check_entries(content: IO[bytes]) -> None:
-    """Raise `GraphError` if members of a zip file are missing from its list.
-
-    Args:
-        content: The zip file, open for reading.
-    """
+    """Raise `GraphError` if members of an open zip file are missing from its list."""
     size = content.seek(0, 2)
     content.seek(max(0, size - END_BYTES - MANY))
     tail = content.read()
@@ -158,16 +144,8 @@ LARGEST = np.iinfo(np.int64).max
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
     """Copy a numpy array to a tensor; integers and bools become int64.
 
-    The dtype of floating-point numbers does not change.
-
-    Args:
-        key: Name of the array in error messages.
-        array: Integers, bools or floating-point numbers of up to 64 bits.
-        whole: Whether only arrays of integers are accepted; if False, also arrays of
-            bools or floating-point numbers.
-
-    Raises:
-        GraphError: If the dtype is not accepted, or an integer does not fit into int64.
+    With `whole`, only integers are accepted, else also bools and floating-point numbers
+    of up to 64 bits, whose dtype does not change. `key` is for error messages.
 
     >>> to_tensor("x", np.array([[3], [1]], np.uint8), whole=False)
     tensor([[3],
@@ -185,16 +163,7 @@ def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
 
 
 def to_array(key: str, tensor: Tensor) -> np.ndarray:
-    """Convert a tensor to a numpy array for a file.
-
-    Integers get the smallest integer dtype that can represent them.
-
-    Args:
-        key: Name of the tensor in error messages.
-        tensor: The tensor, on any device.
-
-    Raises:
-        GraphError: If the tensor is bfloat16 or complex.
+    """Convert a tensor to a numpy array; integers to the smallest dtype that fits.
 
     >>> to_array("x", torch.tensor([3, 300])).dtype
     dtype('uint16')
@@ -211,16 +180,7 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
-    """Convert an array with a single bool to a Python bool.
-
-    Args:
-        key: Name of the array in error messages.
-        array: The array; None if the file does not contain the array, for which the
-            result is False.
-
-    Raises:
-        GraphError: If the array is not a single bool.
-    """
+    """Convert an array with a single bool to a Python bool; None to False."""
     if array is None:
         return False
     if array.dtype.kind != "b" or array.size != 1:
@@ -232,15 +192,7 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
-    """Convert a one-dimensional array of strings to a tuple of strings.
-
-    Args:
-        key: Name of the array in error messages.
-        array: The array.
-
-    Raises:
-        GraphError: If the array does not contain strings or is not one-dimensional.
-    """
+    """Convert a one-dimensional array of strings to a tuple of strings."""
     if array.dtype.kind != "U" or array.ndim != 1:
         raise GraphError(
             f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
@@ -265,16 +217,13 @@ def read_npz(
     edge. Integers and bools become int64; the dtype of floating-point numbers does not
     change. If the file has no `x`, `x` is one column of zeros. A file whose arrays need
     far more memory than its size suggests is refused before its arrays are read.
+    `FileFormatError` names the file and, if possible, the key that is wrong.
 
     Args:
         path: The file.
         allow_no_edges: If True, a file without the keys `num_edges` and `edge_index` is
             read as graphs without edges; if False, it raises an error.
         required: Optional keys, such as `x`, that the file must have.
-
-    Raises:
-        FileFormatError: If the file is missing, damaged or not in the npz layout; the
-            message names the file and, if possible, the key.
     """
     with open_bytes(path) as content:
         arrays = _load(path, content)
@@ -290,20 +239,16 @@ def read_npz(
 
 
 def write_npz(path: FilePath, file: GraphFile) -> None:
-    """Write a data set in the npz layout; `read_npz` is the inverse.
+    """Write a data set in the npz layout, atomically; `read_npz` is the inverse.
 
     If every edge has a reverse edge with the same attributes, only one direction is
     written, and `read_npz` may return the edges in another order. Otherwise all edges
     are written, with `directed` set. Integers are written in the smallest dtype that
-    can represent them and read as int64. The file is written atomically.
+    can represent them and read as int64.
 
     Args:
         path: The file; an existing file is replaced.
         file: The graphs and their splits.
-
-    Raises:
-        GraphError: If `file.check()` fails.
-        FileFormatError: If the file cannot be written.
     """
     store = file.check().store
     once = without_reverse_edges(store)
@@ -326,9 +271,8 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 
 def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     """Read all arrays of an npz file into a dict from names to arrays."""
-    opened = _try(
-        f"{path} is not an npz file", lambda: np.load(content, allow_pickle=False)
-    )
+    what = f"{path} is not an npz file"
+    opened = _try(what, lambda: np.load(content, allow_pickle=False))
     if not isinstance(opened, np.lib.npyio.NpzFile):
         raise FileFormatError(f"{path} contains a single array; give an npz file.")
     _try(f"{path}", lambda: check_entries(content))
@@ -347,10 +291,7 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
 
 
 def _try(what: str, action: Callable[[], Result]) -> Result:
-    """Return `action()`; turn any exception into a `FileFormatError`.
-
-    The message of the error begins with `what`.
-    """
+    """Return `action()`; turn any exception into a `FileFormatError`: "`what`: ..."."""
     try:
         return action()
     except Exception as error:  # zipfile and numpy raise many types on damaged files
@@ -364,10 +305,9 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool, file_size: int
 ) -> tuple[GraphFile, bool]:
-    """Build a `GraphFile` from the arrays of an npz file; add no reverse edges.
+    """Build a `GraphFile` from arrays, without reverse edges; return also `directed`.
 
-    The second result is the flag `directed` of the file. `file_size`, in bytes, limits
-    the number of nodes of a file that has no `x`.
+    `file_size`, in bytes, limits the number of nodes of a file that has no `x`.
     """
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
@@ -402,10 +342,7 @@ def _check_present(key: str, arrays: dict[str, np.ndarray], hint: str = "") -> N
 
 
 def _constant(num_nodes: int, file_size: int) -> Tensor:
-    """Return a column of `num_nodes` zeros, the `x` of files that have no `x`.
-
-    Raises `GraphError` if the zeros need too much memory for a file of this size.
-    """
+    """Return a column of `num_nodes` zeros, the `x` of files that have no `x`."""
     try:
         check_budget(num_nodes * BYTES_PER_NUMBER, file_size)
     except GraphError as error:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 FIELDS = ("x", "edge_index", "edge_attr", "y", "num_nodes")
-"""The fields of a graph that is stored as a dict."""
 
 
 def read_pyg(path: FilePath) -> list[Data]:
@@ -34,9 +33,6 @@ def read_pyg(path: FilePath) -> list[Data]:
     A graph is a PyG `Data`, or a dict with `edge_index` and, optionally, `x`,
     `edge_attr`, `y` and `num_nodes`. The file is read with `weights_only=True`: a
     pickle with any other object is refused, because it could run code.
-
-    Raises:
-        FileFormatError: If the file is missing, damaged, or has other objects.
     """
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -54,7 +50,11 @@ def read_pyg(path: FilePath) -> list[Data]:
             "could run code; save a list of Data with torch.save."
         ) from error
     items = list(found) if isinstance(found, list | tuple) else [found]
-    graphs = [_as_data(item) for item in items]
+    fields = set(FIELDS)
+    graphs = [
+        Data(**item) if isinstance(item, Mapping) and set(item) <= fields else item
+        for item in items
+    ]
     for number, graph in enumerate(graphs, start=1):
         if not isinstance(graph, Data):
             raise FileFormatError(
@@ -64,34 +64,18 @@ def read_pyg(path: FilePath) -> list[Data]:
     return graphs
 
 
-def _as_data(item: Any) -> Any:
-    """Convert a dict of tensors to a `Data`; return anything else unchanged."""
-    from torch_geometric.data import Data
-
-    if not isinstance(item, Mapping) or not set(item) <= set(FIELDS):
-        return item
-    return Data(**item)
-
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
-
 def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
     One-dimensional `x` [n] and `edge_attr` [e] become one column, [n, 1] and [e, 1].
-    All other attributes (`pos`, `edge_weight`, masks, ...) are dropped.
+    All other attributes (`pos`, `edge_weight`, masks, ...) are dropped. `GraphError`
+    names the first graph that is malformed or has other fields than the first graph.
 
     Args:
         data_list: A list or PyG `Dataset` of graphs with the same fields, numbers of
             columns and dtypes. A graph without `edge_index` has no edges.
         node_targets: Whether `y` has one row per node, instead of one row or one number
             per graph.
-
-    Raises:
-        GraphError: If a graph is malformed, or its fields differ from those of the
-            first graph; the message names the graph.
 
     >>> from torch_geometric.data import Data
     >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -103,17 +87,16 @@ def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStor
         none = torch.zeros(0, dtype=torch.long)
         return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
     check_has_values((name, values[0]) for name, values in parts.items())
+    joined: dict[str, Any] = {}
     for name, values in parts.items():
-        check_alike(name, values, "graph", axis=1 if name == "edge_index" else 0)
-    joined = {name: _join(name, values) for name, values in parts.items()}
-    edges = [value.size(1) for value in parts["edge_index"] if value is not None]
-    device = parts["edge_index"][0].device  # type: ignore[union-attr]
-    return GraphStore(
-        torch.tensor(sizes, device=device),
-        torch.tensor(edges, device=device),
-        **joined,  # type: ignore[arg-type]
-        node_targets=node_targets,
-    ).check()
+        axis = 1 if name == "edge_index" else 0
+        check_alike(name, values, "graph", axis)
+        joined[name] = None if values[0] is None else torch.cat(values, dim=axis)
+    device = parts["edge_index"][0].device
+    num_nodes = torch.tensor(sizes, device=device)
+    num_edges = torch.tensor([v.size(1) for v in parts["edge_index"]], device=device)
+    store = GraphStore(num_nodes, num_edges, **joined, node_targets=node_targets)
+    return store.check()
 
 
 def to_pyg(store: GraphStore) -> list[Data]:
@@ -138,16 +121,11 @@ def to_pyg(store: GraphStore) -> list[Data]:
 
 def _collect(
     data_list: Iterable[Data], node_targets: bool
-) -> tuple[list[int], dict[str, list[Tensor | None]]]:
-    """Check all graphs, and collect their fields such as `x`.
-
-    Returns:
-        The number of nodes of each graph, and a dict from field names to lists of
-        values, one value per graph.
-    """
+) -> tuple[list[int], dict[str, list[Any]]]:
+    """Return the number of nodes of each graph, and the values of fields by name."""
     check_is_list(data_list)
     sizes: list[int] = []
-    parts: dict[str, list[Tensor | None]] = {}
+    parts: dict[str, list[Any]] = {}
     for graph, data in enumerate(data_list):
         check_is_graph(graph, data)
         try:
@@ -191,19 +169,11 @@ def _columns(value: Tensor | None) -> Tensor | None:
 def _num_nodes(data: Data) -> int:
     """Return `data.num_nodes` if it is set, else the number of rows of `data.x`.
 
-    If both are missing, this raises `GraphError`: the number of nodes that PyG infers
-    from `edge_index` can be too small, because it misses isolated nodes.
+    The number of nodes that PyG infers from `edge_index` can be too small, because it
+    misses isolated nodes.
     """
     if "num_nodes" in data and data["num_nodes"] is not None:
         return as_num_nodes(data["num_nodes"])
     if not isinstance(data.x, Tensor) or data.x.dim() == 0:
         raise GraphError("it has neither num_nodes nor x; set num_nodes.")
     return data.x.size(0)
-
-
-def _join(name: str, values: list[Tensor | None]) -> Tensor | None:
-    """Concatenate the values that a field has in all graphs; None if they are None."""
-    if values[0] is None:
-        return None
-    axis = 1 if name == "edge_index" else 0
-    return torch.cat([value for value in values if value is not None], dim=axis)

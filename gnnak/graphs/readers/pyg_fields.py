@@ -25,6 +25,9 @@ from gnnak.graphs.ragged import pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
 from gnnak.typing import as_count
 
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
 
 def check_is_list(graphs: object) -> None:
     """Raise `GraphError` if a user gave one `Data` or `Batch` instead of a list."""
@@ -39,12 +42,7 @@ def check_is_list(graphs: object) -> None:
 
 
 def check_is_graph(number: int, value: object) -> None:
-    """Raise `GraphError` unless a value is a PyG `Data` of one graph.
-
-    Args:
-        number: The position of the value in the list of graphs, for the message.
-        value: The value.
-    """
+    """Raise `GraphError` unless a value is a PyG `Data` of one graph."""
     from torch_geometric.data import Batch, Data
 
     if isinstance(value, Batch):
@@ -60,11 +58,7 @@ def check_is_graph(number: int, value: object) -> None:
 
 
 def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
-    """Raise `GraphError` if a field of the graphs is on PyTorch's meta device.
-
-    Args:
-        fields: The name and the value of each field, of all graphs or of the first one.
-    """
+    """Raise `GraphError` if a field of the graphs is on PyTorch's meta device."""
     for name, value in fields:
         if isinstance(value, Tensor) and value.is_meta:
             raise GraphError(
@@ -74,14 +68,7 @@ def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
 
 
 def as_num_nodes(value: object, of: str = "") -> int:
-    """Return the field `num_nodes` of a graph as an int.
-
-    Args:
-        value: The value of the field: a whole number, or a tensor of one.
-        of: Text appended to the name of the field in the message.
-
-    Raises:
-        GraphError: If the field has another value.
+    """Return the field `num_nodes` of a graph, a number or a tensor of one, as an int.
 
     >>> as_num_nodes(2.5, " of graph 3")
     Traceback (most recent call last):
@@ -125,11 +112,7 @@ class Attribute:
         return pointers(self.count)
 
     def of(self, graphs: Tensor) -> Tensor:
-        """Return the field of a batch, as PyG's `Batch` has it.
-
-        Args:
-            graphs: Positions of the k graphs of the batch, on the CPU, [k].
-        """
+        """Return the field of a batch of the graphs `graphs`, as in PyG's `Batch`."""
         device, count = self.value.device, self.count[graphs]
         graph, row = ragged_ranges(self.start[graphs], count)
         value = self.value.index_select(0, row.to(device, non_blocking=True))
@@ -144,9 +127,9 @@ class Attributes:
     """All further fields of g graphs, by name."""
 
     tensors: Mapping[str, Attribute] = field(default_factory=dict)
-    """The fields that are tensors or numbers."""
     objects: Mapping[str, list] = field(default_factory=dict)
-    """The other fields, such as names, as lists with one value for each graph."""
+    """The fields that are no tensors or numbers, as lists with one value for each
+    graph."""
 
     @property
     def aligned(self) -> dict[str, Attribute]:
@@ -159,12 +142,7 @@ class Attributes:
         return [k for k, v in self.tensors.items() if not is_aligned(v)]
 
     def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
-        """Return the rows of all aligned fields of some graphs, by name.
-
-        Args:
-            store: The g graphs.
-            graphs: Positions of the chosen graphs, on the CPU, [k].
-        """
+        """Return the rows of all aligned fields of some graphs, by name."""
         chosen: dict[str, Tensor] = {}
         index: dict[FieldAxis, Tensor] = {}
         there = graphs.to(store.device, non_blocking=True)
@@ -177,11 +155,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return the fields of a batch that are not aligned, by name.
-
-        Args:
-            graphs: Positions of the graphs of the batch, on the CPU, [k].
-        """
+        """Return the fields of a batch that are not aligned, by name."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -204,11 +178,7 @@ def is_aligned(attribute: Attribute) -> bool:
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
     """Return the positions of the rows of some graphs, on the store's device.
 
-    Args:
-        store: All graphs.
-        axis: What there is one row for.
-        host: Positions of the graphs, on the CPU.
-        there: The same positions, on the store's device.
+    `host` and `there` are the positions of the graphs on the CPU and on that device.
     """
     if axis == "graphs":
         return there
@@ -219,15 +189,10 @@ def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Te
     return ragged_ranges(start[there], count[there], total)[1]
 
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
-
 DENSE = (
     "GraphLoader takes dense tensors, so leave out the transform that converts it, "
     "such as ToSparseTensor, or use PyG's DataLoader."
 )
-"""What to do with a sparse tensor."""
 
 
 def is_numeric(value: object) -> bool:
@@ -242,15 +207,7 @@ def concatenate_field(
     num_nodes: Tensor,
     num_edges: Tensor,
 ) -> Attribute:
-    """Concatenate the values of one field, as PyG's `Batch` does.
-
-    Args:
-        name: Name of the field.
-        values: Its value in each of the g graphs.
-        data: The g graphs.
-        num_nodes: Number of nodes of each graph, [g].
-        num_edges: Number of edges of each graph, [g].
-    """
+    """Concatenate the values of one field in all graphs, as PyG's `Batch` does."""
     tensors = isinstance(values[0], Tensor)
     if tensors:
         _check_tensors(name, values)
@@ -275,12 +232,8 @@ def concatenate_field(
 def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
     """Raise `GraphError` unless `__inc__` of `edge_index` is the number of nodes.
 
-    Other numbers are for graphs with two kinds of nodes, for example. A batch of the
-    loader has one.
-
-    Args:
-        data: The g graphs.
-        num_nodes: Number of nodes of each graph, [g].
+    Other numbers are for graphs with two kinds of nodes, for example; a batch of the
+    loader has one kind.
     """
     from torch_geometric.data import Data
 
@@ -362,12 +315,7 @@ def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
     """Return what a field has one row for; None if the numbers of rows do not say."""
-    ones = torch.ones_like(count)
-    sizes: dict[FieldAxis, Tensor] = {
-        "nodes": num_nodes,
-        "graphs": ones,
-        "edges": num_edges,
-    }
+    sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
     order: list[FieldAxis] = ["graphs", "nodes", "edges"]
     if name in ("x", "pos", "z") or "node" in name:
         order = ["nodes", "graphs", "edges"]
@@ -394,9 +342,6 @@ def check_objects(name: str, values: list) -> list:
     return values
 
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
 STORED: dict[str, tuple[FieldAxis, ...]] = {
     "x": ("nodes",),
     "edge_attr": ("edges",),
@@ -416,7 +361,6 @@ class FieldStore:
     store: GraphStore
     """The graphs, with `x`, `edge_attr` and `y` where these have their usual rows."""
     attributes: Attributes = field(default_factory=Attributes)
-    """All other fields."""
     kind: type | None = None
     """The class of the PyG graphs; None = `torch_geometric.data.Data`."""
     has_edges: bool = True
@@ -440,14 +384,9 @@ class FieldStore:
 def read_fields(graphs: Iterable[Data]) -> FieldStore:
     """Concatenate PyG graphs, with all their fields.
 
-    Args:
-        graphs: A list or PyG `Dataset` of at least one graph. All graphs have the same
-            fields; a tensor field has the same dtype and, except for the number of
-            rows, the same shape in all graphs.
-
-    Raises:
-        GraphError: If a graph is malformed, or its fields differ from those of the
-            first graph; the message names the graph and the field.
+    All graphs have the same fields; a tensor field has the same dtype and, except for
+    the number of rows, the same shape in all graphs. `GraphError` names the first graph
+    and field that differ.
     """
     data = _checked(graphs)
     # Counts are on the CPU, also if a user has set another default device.
@@ -468,12 +407,8 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
                 tensors[name] = attribute
         else:
             objects[name] = check_objects(name, values)
-    store = GraphStore(
-        sizes.to(edge_index.device),
-        num_edges.to(edge_index.device),
-        edge_index,
-        **given,
-    )
+    device = edge_index.device
+    store = GraphStore(sizes.to(device), num_edges.to(device), edge_index, **given)
     attributes = Attributes(tensors, objects)
     has_counts = "num_nodes" in data[0]
     return FieldStore(store, attributes, type(data[0]), has_edges, has_counts)
@@ -522,7 +457,7 @@ def _num_nodes(number: int, data: Data) -> int:
 
 
 def _no_edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the edges of graphs without edges; arguments and result as in `_edges`."""
+    """Return the edges of graphs without edges, as `_edges` does."""
     tensors = (value for _, value in data[0] if isinstance(value, Tensor))
     given = next(tensors, sizes)
     return given.new_zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)

@@ -29,13 +29,10 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GraphRows:
-    """Graphs from a file or a list, one per row, without the rows that are bad.
-
-    In shapes, g is the number of graphs (good rows).
-    """
+    """Graphs from a file or a list, one per row, without the rows that are bad."""
 
     store: GraphStore
-    """The graphs of the good rows, in the order of the rows."""
+    """The g graphs of the good rows, in the order of the rows."""
     position: Tensor
     """[g], int64, increasing: the row that each graph comes from, counted from 0."""
     num_rows: int
@@ -46,8 +43,8 @@ class GraphRows:
     """Texts or numbers by name, one per row, good or bad: the columns of a table, or
     the graph attributes of networkx graphs. Empty if the data have none."""
     node_columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Node attributes of networkx graphs by name, one value per node of the good rows.
-    """
+    """Node attributes of networkx graphs by name, one value per node of the good
+    rows."""
     source: str = "the data"
     """Name of the file, or other words for error messages."""
     molecules: tuple[str, ...] | None = None
@@ -57,8 +54,8 @@ class GraphRows:
     folds: Tensor | None = None
     """[k, g], int64: 0 train, 1 test, -1 not used; None if the data have no folds."""
     decimal_commas: bool = False
-    """Whether numbers in `columns` may have decimal commas: the data are a table that
-    is separated by semicolons."""
+    """Whether numbers in `columns` may have decimal commas, as in tables separated by
+    semicolons."""
 
     def __len__(self) -> int:
         return len(self.store)
@@ -69,11 +66,9 @@ class GraphRows:
         return [values[row] for row in self.position.tolist()]
 
     def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
-        """Return only the graphs at `indices`; mark the rows of all others as bad.
+        """Return only the graphs at `indices`, increasing; mark all others as bad.
 
-        Args:
-            indices: Positions of the graphs in the store, increasing, [k].
-            also_bad: The rows of the graphs that are left out, with the reasons.
+        `also_bad` are the rows of the graphs that are left out, with the reasons.
         """
         molecules = self.molecules
         return replace(
@@ -106,13 +101,7 @@ def check_any(rows: GraphRows) -> None:
 
 
 def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
-    """Raise `FileFormatError` if there are bad rows; the message names the first ones.
-
-    Args:
-        source: Name of the file.
-        bad: The bad rows.
-        num_rows: Number of rows of the file.
-    """
+    """Raise `FileFormatError` if there are bad rows, and name the first ones."""
     if not bad:
         return
     shown = "; ".join(str(row) for row in bad[:SHOWN])

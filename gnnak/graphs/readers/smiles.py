@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gnnak.errors import GraphError, kind_of
 from gnnak.graphs.reverse_edges import with_reverse_edges
@@ -63,19 +64,17 @@ MAX_LENGTH = 10_000
 def from_smiles(smiles: Iterable[str]) -> GraphStore:
     """Convert molecules to graphs: atoms become nodes, and bonds become edges.
 
-    Each bond gives two edges, one in each direction. Hydrogen atoms are not
-    nodes; a node feature of each atom counts them. Node features [n, 9] and edge
-    features [e, 3] are categorical, with the columns `ATOM_FEATURES` and
-    `BOND_FEATURES`. They are the same as in the Open Graph Benchmark (Hu et al. 2020),
-    so models trained on its molecules can be applied to the result. Needs rdkit.
+    Each bond gives two edges, one in each direction. Hydrogen atoms are not nodes; a
+    node feature of each atom counts them. Node features [n, 9] and edge features [e, 3]
+    are categorical, with the columns `ATOM_FEATURES` and `BOND_FEATURES`. They are the
+    same as in the Open Graph Benchmark (Hu et al. 2020), so models trained on its
+    molecules can be applied to the result. Needs rdkit.
 
     Args:
         smiles: One SMILES string per molecule.
 
     Raises:
-        GraphError: If a string is not a molecule; the message names its position,
-            counted from 1.
-        MissingPackageError: If rdkit is not installed.
+        GraphError: If a string is not a molecule; the message names its position.
     """
     if isinstance(smiles, str):
         raise GraphError("this is one SMILES string; give a list of them.")
@@ -87,17 +86,7 @@ def from_smiles(smiles: Iterable[str]) -> GraphStore:
 
 
 def parse_smiles(smiles: Iterable[object]) -> list[Any]:
-    """Parse SMILES strings to rdkit molecules.
-
-    Args:
-        smiles: One SMILES string per molecule.
-
-    Returns:
-        For each string the molecule, or a text that says why the string is not one.
-
-    Raises:
-        MissingPackageError: If rdkit is not installed.
-    """
+    """Return, for each SMILES string, an rdkit molecule or a text that says why not."""
     chem = import_rdkit("rdkit.Chem")
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
     molecules = [_parse(chem, text) for text in smiles]
@@ -109,23 +98,25 @@ def from_molecules(molecules: Sequence[Any]) -> GraphStore:
     """Convert rdkit molecules to graphs, like `from_smiles`."""
     atoms = [atom for molecule in molecules for atom in molecule.GetAtoms()]
     bonds = [bond for molecule in molecules for bond in molecule.GetBonds()]
+    return _store(molecules, _table(atoms, ATOM_FEATURES), _table(bonds, BOND_FEATURES))
+
+
+def _store(molecules: Sequence[Any], x: Tensor, bond_attr: Tensor) -> GraphStore:
+    """Return molecules as graphs with these features of atoms and bonds."""
+    bonds = [bond for molecule in molecules for bond in molecule.GetBonds()]
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
     once = GraphStore(
         torch.tensor([m.GetNumAtoms() for m in molecules], dtype=torch.long),
         torch.tensor([m.GetNumBonds() for m in molecules], dtype=torch.long),
         torch.tensor(ends, dtype=torch.long).reshape(-1, 2).t().contiguous(),
-        _table(atoms, ATOM_FEATURES),
-        _table(bonds, BOND_FEATURES),
+        x,
+        bond_attr,
     )
     return with_reverse_edges(once)
 
 
 def import_rdkit(name: str) -> Any:
-    """Import a module of rdkit.
-
-    Raises:
-        MissingPackageError: If rdkit is not installed.
-    """
+    """Import a module of rdkit, or raise `MissingPackageError`."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -150,7 +141,7 @@ def _parse(chem: Any, text: object) -> Any:
     return molecule
 
 
-def _table(items: list[Any], features: tuple[Feature, ...]) -> torch.Tensor:
+def _table(items: list[Any], features: tuple[Feature, ...]) -> Tensor:
     """Return the categories of all atoms or bonds as int64, one column per feature."""
     rows = [[category(item) for _, _, category in features] for item in items]
     return torch.tensor(rows, dtype=torch.long).reshape(-1, len(features))
@@ -172,30 +163,23 @@ for all other bonds."""
 
 
 def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
-    """Convert rdkit molecules to graphs like those of ZINC-12K.
+    """Convert rdkit molecules to graphs like those of ZINC-12K; they are not changed.
 
     Each bond gives two edges, one in each direction. Node features [n, 1] are the atom
     types, edge features [e, 1] the bond types of the Kekulé form, in which aromatic
     rings have alternating single and double bonds. Hydrogen atoms are not nodes.
-
-    Args:
-        molecules: The molecules, as `parse_smiles` returns them; they are not changed.
     """
     chem = import_rdkit("rdkit.Chem")
     kekulized = [_kekulized(chem, molecule) for molecule in molecules]
     atoms = [number for molecule in kekulized for number in _atoms(chem, molecule)]
     bonds = [bond for molecule in kekulized for bond in molecule.GetBonds()]
     types = [str(bond.GetBondType()) for bond in bonds]
-    ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
     numbers = [BOND_TYPES.index(t) + 1 if t in BOND_TYPES else 0 for t in types]
-    once = GraphStore(
-        torch.tensor([m.GetNumAtoms() for m in kekulized], dtype=torch.long),
-        torch.tensor([m.GetNumBonds() for m in kekulized], dtype=torch.long),
-        torch.tensor(ends, dtype=torch.long).reshape(-1, 2).t().contiguous(),
-        torch.tensor(atoms, dtype=torch.long).reshape(-1, 1),
-        torch.tensor(numbers, dtype=torch.long).reshape(-1, 1),
+    x, edge_attr = (
+        torch.tensor(values, dtype=torch.long).reshape(-1, 1)
+        for values in (atoms, numbers)
     )
-    return with_reverse_edges(once)
+    return _store(kekulized, x, edge_attr)
 
 
 def atom_name(atom: Any, is_centre: bool) -> str:
@@ -209,10 +193,6 @@ def atom_name(atom: Any, is_centre: bool) -> str:
     graphs by the names of their types are valid, and their SMILES strings give the same
     types again for all but one. Types 21 to 27 do not occur in ZINC-12K, so the rules
     for them, among others that for phosphorus, follow from the names alone.
-
-    Args:
-        atom: The rdkit atom.
-        is_centre: Whether the atom is a tetrahedral stereocentre.
     """
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     name = str(atom.GetSymbol())

@@ -18,13 +18,11 @@ from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read
 from gnnak.typing import check_known
 
 TABLE_SUFFIXES = (".csv", ".tsv")
-"""Suffixes of files that are read as tables."""
 DELIMITERS = ",;\t"
 """Characters that may separate cells; the first one if a table has one column."""
 LONGEST_HEADER = 1_000_000
 """Largest number of characters of the header in which the separator is searched."""
 MAX_COLUMNS = 10_000
-"""Largest number of columns of a table."""
 
 
 class TableRow(NamedTuple):
@@ -36,16 +34,15 @@ class TableRow(NamedTuple):
     """The texts of the row, one per column, without surrounding spaces. If `problem` is
     set, missing cells are empty and surplus cells are left out."""
     problem: str | None = None
-    """Why the row is malformed, such as a wrong number of cells; None if it is not."""
+    """Why the row is malformed; None if it is not."""
 
 
 class OpenTable(NamedTuple):
     """A table whose header has been read."""
 
     names: tuple[str, ...]
-    """The names of the columns."""
     rows: Iterator[TableRow]
-    """The rows, read one after the other."""
+    """Read one after the other."""
     decimal_commas: bool
     """Whether numbers may have decimal commas: cells are separated by semicolons."""
 
@@ -54,9 +51,9 @@ class Table(NamedTuple):
     """A table that has been read."""
 
     columns: dict[str, list[str]]
-    """The texts of each column, by the names of the columns."""
+    """The texts of each column, by name."""
     decimal_commas: bool
-    """Whether numbers may have decimal commas: cells are separated by semicolons."""
+    """As in `OpenTable`."""
 
 
 @contextmanager
@@ -64,16 +61,11 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV or TSV file and read its header.
 
     The file is UTF-8, with or without a byte order mark; `.csv.gz` and `.tsv.gz` files
-    are unpacked. Cells are separated by commas,
-    semicolons or tabs: by tabs in files that end in `.tsv`, or as a first line such as
-    `sep=;` says, which some spreadsheets write. If the header has several of these
-    characters, the separator is one that gives the first row as many cells as the
-    header; in doubt, the most frequent one in the header. Cells may be quoted. Blank
-    lines are skipped and not counted.
-
-    Raises:
-        FileFormatError: If the file is missing, empty, not text, or two columns have
-            the same name; also later, while rows are read, if the file is not UTF-8.
+    are unpacked. Cells are separated by commas, semicolons or tabs: by tabs in files
+    that end in `.tsv`, or as a first line such as `sep=;` says, which some spreadsheets
+    write. If the header has several of these characters, the separator is one that
+    gives the first row as many cells as the header; in doubt, the most frequent one in
+    the header. Cells may be quoted. Blank lines are skipped and not counted.
     """
     where = Path(path)
     with open_bytes(path) as raw:
@@ -92,11 +84,7 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
 
 
 def read_table(path: FilePath) -> Table:
-    """Read a whole table.
-
-    Raises:
-        FileFormatError: If the file is not a table, or a row is malformed.
-    """
+    """Read a whole table; raise `FileFormatError` if a row is malformed."""
     with open_table(path) as table:
         columns: dict[str, list[str]] = {name: [] for name in table.names}
         for row in table.rows:
@@ -128,13 +116,11 @@ def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableR
             continue
         number += 1
         cells = [cell.strip() for cell in cells]
-        problem = None
-        if len(cells) != width:
-            problem = (
-                f"it has {counted(len(cells), 'cell')}, but the header has {width}"
-            )
-            cells = (cells + [""] * width)[:width]
-        yield TableRow(number, cells, problem)
+        if len(cells) == width:
+            yield TableRow(number, cells)
+            continue
+        problem = f"it has {counted(len(cells), 'cell')}, but the header has {width}"
+        yield TableRow(number, (cells + [""] * width)[:width], problem)
 
 
 def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
@@ -197,7 +183,7 @@ def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
 
 
 LARGEST = 2 << 30
-"""Largest size, in bytes, of a file."""
+"""Largest size of a file, in bytes."""
 COMMENTS = ("#", "%")
 SEPARATOR = re.compile(r"[\s,;]+")
 
@@ -209,10 +195,6 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
     word names the graph; the graphs are returned in the order in which their names
     first occur. Nodes that are whole numbers are sorted by number, other nodes are in
     the order of the file.
-
-    Raises:
-        FileFormatError: If the file is missing, not text, or a line has another number
-            of words.
     """
     try:
         text = read_bytes(path, at_most=LARGEST).decode("utf-8-sig")
