@@ -110,7 +110,7 @@ class BatchOperations:
     ) -> Filling:
         if plan is None or not can_sample(plan):
             return NotImplemented
-        from gnnak.fast.sampling.fill import fast_filling
+        from gnnak.fast.sampling.kernels import fast_filling
 
         return fast_filling(subgraphs, plan, sampled, number)
 
@@ -173,7 +173,7 @@ def _greedy(
     """
     if not can_sample(plan):
         return NotImplemented
-    from gnnak.fast.sampling.greedy import sample_greedily
+    from gnnak.fast.sampling.kernels import sample_greedily
 
     rank = random_order(subgraphs, generator)
     return sample_greedily(subgraphs, plan, min_coverage, rank, farthest, ties)
