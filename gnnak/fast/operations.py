@@ -48,8 +48,12 @@ from gnnak.fast.layers.ppgn import (
 from gnnak.fast.layers.rows import Rows
 from gnnak.fast.layers.weights import call_of
 from gnnak.fast.sampling import can_sample
-from gnnak.fast.step.captured import CapturedStep, Step, find_synchronising
-from gnnak.fast.step.model import CapturedModel
+from gnnak.fast.step.captured import (
+    CapturedModel,
+    CapturedStep,
+    Step,
+    find_synchronising,
+)
 from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.fast.step.update import CapturedUpdate, step_on_streams
 from gnnak.loading.items import Item

@@ -292,11 +292,12 @@ def norm_linear_backward(
         )
     grad = grad.contiguous()
     grad_s, sums = _grad_rows(grad, h, k, matrix, more)
-    recomputed = h.new_empty(h.shape) if s is None else None
+    recomputed = None
+    if s is None:
+        s = recomputed = h.new_empty(h.shape)
     norm_grad_rows(grad_s, h, k, sums, True, into, recomputed)
     # A Triton product that sums over the rows of both factors is slow: use PyTorch.
-    grad_matrix = grad.t() @ (recomputed if s is None else s)
-    return sums[1], sums[0], grad_s, grad_matrix
+    return sums[1], sums[0], grad_s, grad.t() @ s
 
 
 def _grad_rows(

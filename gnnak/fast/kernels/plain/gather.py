@@ -128,6 +128,5 @@ def hop_tables_backward(
 
     `tables` is the result of `hop_tables`, and `grads` has the gradient of each table.
     """
-    _, vjp = torch.func.vjp(lambda d, *of: hop_tables(d, HopLinears(*of)), d, *linears)
-    grad_d, *of_linears = vjp(list(grads))
-    return grad_d, HopLinears(*of_linears)
+    _, vjp, *_ = torch.func.vjp(hop_tables, d, linears)
+    return vjp(list(grads))
