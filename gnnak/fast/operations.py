@@ -48,8 +48,12 @@ from gnnak.fast.layers.ppgn import (
 from gnnak.fast.layers.rows import Rows
 from gnnak.fast.layers.weights import call_of
 from gnnak.fast.sampling import can_sample
-from gnnak.fast.step.captured import CapturedStep, Step, find_synchronising
-from gnnak.fast.step.model import CapturedModel
+from gnnak.fast.step.captured import (
+    CapturedModel,
+    CapturedStep,
+    Step,
+    find_synchronising,
+)
 from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.fast.step.update import CapturedUpdate, step_on_streams
 from gnnak.loading.items import Item
@@ -110,7 +114,7 @@ class BatchOperations:
     ) -> Filling:
         if plan is None or not can_sample(plan):
             return NotImplemented
-        from gnnak.fast.sampling.fill import fast_filling
+        from gnnak.fast.sampling.kernels import fast_filling
 
         return fast_filling(subgraphs, plan, sampled, number)
 
@@ -173,7 +177,7 @@ def _greedy(
     """
     if not can_sample(plan):
         return NotImplemented
-    from gnnak.fast.sampling.greedy import sample_greedily
+    from gnnak.fast.sampling.kernels import sample_greedily
 
     rank = random_order(subgraphs, generator)
     return sample_greedily(subgraphs, plan, min_coverage, rank, farthest, ties)

@@ -2,7 +2,7 @@
 
 import torch
 
-from gnnak.fast.step.model import CapturedModel
+from gnnak.fast.step.captured import CapturedModel
 from gnnak.fast.step.recorder import GraphRecorder, Recorder, Work
 from gnnak.fast.step.update import CapturedUpdate
 

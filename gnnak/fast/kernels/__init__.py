@@ -1,9 +1,8 @@
 """Kernels of the fused layers: in Triton for a GPU, and in PyTorch as a reference.
 
-`kernels_for(tensor)` returns the package to call: `gpu` (Triton) or `plain` (PyTorch).
-Both packages export functions of the same names and arguments. These functions compute
-values and gradients without autograd; the layers in `gnnak.fast.layers` combine them
-into `torch.autograd.Function`s.
+The packages `gpu` and `plain` export functions of the same names and arguments, which
+compute values and gradients without autograd; `gnnak.fast.layers` combines them into
+`torch.autograd.Function`s.
 """
 
 from functools import cache
@@ -20,12 +19,7 @@ DTYPES = (torch.float, torch.half, torch.bfloat16)
 
 
 def kernels_for(values: Tensor) -> ModuleType:
-    """Return the package of kernels for the device and dtype of `values`.
-
-    This is `gnnak.fast.kernels.gpu` if the Triton kernels can run on `values` (see
-    `has_fast_kernels`), otherwise the PyTorch reference `gnnak.fast.kernels.plain`.
-    Functions of the same name in the two packages take the same arguments.
-    """
+    """Return `gpu` if `has_fast_kernels(values)`, and `plain` otherwise."""
     return _gpu_kernels() if has_fast_kernels(values) else plain
 
 
@@ -40,8 +34,8 @@ def _gpu_kernels() -> ModuleType:
 def kernels_of_backward(values: Tensor) -> ModuleType:
     """Return the package of kernels for a backward pass.
 
-    If the gradients are to be differentiated again (`create_graph=True`), this is the
-    PyTorch reference, which autograd can differentiate; else `kernels_for(values)`.
+    If the gradients are to be differentiated again (`create_graph=True`), this is
+    `plain`, which autograd can differentiate.
     """
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
@@ -49,10 +43,8 @@ def kernels_of_backward(values: Tensor) -> ModuleType:
 def has_fast_kernels(values: Tensor) -> bool:
     """Return whether the Triton kernels can run on `values`.
 
-    They can if Triton is installed, `torch.compile` is not tracing the calling code,
-    and `values` is a float32, float16 or bfloat16 tensor on a CUDA device. With
-    Triton's interpreter (`TRITON_INTERPRET=1`, for tests), tensors of any device and
-    dtype are supported. Some fused layers need full precision; see `LayerOperations`.
+    They need a GPU and one of `DTYPES`, and cannot be traced by `torch.compile`.
+    Triton's interpreter (`TRITON_INTERPRET=1`, for tests) runs on any device and dtype.
     """
     if torch.compiler.is_compiling() or not has_triton():
         return False

@@ -21,14 +21,12 @@ from gnnak.device import (
 from gnnak.loading.prefetch import prefetching_paused
 
 Work = Callable[[], Tensor]
-"""A function without arguments that launches GPU work and returns a tensor, such as
-the loss."""
+"""A function that launches GPU work and returns a tensor, such as the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
-"""Packages and modules that `_calling_line` skips: their lines do not show the user
-which operation of a model synchronises."""
+"""Modules that `_calling_line` skips: their lines do not show the user which
+operation of a model synchronises."""
 HEADROOM = 1.05
-"""Memory reserved for CUDA graphs, as a multiple of the peak memory of an uncaptured
-step."""
+"""Memory reserved for CUDA graphs, as a multiple of the peak of an uncaptured step."""
 _capturing = RLock()
 """Locked while work is captured or warmed up: all recorders of a GPU share a stream,
 and only one thread may capture on a stream at a time."""
@@ -37,23 +35,19 @@ and only one thread may capture on a stream at a time."""
 class Recorder(Protocol):
     """Interface of objects that capture GPU work and replay it.
 
-    `GraphRecorder` implements the interface with CUDA graphs; tests use recorders that
-    need no GPU.
+    `GraphRecorder` implements it with CUDA graphs; tests use recorders that need no
+    GPU.
     """
 
     def warm_up(self, work: Work) -> Tensor:
         """Run the work once without capturing it, on the stream of later captures."""
 
     def record(self, work: Work) -> Work:
-        """Capture the work without running it.
+        """Capture the work without running it; return a function that replays it.
 
-        Returns:
-            A function that replays the work on the same tensors, and returns the result
-            in a new tensor.
-
-        Raises:
-            Exception: If the work cannot be captured. The recorder is then in the same
-                state as before the call.
+        The function works on the same tensors, and returns the result in a new tensor.
+        If the work cannot be captured, this raises an exception, and the recorder is in
+        the same state as before the call.
         """
 
     def release(self) -> None:
@@ -67,9 +61,6 @@ class GraphRecorder:
     graph, or an earlier replay, has written: weights and optimiser states are allocated
     outside of the pool. A replay advances the device's random number generator just as
     a call of the captured function does.
-
-    Args:
-        device: A GPU.
 
     Attributes:
         peak_bytes: Peak growth of the allocated memory, in bytes, during the last
@@ -115,12 +106,7 @@ class GraphRecorder:
         return result
 
     def record(self, work: Work) -> Work:
-        """Capture the work as a CUDA graph; see `Recorder.record`.
-
-        Raises:
-            RuntimeError: If the last warm-up synchronised with the device.
-            Exception: If the capture fails for another reason.
-        """
+        """Capture the work as a CUDA graph; raise if the last warm-up synchronised."""
         if self.synchronisations:
             where = self.synchronisations[0]
             raise RuntimeError(f"a step synchronises with the device in {where}.")
@@ -233,14 +219,11 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 @contextmanager
 def synchronisations_recorded() -> Iterator[list[str]]:
-    """Context manager: record the source lines that synchronise with the device.
+    """Context manager: yield a list that gets the source lines that synchronise.
 
-    PyTorch reports the synchronisations of all threads. The thread that prefetches
-    batches may synchronise, so it is paused within the `with` block.
-
-    Yields:
-        A list that is empty within the block and filled at its end, with entries like
-        "uplift.py, line 12".
+    The list is filled in the block, with entries like "uplift.py, line 12". PyTorch
+    reports the synchronisations of all threads. The thread that prefetches batches may
+    synchronise, so it is paused within the block.
     """
     lines: list[str] = []
     other_warnings: list[tuple[Any, ...]] = []
@@ -266,10 +249,10 @@ def synchronisations_recorded() -> Iterator[list[str]]:
 
 
 def _calling_line() -> str | None:
-    """Return the innermost line of the call stack that is not in a `HIDDEN` package.
+    """Return the innermost line of the call stack that is not in a `HIDDEN` module.
 
     This is a line of PyG or of the user, which tells more than a line of PyTorch or of
-    this package. If there is no such line, the result is None.
+    this package; None if there is no such line.
     """
     frame = sys._getframe(1)
     while frame is not None:

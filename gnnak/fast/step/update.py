@@ -22,9 +22,6 @@ class SideStreams:
     that a side stream reads or writes must stay alive until the block ends. Outside of
     a CUDA graph capture there are no side streams: all work runs on the current stream.
 
-    Args:
-        device: The device of the work.
-
     >>> with SideStreams(torch.device("cpu")) as streams:
     ...     with streams.side_stream():
     ...         first = torch.ones(2) + 1
@@ -69,16 +66,12 @@ WEIGHTS_PER_STREAM = 32
 
 
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
-    """Take an optimiser step, with the weights divided among several CUDA streams.
+    """Take a step of a fused Adam, with the weights divided among several CUDA streams.
 
     When the step is captured as a CUDA graph, the streams run in parallel. On a single
     stream the kernels would run one after the other: PyTorch's fused Adam updates only
     a few dozen weight tensors per kernel, and each kernel takes as long as its largest
     tensor.
-
-    Args:
-        optimizer: A fused Adam.
-        device: The device of the weights.
     """
     groups = optimizer.param_groups
     with SideStreams(device) as streams:
@@ -97,9 +90,10 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
 VARYING = ("params", "lr", "capturable", "fused")
 """Entries of a parameter group that do not prevent a replay if they change."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
-"""Optimisers that run with the option `fused=True`, in a few kernels for all weights,
-unless the user has chosen an implementation. If captured, PyTorch's default of Adam
-needs two kernels per weight, and that of SGD reads the learning rate on the host."""
+"""Optimisers that run with the option `fused=True`, in a few kernels for all
+weights, unless the user has chosen an implementation. If captured, PyTorch's default
+of Adam needs two kernels per weight, and that of SGD reads the learning rate on the
+host."""
 
 
 class CapturedUpdate:
@@ -147,11 +141,10 @@ class CapturedUpdate:
             self.take()
 
     def record(self) -> Callable[[], object] | None:
-        """Capture an update with the present gradient tensors.
+        """Capture an update with the present gradient tensors; return its replay.
 
-        Returns:
-            A function that replays the update. None if updates cannot be captured, or
-            not before the next step, which allocates the optimiser's state.
+        The result is None if updates cannot be captured, or not before the next step,
+        which allocates the optimiser's state.
         """
         if self._has_sparse_gradients():
             self.reason = "gradients are sparse"
@@ -176,14 +169,11 @@ class CapturedUpdate:
         return replay
 
     def can_replay(self, replay: Callable[[], object] | None) -> bool:
-        """Return whether a replay does what `run` would do; copy the learning rates.
+        """Return whether `replay` does what `run` would do; copy the learning rates.
 
         If the optimiser has got other weights or another state, for example by
         `load_state_dict`, an update must be captured anew. If an option has changed, or
         if the optimiser has got hooks, updates are not captured any more.
-
-        Args:
-            replay: What `record` returned.
         """
         if replay is None or not self._is_current() or replay not in self._replays:
             return False
@@ -194,7 +184,7 @@ class CapturedUpdate:
             self.reason = f"{type(self.optimizer).__name__} has hooks"
             return False
         for i, group in enumerate(self.optimizer.param_groups):
-            if _is_on_gpu(group["lr"]):
+            if isinstance(group["lr"], Tensor) and group["lr"].is_cuda:
                 self.rates[i].copy_(group["lr"])
                 self._copied_rates[i] = None
             elif (rate := float(group["lr"])) != self._copied_rates[i]:
@@ -215,10 +205,7 @@ class CapturedUpdate:
         return len(present) == len(captured) and all(map(is_, present, captured))
 
     def _tensors(self) -> list[object]:
-        """Return all weights that the optimiser updates, and what it stores for them.
-
-        Adam, for example, stores means of past gradients and of their squares.
-        """
+        """Return all weights that the optimiser updates, and its states of them."""
         groups, states = self.optimizer.param_groups, self.optimizer.state.values()
         weights = chain.from_iterable(group["params"] for group in groups)
         return [*weights, *chain.from_iterable(state.values() for state in states)]
@@ -253,8 +240,7 @@ class CapturedUpdate:
     def _prepare(self) -> None:
         """Prepare the first capture for the present weights and optimiser state.
 
-        Step counters are moved to the GPU. Updates that were captured before are
-        discarded.
+        Step counters are moved to the GPU. Updates captured before are discarded.
         """
         groups = self.optimizer.param_groups
         self._captured_options = self._present_options()
@@ -270,12 +256,10 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: switch on the optimiser's option `capturable`, and `fused`.
+        """Context manager: switch on the optimiser's options `capturable` and `fused`.
 
-        The optimiser then reads its step counters on the GPU.
-
-        Args:
-            rates: Tensors that replace the learning rates; None = do not replace them.
+        The optimiser then reads its step counters on the GPU. `rates` replace the
+        learning rates.
         """
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
@@ -299,16 +283,6 @@ def _is_chosen(group: dict[str, Any]) -> bool:
     return (group.get("foreach"), group.get("fused")) != (None, None)
 
 
-def _can_be_fused(group: dict[str, Any]) -> bool:
-    """Return whether a group of weights is updated with `fused=True`, or may be."""
-    return bool(group.get("fused")) or not _is_chosen(group)
-
-
-def _is_on_gpu(rate: object) -> bool:
-    """Return whether a learning rate is a tensor on a GPU."""
-    return isinstance(rate, Tensor) and rate.is_cuda
-
-
 def _find_obstacle(optimizer: Optimizer) -> str | None:
     """Return why the steps of an optimiser cannot be captured; None if they can."""
     kind, groups = type(optimizer), optimizer.param_groups
@@ -320,7 +294,8 @@ def _find_obstacle(optimizer: Optimizer) -> str | None:
         return f"{kind.__name__} has hooks"
     if any(group.get("differentiable") for group in groups):
         return f"{kind.__name__} is differentiable"
-    if kind is torch.optim.SGD and not all(map(_can_be_fused, groups)):
+    can_be_fused = all(group.get("fused") or not _is_chosen(group) for group in groups)
+    if kind is torch.optim.SGD and not can_be_fused:
         return "SGD reads the learning rate on the host; leave out foreach and fused"
     return None
 

@@ -3,8 +3,7 @@
 import torch
 
 from gnnak import EgoNets, SubgraphDrop
-from gnnak.fast.sampling.fill import fast_filling
-from gnnak.fast.sampling.greedy import sample_greedily
+from gnnak.fast.sampling.kernels import fast_filling, sample_greedily
 from tests.no_gpu import print_sizes_of_kernels
 
 SIZES = (5, 40, 250)

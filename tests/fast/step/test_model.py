@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten
 from torch_geometric.nn import global_add_pool
 
 from gnnak import GraphLoader, TrainingStep
-from gnnak.fast.step.model import _Passes
+from gnnak.fast.step.captured import _Passes
 from gnnak.loop import training_step as training_step_module
 from gnnak.loop.training_step import MOST_CAPTURED
 from tests.fast.recorders import CallRecorder, maker_with

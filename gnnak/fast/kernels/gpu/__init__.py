@@ -1,8 +1,7 @@
 """The functions of `gnnak.fast.kernels.plain`, implemented as Triton kernels for a GPU.
 
-The docstrings in `plain` explain the arguments of the public functions. A node copy is
-a node as seen in one rooted subgraph; an edge copy is an edge as seen in one rooted
-subgraph. The kernels are faster than separate PyTorch operations for two reasons:
+The docstrings in `plain` explain the functions and their arguments. The kernels are
+faster than separate PyTorch operations for two reasons:
 
 - Fusion: intermediate values such as messages and the outputs of norms stay in
   registers. No tensor with one row per node copy or edge copy is written for them.
@@ -10,8 +9,8 @@ subgraph. The kernels are faster than separate PyTorch operations for two reason
   beforehand; one program sums all rows of a group and writes the result once.
 
 Results are bitwise reproducible: sums over all rows (column statistics, weight
-gradients) are computed as partial sums per block of rows, which `sums.add_up` then adds
-in a fixed order.
+gradients) are computed as partial sums per block of rows, which `tiles.add_up` then
+adds in a fixed order.
 
 Names that the kernels share:
 
@@ -20,8 +19,10 @@ Names that the kernels share:
   elements that exist in the tensor.
 - `stride` is the row stride of the tensor that is the argument before `stride`; `width`
   is a number of columns; `m`, `rows` or `size` is a number of rows or groups.
+- `out`, `into` or `partial` receives the results; the last, partial sums over rows.
 - `ptr` and `order` are the fields of `Groups`: rows grouped by key, in CSR form.
 - `back` is an incoming gradient; `m2` is a sum of squared deviations from a mean.
+- `last` is the number of rows that are not padding.
 - A trailing underscore marks a loaded value: `scale_` is loaded from pointer `scale`.
 - A name in capitals is a compile-time constant: Triton compiles one version of the
   kernel per value.

@@ -26,19 +26,7 @@ from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
 
 
 def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
-    """Multiply each row of `values` by a row of a table, and sum the products by group.
-
-    Row i is multiplied by `table[rows[i]]`. This is done for one or two groupings. One
-    program computes one sum, so no atomic additions are needed.
-
-    Args:
-        values: The rows to multiply and sum, [m, c].
-        sums: For each grouping, its gates and groups.
-        rows: For each of the m rows, its row of the tables, [m].
-
-    Returns:
-        For each grouping, one sum per group, [k, c].
-    """
+    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
     width = values.size(1)
     outs = [values.new_empty(len(each.groups), width) for each in sums]
     both, most = (sums[0], sums[-1]), max(len(each.groups) for each in sums)
@@ -47,16 +35,13 @@ def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[T
         *(values if each.table is None else each.table for each in both),
         rows,
         *(each.groups.ptr for each in both),
-        *map(_order, both),
-        outs[0],
-        outs[-1],
+        *map(_order, both), outs[0], outs[-1],
         *(len(each.groups) for each in both),
         width,
         *(each.table is not None for each in both),
         *(each.groups.order is not None for each in both),
-        wide_columns(width),
-        num_warps=1,
-    )
+        wide_columns(width), num_warps=1,
+    )  # fmt: skip
     return outs
 
 
@@ -67,66 +52,27 @@ def _order(each: GatedSum) -> Tensor:
 
 @for_all_sizes
 def _gated_sums(
-    values,
-    table,
-    table_2,
-    rows,
-    ptr,
-    ptr_2,
-    order,
-    order_2,
-    out,
-    out_2,
-    size,
-    size_2,
+    values, table, table_2, rows, ptr, ptr_2, order, order_2, out, out_2, size, size_2,
     width,
-    GATED: tl.constexpr,
-    GATED_2: tl.constexpr,
-    ORDERED: tl.constexpr,
-    ORDERED_2: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `gated_sums`: multiply and add the rows of one group.
-
-    The third index of the program is the grouping. Other arguments as in `gated_sums`;
-    `out` and `out_2` receive one sum per group.
-    """
+    GATED: tl.constexpr, GATED_2: tl.constexpr, ORDERED: tl.constexpr,
+    ORDERED_2: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Sum one group; the third index of the program is the grouping."""
     if tl.program_id(2) == 0:
         sum_group(values, table, rows, ptr, order, out, size, width, GATED, ORDERED, C)
     else:
         sum_group(
-            values,
-            table_2,
-            rows,
-            ptr_2,
-            order_2,
-            out_2,
-            size_2,
-            width,
-            GATED_2,
-            ORDERED_2,
-            C,
-        )
+            values, table_2, rows, ptr_2, order_2, out_2, size_2, width, GATED_2,
+            ORDERED_2, C,
+        )  # fmt: skip
 
 
 @triton.jit
 def sum_group(
-    values,
-    table,
-    rows,
-    ptr,
-    order,
-    out,
-    size,
-    width,
-    GATED: tl.constexpr,
-    ORDERED: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Multiply the rows of one group by their gates, add them, and store the sum.
-
-    Arguments as in `_gated_sums`, for one grouping.
-    """
+    values, table, rows, ptr, order, out, size, width,
+    GATED: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Multiply the rows of one group by their gates, add them, and store the sum."""
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     live = group < size
@@ -155,19 +101,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Compute the gradients of one or two sums, and of the centroids' rows.
-
-    Args:
-        values: The rows that were summed, [m, c].
-        sums: For each of the sums, its gradient, its gates, and the group of each row.
-            All tables of gates have the same number of rows.
-        rows: For each of the m rows, its row of the tables, [m].
-        centroids: Gradients to add to the rows of centroids; None = add nothing.
-
-    Returns:
-        The gradient of `values`, [m, c], and of the table of each sum, [t, c]; None for
-        a sum without gates.
-    """
+    """Return the gradients of `values` and of each sum's table (or None)."""
     (m, width), out = values.shape, torch.empty_like(values)
     both = (sums[0], sums[-1])
     _gated_rows[tiles(m, BLOCK, width)](
@@ -180,25 +114,19 @@ def gated_sums_backward(
         width if centroids is None else centroids.values.stride(0),
         rows if centroids is None else centroids.centroid,
         rows if centroids is None else centroids.subgraph,
-        out,
-        m,
-        width,
+        out, m, width,
         *(each.table is not None for each in both),
         len(sums) == 2,
         centroids is not None,
-        BLOCK,
-        columns(width),
-    )
+        BLOCK, columns(width),
+    )  # fmt: skip
     return out, _table_grads(values, sums, rows)
 
 
 def _table_grads(
     values: Tensor, sums: Sequence[GatedGrad], rows: Tensor
 ) -> list[Tensor | None]:
-    """Return the gradient of each sum's table of gates; None where there is none.
-
-    Arguments as in `gated_sums_backward`.
-    """
+    """Return the gradient of each sum's table of gates; None where there is none."""
     gated = [each for each in sums if each.table is not None]
     table = gated[0].table if gated else None
     if table is None:
@@ -208,43 +136,19 @@ def _table_grads(
     shape = (programs, len(gated), size, width)
     partial = values.new_empty(*shape, dtype=sum_dtype(values))
     _gated_tables[(programs, cdiv(width, columns(width)), len(gated))](
-        values,
-        gated[0].grad,
-        gated[-1].grad,
-        gated[0].grad.stride(0),
-        gated[-1].grad.stride(0),
-        gated[0].key,
-        gated[-1].key,
-        rows,
-        partial,
-        m,
-        width,
-        steps,
-        size,
-        max(16, next_power_of_2(size)),
-        SUMMED,
-        columns(width),
-    )
+        values, gated[0].grad, gated[-1].grad, gated[0].grad.stride(0),
+        gated[-1].grad.stride(0), gated[0].key, gated[-1].key, rows, partial, m, width,
+        steps, size, max(16, next_power_of_2(size)), SUMMED, columns(width),
+    )  # fmt: skip
     found = iter(add_up(partial).to(table.dtype).unbind())
     return [None if each.table is None else next(found) for each in sums]
 
 
 @triton.jit
 def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Return the gradient of each row's group, times the gate of the row.
+    """Return the gradient of the group of each row of a tile, times the row's gate.
 
-    Args:
-        grad: Pointer to the gradients of the groups' sums.
-        stride: Row stride of these gradients.
-        table: Pointer to the gates.
-        key: Pointer to the group of each row.
-        row: The rows of a tile.
-        entry: For each of these rows, its row of the table.
-        there: The mask of rows that exist.
-        column: The columns of the tile.
-        shown: The mask of elements of the tile that exist.
-        width: Number of columns.
-        GATED: Whether there is a table; if False, the result is the gradient.
+    `key` points to the group of each row, and `entry` is each row's row of the table.
     """
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
     place = group[:, None] * stride + column[None, :]
@@ -257,33 +161,12 @@ def gate_term(grad, stride, table, key, row, entry, there, column, shown, width,
 
 @for_all_sizes
 def _gated_rows(
-    grad,
-    grad_2,
-    stride,
-    stride_2,
-    table,
-    table_2,
-    key,
-    key_2,
-    rows,
-    at_centroid,
-    stride_3,
-    centroid,
-    subgraph,
-    out,
-    m,
-    width,
-    GATED: tl.constexpr,
-    GATED_2: tl.constexpr,
-    TWO: tl.constexpr,
-    CENTROIDS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `gated_sums_backward`: compute the gradients of a block of rows.
-
-    Arguments as in `gated_sums_backward`; `out` receives the gradients.
-    """
+    grad, grad_2, stride, stride_2, table, table_2, key, key_2, rows, at_centroid,
+    stride_3, centroid, subgraph, out, m, width,
+    GATED: tl.constexpr, GATED_2: tl.constexpr, TWO: tl.constexpr,
+    CENTROIDS: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradients of a block of rows."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there, inside = row < m, column < width
@@ -318,27 +201,13 @@ def _gated_rows(
 
 @for_all_sizes
 def _gated_tables(
-    values,
-    grad,
-    grad_2,
-    stride,
-    stride_2,
-    key,
-    key_2,
-    rows,
-    partial,
-    m,
-    width,
-    steps,
+    values, grad, grad_2, stride, stride_2, key, key_2, rows, partial, m, width, steps,
     size,
-    SIZE: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `_table_grads`: one program handles one block of rows.
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradient of one table from one block of rows alone.
 
-    `partial[program]` receives the gradient of one table from these rows alone. The
-    third index of the program is the table. Other arguments as in `_table_grads`.
+    The third index of the program is the table.
     """
     part, which = tl.program_id(0), tl.program_id(2)
     column = tl.program_id(1) * C + tl.arange(0, C)

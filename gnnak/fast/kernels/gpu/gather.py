@@ -1,8 +1,4 @@
-"""Gathers, and segment sums (the gradients of gathers), in Triton.
-
-`plain.gather` has the PyTorch reference. A node copy is a node as seen in one rooted
-subgraph. `Groups` assign rows to groups, in CSR form (compressed sparse rows).
-"""
+"""Gathers, and segment sums (the gradients of gathers), in Triton."""
 
 import torch
 import triton.language as tl
@@ -34,24 +30,7 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
-
-    The result has one row per node copy (a node as seen in one rooted subgraph): the
-    state of the node, and an embedding of the hop (the distance from the root).
-    `x[node]` and `table[rows]` are not stored separately.
-
-    Args:
-        x: States of the graph's nodes, [n, c].
-        table: Embeddings of t hops, [t, h]; None = gather `x` alone.
-        node: The row of `x` for each of the m node copies, [m].
-        rows: The row of `table` for each of the m node copies, [m].
-        add: Whether to add the rows, `x[node] + table[rows]`, instead of concatenating
-            them.
-        dtype: Data type of the result; None = that of `x` and `table`.
-
-    Returns:
-        The states of the node copies, [m, c + h]; [m, c] if `add`.
-    """
+    """Return `[x[node] || table[rows]]`, or the sum of both if `add`, in one pass."""
     first = x.size(1)
     begin = 0 if add else first
     width = first if table is None else begin + table.size(1)
@@ -61,50 +40,22 @@ def lift(
     _lift[tiles(node.numel(), BLOCK, width)](
         x.contiguous(),
         x if table is None else table.contiguous(),
-        node,
-        rows,
-        out,
-        node.numel(),
-        first,
+        node, rows, out, node.numel(), first,
         first if table is None else begin,
-        width,
-        BLOCK,
-        columns(width),
-    )
+        width, BLOCK, columns(width),
+    )  # fmt: skip
     return out
 
 
 def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> Tensor:
-    """Sum the rows of each group: a segment sum.
-
-    One program sums all rows of one group, so no atomic additions are needed.
-
-    Args:
-        values: The rows to sum, [m, c].
-        groups: Which of the m rows belong to each of k groups.
-        dtype: Data type of the sums; None = that of `values`.
-
-    Returns:
-        One sum per group, [k, c].
-    """
+    """Sum the rows of each group, [k, c]; one program sums one group."""
     return _sums(values, groups, dtype=dtype)
 
 
 def weighted_sum(
     values: Tensor, index: Tensor, weight: Tensor, groups: Groups
 ) -> Tensor:
-    """Multiply a sparse matrix in CSR form with the dense matrix `values`.
-
-    Row g of the result, [k, c], is the sum of `weight[i] * values[index[i]]` over the
-    nonzero entries i in row g of the sparse matrix. One program computes one row; the
-    gathered and scaled rows are never stored.
-
-    Args:
-        values: The dense matrix, with r rows and c columns, [r, c].
-        index: The column of each of the q nonzero entries in the sparse matrix, [q].
-        weight: The value of each nonzero entry, [q].
-        groups: The nonzero entries in each of the k rows of the sparse matrix.
-    """
+    """Multiply a sparse matrix with `values`, [k, c]; one program computes one row."""
     return _sums(values, groups, index, weight)
 
 
@@ -119,20 +70,16 @@ def _sums(
     width = values.size(1)
     out = values.new_empty(len(groups), width, dtype=dtype)
     _sum_by[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
-        values,
-        values.stride(0),
+        values, values.stride(0),
         groups.ptr if index is None else index,
         values if weight is None else weight,
         groups.ptr,
         groups.ptr if groups.order is None else groups.order,
-        out,
-        len(groups),
-        width,
+        out, len(groups), width,
         groups.order is not None,
         index is not None,
-        wide_columns(width),
-        num_warps=1,
-    )
+        wide_columns(width), num_warps=1,
+    )  # fmt: skip
     return out
 
 
@@ -141,54 +88,25 @@ def table_sum(
 ) -> Tensor:
     """Return the gradient of a table from which rows were gathered, [size, c].
 
-    The forward pass was `table[rows]`. Row i of the result is the sum of all rows of
-    `values` at which `rows` is i. Each program computes this sum for one block of
-    `values`; the results of all programs are then added.
-
-    Args:
-        values: The gradient of the m gathered rows `table[rows]`, [m, c].
-        rows: For each gathered row, its index in the table, [m].
-        size: Number of rows of the table.
-        dtype: Data type of the result; None = that of `values`.
+    Each program computes the sums of at most 128 rows of the table over one block of
+    `values`; the results of all blocks are then added.
     """
     width, entries = values.size(1), min(128, max(16, next_power_of_2(size)))
     count, steps = parts(rows.numel())
     out = values.new_empty(count, size, width, dtype=sum_dtype(values))
     _table_sum[(count, cdiv(width, columns(width)), cdiv(size, entries))](
-        values,
-        values.stride(0),
-        rows,
-        out,
-        rows.numel(),
-        steps,
-        size,
-        width,
-        entries,
-        SUMMED,
-        columns(width),
-    )
+        values, values.stride(0), rows, out, rows.numel(), steps, size, width, entries,
+        SUMMED, columns(width),
+    )  # fmt: skip
     return add_up(out).to(dtype or values.dtype)
 
 
 @for_all_sizes
 def _lift(
-    x,
-    table,
-    node,
-    rows,
-    out,
-    m,
-    first,
-    begin,
-    width,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `lift`: gather rows of two tensors, one tile per program.
-
-    Rows of `x` go to the columns before `first` of `out`, and rows of `table` to those
-    from `begin` on. Other arguments as in `lift`.
-    """
+    x, table, node, rows, out, m, first, begin, width,
+    BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Gather one tile: `x` in the columns before `first`, `table` from `begin` on."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there = row < m
@@ -205,23 +123,10 @@ def _lift(
 
 @for_all_sizes
 def _sum_by(
-    values,
-    stride,
-    index,
-    weight,
-    ptr,
-    order,
-    out,
-    size,
-    width,
-    ORDERED: tl.constexpr,
-    WEIGHTED: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `sum_by` and `weighted_sum`: add the rows of one group.
-
-    Arguments as in `weighted_sum`; `out` receives one sum per group.
-    """
+    values, stride, index, weight, ptr, order, out, size, width,
+    ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Add the rows of one group, weighted or not."""
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = (column < width) & (group < size)
@@ -251,23 +156,10 @@ def _sum_by(
 
 @for_all_sizes
 def _table_sum(
-    values,
-    stride,
-    rows,
-    out,
-    m,
-    steps,
-    size,
-    width,
-    SIZE: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `table_sum`: one program handles one block of `values`.
-
-    The program computes the gradient of `SIZE` rows of the table from these rows alone,
-    and writes this gradient to `out[program]`. Arguments as in `table_sum`.
-    """
+    values, stride, rows, out, m, steps, size, width,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Sum one block of `values` into `SIZE` rows of the table."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     entry = tl.program_id(2) * SIZE + tl.arange(0, SIZE)

@@ -1,8 +1,6 @@
 """GCN's normalised neighbour sum in every rooted subgraph, in Triton.
 
-A node copy is a node as seen in one rooted subgraph, and an edge copy is an edge as
-seen in one rooted subgraph. The kernels write no tensor with one row per edge copy.
-They compute GCN's self loops as a term of the sum instead of inserting edges.
+GCN's self loops are a term of the sum; no edges are inserted.
 """
 
 import triton.language as tl
@@ -24,15 +22,7 @@ COPIES = 128
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return GCN's factors d_i^(-1/2) for all m node copies i, [m].
-
-    A node copy is a node as it occurs in one rooted subgraph. Its degree d_i is 1 + the
-    number of edges j -> i with j != i in that subgraph.
-
-    Args:
-        like: Any tensor; the result gets its dtype and device.
-        edges: The edges of all rooted subgraphs.
-    """
+    """Return GCN's factors d_i^(-1/2) for all node copies i, [m]."""
     copies = len(edges.by_target)
     out = like.new_empty(copies)
     _gcn_scale[(max(cdiv(copies, COPIES), 1),)](
@@ -44,47 +34,24 @@ def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
 def gcn_sum(
     h: Tensor, scale: Tensor, bias: Tensor | None, end: Tensor, groups: Groups
 ) -> Tensor:
-    """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
-
-    This is GCN's forward pass if the edges are grouped by target and `end` holds their
-    sources. With source and target swapped, and the gradient of the output as `h`,
-    the function computes the gradient of the input.
-
-    Args:
-        h: One row for each of the m node copies, [m, w]. A node copy is a node as seen
-            in one rooted subgraph.
-        scale: The result of `gcn_scale`, [m].
-        bias: Added to every row, [w]; None = no bias.
-        end: For each of the f edges of all subgraphs, the node copy j whose row is
-            summed, [f].
-        groups: For each node copy i, the edges over which the sum runs; m groups.
-    """
+    """Return scale_i (scale_i h_i + sum of scale_j h_j over j != i) + bias."""
     width, out = h.size(1), h.new_empty(h.shape)
     _gcn_sum[tiles(h.size(0), GROUPS, width)](
-        h,
-        scale,
+        h, scale,
         h if bias is None else bias,
         groups.ptr,
         groups.ptr if groups.order is None else groups.order,
-        end,
-        out,
-        h.size(0),
-        width,
+        end, out, h.size(0), width,
         bias is not None,
         groups.order is not None,
-        GROUPS,
-        columns(width),
-    )
+        GROUPS, columns(width),
+    )  # fmt: skip
     return out
 
 
 @for_all_sizes
 def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
-    """Triton kernel of `gcn_scale`: compute the factors of `COPIES` node copies.
-
-    For each node copy (a node as seen in one rooted subgraph), the kernel counts the
-    neighbours and writes 1 / sqrt(1 + count) to `out`.
-    """
+    """Count the neighbours of `COPIES` node copies and write 1 / sqrt(1 + count)."""
     row = tl.program_id(0) * COPIES + tl.arange(0, COPIES)
     there = row < m
     begin = tl.load(ptr + row, mask=there, other=0)
@@ -103,25 +70,10 @@ def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
 
 @for_all_sizes
 def _gcn_sum(
-    h,
-    scale,
-    bias,
-    ptr,
-    order,
-    end,
-    out,
-    m,
-    width,
-    BIASED: tl.constexpr,
-    ORDERED: tl.constexpr,
-    GROUPS: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `gcn_sum`: compute the sums of `GROUPS` node copies.
-
-    A node copy is a node as seen in one rooted subgraph. Arguments as in `gcn_sum`;
-    `out` receives the sums.
-    """
+    h, scale, bias, ptr, order, end, out, m, width,
+    BIASED: tl.constexpr, ORDERED: tl.constexpr, GROUPS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the sums of `GROUPS` node copies."""
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = row < m, column < width

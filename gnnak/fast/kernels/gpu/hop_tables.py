@@ -1,4 +1,4 @@
-"""Tables of all distances to the root, and their gradients, in Triton.
+"""Tables of all hops, and their gradients, in Triton.
 
 The tables of a layer are tiny. One kernel computes all of them, and one kernel all
 gradients: launching a kernel for each product takes much longer than running it.
@@ -22,75 +22,33 @@ from gnnak.fast.kernels.records import MOST_HOP_LINEARS, HopLinears
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Apply several Linears to the embeddings of all distances to the root.
-
-    The results are tables with one row per distance: gates, which are sigmoids of the
-    Linear, and at most one table that is added to node states.
-
-    Args:
-        d: The embeddings of t distances, [t, h].
-        linears: The Linears. All gates have the same width.
-
-    Returns:
-        The table of each Linear, [t, c].
-    """
+    """Apply Linears to the embeddings `d` of all hops; return tables, [t, c]."""
     weights, biases = linears
     size, first, last = d.size(0), weights[0].size(0), weights[-1].size(0)
     outs = [d.new_empty(size, weight.size(0)) for weight in weights]
     _tables[_grid(first, last, len(weights))](
-        d,
-        *_filled(weights),
-        *_filled(biases or weights),
-        *_filled(outs),
-        size,
-        d.size(1),
-        first,
-        last,
-        len(weights) - len(biases),
-        *_tile(d),
-        columns(max(first, last)),
-        num_warps=1,
-    )
+        d, *_filled(weights), *_filled(biases or weights), *_filled(outs), size,
+        d.size(1), first, last, len(weights) - len(biases), *_tile(d),
+        columns(max(first, last)), num_warps=1,
+    )  # fmt: skip
     return outs
 
 
 def hop_tables_backward(
     d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
 ) -> tuple[Tensor, HopLinears]:
-    """Compute the gradients of `hop_tables`.
-
-    Args:
-        d: The embeddings of t distances, [t, h].
-        linears: The Linears.
-        tables: The result of `hop_tables`.
-        grads: The gradient of each table, [t, c].
-
-    Returns:
-        The gradients of `d`, and of the weights and biases of the Linears.
-    """
+    """Compute the gradients of `d`, and of the weights and biases of the Linears."""
     weights, biases = linears
     grad_d = torch.empty_like(d)
     of_weights = [torch.empty_like(weight) for weight in weights]
     of_biases = [torch.empty_like(bias) for bias in biases]
     first, last = weights[0].size(0), weights[-1].size(0)
     _backward[_grid(first, last, len(weights) + 1)](
-        d,
-        *_filled(weights),
-        *_filled(tables),
-        *_filled(grads),
-        *_filled(of_weights),
-        *_filled(of_biases or of_weights),
-        grad_d,
-        d.size(0),
-        d.size(1),
-        first,
-        last,
-        len(weights) - len(biases),
-        len(weights),
-        *_tile(d),
-        columns(max(first, last)),
+        d, *_filled(weights), *_filled(tables), *_filled(grads), *_filled(of_weights),
+        *_filled(of_biases or of_weights), grad_d, d.size(0), d.size(1), first, last,
+        len(weights) - len(biases), len(weights), *_tile(d), columns(max(first, last)),
         num_warps=4,
-    )
+    )  # fmt: skip
     return grad_d, HopLinears(of_weights, of_biases)
 
 
@@ -127,15 +85,7 @@ def choose(which, a, a_2, a_3, a_4):
 
 @triton.jit
 def load_grad(table, grad, place, shown, gated):
-    """Return the gradient of a Linear's result from that of its table.
-
-    Args:
-        table: Pointer to the table, whose entries are sigmoids if `gated`.
-        grad: Pointer to the gradient of the table.
-        place: The entries to load.
-        shown: The mask of entries that exist.
-        gated: Whether the table is that of a gate.
-    """
+    """Load the gradient of a table, times the sigmoid's derivative if `gated`."""
     back = widened(tl.load(grad + place, mask=shown, other=0.0))
     value = widened(tl.load(table + place, mask=shown & gated, other=0.0))
     return tl.where(gated, back * value * (1 - value), back)
@@ -143,33 +93,14 @@ def load_grad(table, grad, place, shown, gated):
 
 @for_all_sizes
 def _tables(
-    d,
-    weight,
-    weight_2,
-    weight_3,
-    weight_4,
-    bias,
-    bias_2,
-    bias_3,
-    bias_4,
-    out,
-    out_2,
-    out_3,
-    out_4,
-    size,
-    inner,
-    first,
-    last,
-    ADDED: tl.constexpr,
-    ROWS: tl.constexpr,
-    INNER: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `hop_tables`: one program computes some columns of a table.
+    d, weight, weight_2, weight_3, weight_4, bias, bias_2, bias_3, bias_4, out, out_2,
+    out_3, out_4, size, inner, first, last,
+    ADDED: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute some columns of a table.
 
     `ADDED` is the number of Linears without a bias, 0 or 1. They come first, and their
-    tables have `first` columns; all others have `last` columns. `inner` is the width of
-    `d`, which has `size` rows.
+    tables have `first` columns; all others have `last` columns. `d` is [size, inner].
     """
     which = tl.program_id(1)
     gated = which >= ADDED
@@ -196,43 +127,13 @@ def _tables(
 
 @for_all_sizes
 def _backward(
-    d,
-    weight,
-    weight_2,
-    weight_3,
-    weight_4,
-    table,
-    table_2,
-    table_3,
-    table_4,
-    grad,
-    grad_2,
-    grad_3,
-    grad_4,
-    of_weight,
-    of_weight_2,
-    of_weight_3,
-    of_weight_4,
-    of_bias,
-    of_bias_2,
-    of_bias_3,
-    of_bias_4,
-    of_d,
-    size,
-    inner,
-    first,
-    last,
-    ADDED: tl.constexpr,
-    TABLES: tl.constexpr,
-    ROWS: tl.constexpr,
-    INNER: tl.constexpr,
+    d, weight, weight_2, weight_3, weight_4, table, table_2, table_3, table_4, grad,
+    grad_2, grad_3, grad_4, of_weight, of_weight_2, of_weight_3, of_weight_4, of_bias,
+    of_bias_2, of_bias_3, of_bias_4, of_d, size, inner, first, last,
+    ADDED: tl.constexpr, TABLES: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     C: tl.constexpr,
-):
-    """Triton kernel of `hop_tables_backward`.
-
-    One program computes the gradients of some rows of one Linear. One more program
-    computes the gradient of `d`. Arguments as in `_tables`.
-    """
+):  # fmt: skip
+    """Compute the gradients of some rows of one Linear; the last program, of `d`."""
     which = tl.program_id(1)
     row, h = tl.arange(0, ROWS), tl.arange(0, INNER)
     of_rows = row[:, None] * inner + h[None, :]

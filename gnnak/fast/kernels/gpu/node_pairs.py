@@ -23,13 +23,7 @@ from gnnak.nn.base.ppgn import NodePairs
 
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
-    """Compute [X_ii, sum of X_ij over j != i] for each node i, [n, 2w].
-
-    Args:
-        x: States X_ij of node pairs, [p, w].
-        pairs: The pair of nodes that each row stands for.
-        dtype: Data type of the result; None = that of `x`.
-    """
+    """Return [X_ii, sum of X_ij over j != i] for each node i, [n, 2w]."""
     n, width = pairs.first.numel(), x.size(1)
     out = x.new_empty(n, 2 * width, dtype=dtype)
     nodes = (pairs.first, pairs.position, pairs.size, n)
@@ -39,12 +33,7 @@ def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) ->
 
 
 def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute the gradient of `pool_pairs` with respect to `x`, [p, w].
-
-    Args:
-        grad: Gradient of the result of `pool_pairs`, [n, 2w].
-        pairs: The pair of nodes that each row of `x` stands for.
-    """
+    """Compute the gradient of `pool_pairs` with respect to `x`, [p, w]."""
     n, width = pairs.first.numel(), grad.size(1) // 2
     out = grad.new_empty(pairs.num_pairs, width)
     nodes = (pairs.first, pairs.position, pairs.size, n)
@@ -59,12 +48,9 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
     """Return for which nodes and columns this program computes results.
 
-    Arguments as in `_pool_pairs`.
-
-    Returns:
-        The nodes; the columns; the masks of nodes and of columns that exist. Then, for
-        each node, the first row with a pair of the node, its index within its graph,
-        and the number of nodes of its graph; and the largest of these numbers.
+    These are the nodes, the columns and the masks of those that exist. Then, for each
+    node, its first pair (`start`), its index within its graph (`position`) and the
+    number of nodes of its graph (`nodes`); and the largest of these numbers.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -78,29 +64,10 @@ def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.cons
 
 @for_all_sizes
 def _pool_pairs(
-    x,
-    out,
-    start,
-    position,
-    nodes,
-    m,
-    width,
-    GROUPS: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pool_pairs`: compute the sums of `GROUPS` nodes.
-
-    Args:
-        x: Pointer to the states of node pairs.
-        out: Receives the sums.
-        start: The first row with a pair of each node.
-        position: Index of each node within its graph.
-        nodes: Number of nodes of each node's graph.
-        m: Number of nodes of all graphs.
-        width: Width of the states.
-        GROUPS: Number of nodes per tile.
-        C: Number of columns per tile.
-    """
+    x, out, start, position, nodes, m, width,
+    GROUPS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the sums of `GROUPS` nodes; `m` nodes in all. See `node_tile`."""
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
     )
@@ -121,21 +88,10 @@ def _pool_pairs(
 
 @for_all_sizes
 def _pool_pairs_backward(
-    grad,
-    out,
-    start,
-    position,
-    nodes,
-    m,
-    width,
-    GROUPS: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pool_pairs_backward`: write the gradients of `GROUPS` nodes.
-
-    `grad` points to the gradients of the sums, and `out` receives the gradients of the
-    states of node pairs. Other arguments as in `_pool_pairs`.
-    """
+    grad, out, start, position, nodes, m, width,
+    GROUPS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Write the gradients of the pairs of `GROUPS` nodes."""
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
     )
@@ -152,10 +108,9 @@ def _pool_pairs_backward(
 
 
 CHANNELS = {8: 64, 16: 16}
-"""Largest number of channels in a tile, by the number of rows of the tile's matrices.
-The matrices are square."""
+"""Largest number of channels in a tile, by the number of rows of its square
+matrices."""
 WARPS = 4
-"""Number of warps of a program."""
 STAGES = tl.constexpr(4)
 """Number of iterations of a loop whose entries are in flight at the same time."""
 
@@ -174,13 +129,7 @@ class _Launch(NamedTuple):
 
 
 def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    """Multiply the matrices L and R of each graph and channel, [p, w].
-
-    Args:
-        left: The entries L_ij of the left matrices, [p, w].
-        right: The entries R_jk of the right matrices, [p, w].
-        pairs: The pairs of nodes of each graph, which index the matrices.
-    """
+    """Multiply the matrices L and R of each graph and channel, [p, w]."""
     left, right = left.contiguous(), right.contiguous()
     out = torch.empty_like(left)
     _run(_pair_product, [left, right, out], pairs)
@@ -190,16 +139,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of `pair_product` if L and R are outputs of ReLUs.
-
-    The gradients are those with respect to the inputs of the two ReLUs, [p, w] each.
-
-    Args:
-        grad: Gradient of the result of `pair_product`, [p, w].
-        left: The left matrices, the outputs of a ReLU.
-        right: The right matrices, the outputs of a ReLU.
-        pairs: The pairs of nodes of each graph.
-    """
+    """Compute gradients for the inputs of the ReLUs that returned L and R, [p, w]."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -207,28 +147,14 @@ def pair_product_backward(
 
 
 def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> None:
-    """Run a kernel of this file for all graphs.
-
-    Args:
-        kernel: The kernel.
-        values: Its first arguments, [p, w] each.
-        pairs: The pairs of nodes of each graph.
-    """
+    """Run a kernel for all graphs; `values`, [p, w] each, are its first arguments."""
     width = values[0].size(1)
     for start, nodes, count, side in _launches(pairs):
         channels = min(CHANNELS[side], next_power_of_2(width))
         parts = cdiv(width, channels)
         kernel[(nodes.numel() * count * count * parts,)](
-            *values,
-            start,
-            nodes,
-            width,
-            count,
-            parts,
-            side,
-            channels,
-            num_warps=WARPS,
-        )
+            *values, start, nodes, width, count, parts, side, channels, num_warps=WARPS,
+        )  # fmt: skip
 
 
 def _launches(pairs: NodePairs) -> Iterator[_Launch]:
@@ -248,10 +174,9 @@ def _launches(pairs: NodePairs) -> Iterator[_Launch]:
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
     """Return which tile of which matrices this program computes.
 
-    Returns:
-        The number of nodes n of the graph, the rows i and the columns k of the
-        matrices, and the channels. Then the offset of the entry (0, 0) and of the
-        entries (i, k) from the first element of a tensor [p, w].
+    These are the number of nodes n of the graph, the rows i and columns k of the
+    matrices, and the channels. Then the offset of the entry (0, 0) and of the entries
+    (i, k) from the first element of a tensor [p, w].
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]
@@ -266,34 +191,14 @@ def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.cons
 
 @triton.jit
 def tile_product(
-    one,
-    one_row,
-    one_step,
-    two,
-    two_column,
-    two_step,
-    n,
-    i,
-    k,
-    channel,
-    SIDE: tl.constexpr,
-    C: tl.constexpr,
-):
+    one, one_row, one_step, two, two_column, two_step, n, i, k, channel,
+    SIDE: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
     """Return the sum over j of the entries (i, j) of `one` times (j, k) of `two`.
 
-    Args:
-        one: Pointers to the entries (0, 0) of the left matrices, one per channel.
-        one_row: Distance of an entry (i, j) from (i + 1, j) in memory.
-        one_step: Distance of an entry (i, j) from (i, j + 1).
-        two: Pointers to the entries (0, 0) of the right matrices.
-        two_column: Distance of an entry (j, k) from (j, k + 1).
-        two_step: Distance of an entry (j, k) from (j + 1, k).
-        n: Number of nodes of the graph.
-        i: Rows of the product.
-        k: Columns of the product.
-        channel: Whether each channel exists.
-        SIDE: Number of rows (and columns).
-        C: Number of channels.
+    `one` and `two` point to the entries (0, 0), one per channel. In memory, (i + 1, j)
+    of `one` is `one_row` after (i, j), and (i, j + 1) is `one_step` after it; (j, k +
+    1) of `two` is `two_column` after (j, k), and (j + 1, k) is `two_step` after it.
     """
     total = widened(tl.zeros([SIDE, SIDE, C], dtype=one.dtype.element_ty))
     one += i.to(tl.int64) * one_row
@@ -310,21 +215,10 @@ def tile_product(
 
 @for_all_sizes
 def _pair_product(
-    left,
-    right,
-    out,
-    start,
-    nodes,
-    width,
-    tiles,
-    parts,
-    SIDE: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pair_product`: compute one tile of the products of a graph.
-
-    Arguments as in `_run`; `out` receives the products.
-    """
+    left, right, out, start, nodes, width, tiles, parts,
+    SIDE: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute one tile of the products of a graph."""
     n, i, k, column, begin, place = tile_place(
         start, nodes, width, tiles, parts, SIDE, C
     )
@@ -337,23 +231,10 @@ def _pair_product(
 
 @for_all_sizes
 def _pair_product_backward(
-    grad,
-    left,
-    right,
-    of_left,
-    of_right,
-    start,
-    nodes,
-    width,
-    tiles,
-    parts,
-    SIDE: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pair_product_backward`: compute one tile of both gradients.
-
-    Arguments as in `_run`; `of_left` and `of_right` receive the gradients.
-    """
+    grad, left, right, of_left, of_right, start, nodes, width, tiles, parts,
+    SIDE: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute one tile of both gradients of a graph."""
     n, i, k, column, begin, place = tile_place(
         start, nodes, width, tiles, parts, SIDE, C
     )
@@ -372,65 +253,29 @@ def _pair_product_backward(
 
 
 def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute `pool_pairs` of the products of L and R, [n, 2w].
-
-    Args:
-        left: The entries L_ij of the left matrices, [p, w].
-        right: The entries R_jk of the right matrices, [p, w].
-        pairs: The pairs of nodes of each graph, which index the matrices.
-    """
+    """Compute `pool_pairs` of the products of L and R, [n, 2w]."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     out = left.new_empty(n, 2 * width)
     _pool_product[tiles(n, GROUPS, width)](
-        left,
-        right,
-        _row_sums(right, pairs),
-        out,
-        pairs.first,
-        pairs.position,
-        pairs.size,
-        pairs.rank,
-        n,
-        width,
-        GROUPS,
-        columns(width),
-    )
+        left, right, _row_sums(right, pairs), out, pairs.first, pairs.position,
+        pairs.size, pairs.rank, n, width, GROUPS, columns(width),
+    )  # fmt: skip
     return out
 
 
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of `pool_product` if L and R are outputs of ReLUs.
-
-    The gradients are those with respect to the inputs of the two ReLUs, [p, w] each.
-
-    Args:
-        grad: Gradient of the result of `pool_product`, [n, 2w].
-        left: The left matrices, the outputs of a ReLU.
-        right: The right matrices, the outputs of a ReLU.
-        pairs: The pairs of nodes of each graph.
-    """
+    """Compute gradients for the inputs of the ReLUs that returned L and R, [p, w]."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _pool_product_backward[tiles(n, GROUPS, width)](
-        by_rank(grad.contiguous(), pairs),
-        left,
-        right,
-        _row_sums(right, pairs),
-        of_left,
-        of_right,
-        pairs.first,
-        pairs.position,
-        pairs.size,
-        pairs.rank,
-        n,
-        width,
-        GROUPS,
-        columns(width),
-    )
+        by_rank(grad.contiguous(), pairs), left, right, _row_sums(right, pairs),
+        of_left, of_right, pairs.first, pairs.position, pairs.size, pairs.rank, n,
+        width, GROUPS, columns(width),
+    )  # fmt: skip
     return of_left, of_right
 
 
@@ -442,34 +287,13 @@ def _row_sums(x: Tensor, pairs: NodePairs) -> Tensor:
 
 @for_all_sizes
 def _pool_product(
-    left,
-    right,
-    sums,
-    out,
-    start,
-    position,
-    nodes,
-    rank,
-    m,
-    width,
-    GROUPS: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pool_product`: compute the results of `GROUPS` nodes.
+    left, right, sums, out, start, position, nodes, rank, m, width,
+    GROUPS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the results of `GROUPS` nodes.
 
-    Args:
-        left: Pointer to the left matrices.
-        right: Pointer to the right matrices.
-        sums: The result of `_row_sums` for the right matrices.
-        out: Receives the results.
-        start: The first row with a pair of each node.
-        position: Index of each node within its graph.
-        nodes: Number of nodes of each node's graph.
-        rank: Index of each node if nodes are sorted by `start`.
-        m: Number of nodes of all graphs.
-        width: Width of the states.
-        GROUPS: Number of nodes per tile.
-        C: Number of columns per tile.
+    `sums` is the result of `_row_sums` for R; `rank` is the index of each node if nodes
+    are sorted by `start`.
     """
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
@@ -498,26 +322,12 @@ def _pool_product(
 
 @for_all_sizes
 def _pool_product_backward(
-    grad,
-    left,
-    right,
-    sums,
-    of_left,
-    of_right,
-    start,
-    position,
-    nodes,
-    rank,
-    m,
-    width,
-    GROUPS: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pool_product_backward`: rows of both gradients.
+    grad, left, right, sums, of_left, of_right, start, position, nodes, rank, m, width,
+    GROUPS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the rows of both gradients with the pairs (i, j) of `GROUPS` nodes i.
 
-    A program computes the rows with the pairs (i, j) of `GROUPS` nodes i. `grad` points
-    to the gradients of all nodes, sorted by `rank`; `of_left` and `of_right` receive
-    the results. Other arguments as in `_pool_product`.
+    `grad` points to the gradients of all nodes, sorted by `rank`.
     """
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C

@@ -22,52 +22,25 @@ from gnnak.fast.kernels.records import BIAS_COLUMN, NormConstants
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return selected rows of `residual + ReLU(scale h + shift)`, [s, c].
-
-    Only the selected rows are read and computed.
-
-    Args:
-        h: Rows before the norm, [m, c].
-        k: Scale, shift and statistics of the batch norm.
-        residual: Added after the ReLU, [m, c]; None = no residual.
-        index: Indices of the s rows to return, [s].
-        ones: Whether to append `BIAS_COLUMN`, (1, 0, 0, 0), to every row; the result is
-            then [s, c + 4].
-    """
+    """Return rows of `norm_act`; only the rows `index` are read and computed."""
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
     appended = len(BIAS_COLUMN) if ones else 0
     out = h.new_empty(index.numel(), width + appended)
     _normed_at[tiles(index.numel(), BLOCK, width)](
-        h,
-        h.stride(0),
-        k.scale,
-        k.shift,
+        h, h.stride(0), k.scale, k.shift,
         h if residual is None else residual.contiguous(),
         k.real if masked else h,
-        index,
-        out,
-        index.numel(),
-        rows,
-        width,
+        index, out, index.numel(), rows, width,
         residual is not None,
-        masked,
-        appended,
-        BLOCK,
-        columns(width),
-    )
+        masked, appended, BLOCK, columns(width),
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def load_columns(values, column, inside):
-    """Load one value for each column of a tile, as a tensor with one row, [1, C].
-
-    Args:
-        values: Pointer to the values of all columns.
-        column: Indices of the C columns of the tile.
-        inside: The mask of columns that exist.
-    """
+    """Load one value for each column of a tile, as a tensor with one row, [1, C]."""
     return tl.load(values + column, mask=inside, other=0.0)[None, :]
 
 
@@ -75,19 +48,10 @@ def load_columns(values, column, inside):
 def norm_correction(value, mean, rstd, sums, column, inside, width, last):
     """Return the correction term in the gradient of a batch norm, for one tile.
 
-    If g is the gradient of the norm's output, the gradient of its input is
-    scale * (g - correction). The correction arises because the norm's statistics depend
-    on all input rows.
-
-    Args:
-        value: A tile of the input rows of the norm.
-        mean: Pointer to the mean of every column.
-        rstd: Pointer to the reciprocal standard deviation of every column.
-        sums: Pointer to the gradients of the norm's bias and weight, [2, width].
-        column: Column indices of the tile.
-        inside: The mask of columns that exist.
-        width: Number of columns of the tensor.
-        last: Number of rows that are not padding.
+    If g is the gradient of the norm's output, the gradient of its input is scale * (g -
+    correction). The correction arises because the norm's statistics depend on all input
+    rows. `value` is a tile of the norm's input, and `sums` points to the gradients of
+    the norm's bias and weight, [2, width].
     """
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
@@ -98,39 +62,15 @@ def norm_correction(value, mean, rstd, sums, column, inside, width, last):
 
 @triton.jit
 def normed_tile(
-    h,
-    stride,
-    scale,
-    shift,
-    residual,
-    row,
-    column,
-    last,
-    rows,
-    width,
-    NORMED: tl.constexpr,
-    ADDS: tl.constexpr,
-    MASKED: tl.constexpr,
-):
+    h, stride, scale, shift, residual, row, column, last, rows, width,
+    NORMED: tl.constexpr, ADDS: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
     """Load a tile of `h` and return `residual + ReLU(scale h + shift)` for it.
 
     Kernels call this instead of loading a stored ReLU output, so that output is never
-    written to memory. Elements outside of the tensor are zero.
-
-    Args:
-        h: Pointer to the rows before the norm, [rows, width].
-        stride: Row stride of `h`.
-        scale: Pointer to the norm's scale, [width].
-        shift: Pointer to the norm's shift, [width].
-        residual: Pointer to the residual, [rows, width].
-        row: Row indices of the tile.
-        column: Column indices of the tile.
-        last: Number of rows that are not padding.
-        rows: Number of rows of `h`.
-        width: Number of columns of `h`.
-        NORMED: Whether to apply norm and ReLU; if False, `h` itself is used.
-        ADDS: Whether to add the residual.
-        MASKED: Whether to set the ReLU's output to zero for padding rows.
+    written to memory. `NORMED`: apply norm and ReLU; `ADDS`: add the residual;
+    `MASKED`: set the ReLU's output to zero for padding rows. Elements outside of the
+    tensor are zero.
     """
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]
@@ -150,46 +90,19 @@ def normed_tile(
 
 @for_all_sizes
 def _normed_at(
-    h,
-    stride,
-    scale,
-    shift,
-    residual,
-    real,
-    index,
-    out,
-    size,
-    rows,
-    width,
-    ADDS: tl.constexpr,
-    MASKED: tl.constexpr,
-    APPENDED: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `norm_act_at`: compute one tile of the selected rows.
-
-    Arguments as in `norm_act_at`; `out` receives the selected rows.
-    """
+    h, stride, scale, shift, residual, real, index, out, size, rows, width,
+    ADDS: tl.constexpr, MASKED: tl.constexpr, APPENDED: tl.constexpr,
+    BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute one tile of the selected rows."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     last = tl.load(real).to(tl.int32) if MASKED else rows
     row = tl.load(index + at, mask=at < size, other=rows)
     value = normed_tile(
-        h,
-        stride,
-        scale,
-        shift,
-        residual,
-        row,
-        column,
-        last,
-        rows,
-        width,
-        True,
-        ADDS,
+        h, stride, scale, shift, residual, row, column, last, rows, width, True, ADDS,
         MASKED,
-    )
+    )  # fmt: skip
     there, from_row = (
         (at < size)[:, None],
         at.to(tl.int64)[:, None] * (width + APPENDED),
@@ -205,60 +118,26 @@ def _normed_at(
 def norm_act(
     h: Tensor, k: NormConstants, relu: bool, residual: Tensor | None
 ) -> Tensor:
-    """Return `residual + ReLU(scale h + shift)`, [m, c], in one pass over memory.
-
-    If the norm uses batch statistics, padding rows of the ReLU's output are set to zero
-    before the residual is added. One program computes one tile of the result.
-
-    Args:
-        h: Rows before the norm, [m, c].
-        k: The batch norm's scale and shift, and the number of non-padding rows.
-        relu: Whether to apply the ReLU; False = the norm's output is used directly.
-        residual: Added at the end, [m, c]; None = no residual.
-    """
+    """Return `residual + ReLU(scale h + shift)`, [m, c], in one pass over memory."""
     rows, width = h.shape
     out = h.new_empty(rows, width)
     adds, padded = residual is not None, k.of_batch and k.real is not None
     _norm_act[tiles(rows, BLOCK, width)](
-        h,
-        h.stride(0),
-        k.scale,
-        k.shift,
+        h, h.stride(0), k.scale, k.shift,
         h if residual is None else residual.contiguous(),
         k.real if padded else h,
-        out,
-        rows,
-        width,
-        relu,
-        adds,
-        padded,
-        BLOCK,
-        columns(width),
-    )
+        out, rows, width, relu, adds, padded, BLOCK, columns(width),
+    )  # fmt: skip
     return out
 
 
 @for_all_sizes
 def _norm_act(
-    h,
-    stride,
-    scale,
-    shift,
-    residual,
-    real,
-    out,
-    rows,
-    width,
-    RELU: tl.constexpr,
-    ADDS: tl.constexpr,
-    PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
+    h, stride, scale, shift, residual, real, out, rows, width,
+    RELU: tl.constexpr, ADDS: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
     C: tl.constexpr,
-):
-    """Triton kernel of `norm_act`: one program computes one tile of the result.
-
-    Arguments as in `norm_act`; `out` receives the result.
-    """
+):  # fmt: skip
+    """Compute one tile of the result."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -280,60 +159,21 @@ def _norm_act(
 def norm_act_backward(
     grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of `norm_act` with respect to `h`, weight and bias.
+    """Compute the gradients of `h` [m, c] and of the norm's weight and bias, [c].
 
-    The output of the ReLU is recomputed from `h` in registers, so the forward pass need
-    not save it.
-
-    Args:
-        grad: Gradient of the result of `norm_act`, [m, c].
-        h: Rows before the norm, [m, c].
-        k: Scale, shift and statistics of the batch norm.
-        relu: Whether `norm_act` applied the ReLU.
-
-    Returns:
-        Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
+    The ReLU's output is recomputed in registers, so the forward pass need not save it.
     """
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(count, 2, width, dtype=sum_dtype(h))
     _norm_sums[(count, cdiv(width, columns(width)))](
-        grad,
-        h,
-        h.stride(0),
-        *k[:4],
-        partial,
-        rows,
-        width,
-        steps,
-        relu,
-        SUMMED,
+        grad, h, h.stride(0), *k[:4], partial, rows, width, steps, relu, SUMMED,
         columns(width),
-    )
+    )  # fmt: skip
     sums = add_up(partial)
     into = h.new_empty(h.shape)
     norm_grad_rows(grad, h, k, sums, relu, into)
     return into, sums[1], sums[0]
-
-
-def norm_act_and_grad(
-    grad: Tensor, h: Tensor, k: NormConstants, sums: Tensor, into: Tensor
-) -> Tensor:
-    """Recompute ReLU(scale h + shift), and compute the gradient of `h`.
-
-    Args:
-        grad: Gradient of ReLU(scale h + shift), [m, c].
-        h: Rows before the norm, [m, c].
-        k: Scale, shift and statistics of the batch norm.
-        sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
-        into: Buffer that receives the gradient of `h`, [m, c].
-
-    Returns:
-        The recomputed ReLU(scale h + shift), [m, c].
-    """
-    s = h.new_empty(h.shape)
-    norm_grad_rows(grad, h, k, sums, True, into, s)
-    return s
 
 
 def norm_grad_rows(
@@ -345,62 +185,30 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Compute the gradient of the input `h` of `norm_act`.
+    """Write the gradient of the input `h` of `norm_act` to `into`, [m, c].
 
-    Args:
-        grad: Gradient of the result of `norm_act`, [m, c].
-        h: Rows before the norm, [m, c].
-        k: Scale, shift and statistics of the batch norm.
-        sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
-        relu: Whether `norm_act` applied the ReLU.
-        into: Buffer that receives the gradient of `h`, [m, c].
-        s: Buffer that receives ReLU(scale h + shift), recomputed, [m, c]; None = do not
-            write this value.
+    `sums` holds the gradients of the norm's bias and weight, [2, c]. If `s` is given,
+    it receives the recomputed ReLU(scale h + shift).
     """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
-        grad,
-        h,
-        h.stride(0),
-        *k[:4],
-        sums,
+        grad, h, h.stride(0), *k[:4], sums,
         h if k.real is None else k.real,
-        into,
-        into.stride(0),
+        into, into.stride(0),
         h if s is None else s,
-        rows,
-        width,
-        relu,
-        k.of_batch,
+        rows, width, relu, k.of_batch,
         k.real is not None,
         s is not None,
-        BLOCK,
-        columns(width),
-    )
+        BLOCK, columns(width),
+    )  # fmt: skip
 
 
 @for_all_sizes
 def _norm_sums(
-    grad,
-    h,
-    stride,
-    scale,
-    shift,
-    mean,
-    rstd,
-    partial,
-    rows,
-    width,
-    steps,
-    RELU: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `norm_act_backward`: gradients of the norm's weight and bias.
-
-    These gradients are sums over rows. One program sums over one block of rows and
-    writes the two sums to `partial`. Other arguments as in `norm_act_backward`.
-    """
+    grad, h, stride, scale, shift, mean, rstd, partial, rows, width, steps,
+    RELU: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Sum the gradients of the norm's weight and bias over one block of rows."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -428,31 +236,12 @@ def _norm_sums(
 
 @for_all_sizes
 def _norm_to_rows(
-    grad,
-    h,
-    stride,
-    scale,
-    shift,
-    mean,
-    rstd,
-    sums,
-    real,
-    into,
-    into_stride,
-    s,
-    rows,
+    grad, h, stride, scale, shift, mean, rstd, sums, real, into, into_stride, s, rows,
     width,
-    RELU: tl.constexpr,
-    OF_BATCH: tl.constexpr,
-    PADDED: tl.constexpr,
-    FORWARD: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `norm_grad_rows`: compute one tile of the gradient of `h`.
-
-    Arguments as in `norm_grad_rows`; `into` receives the gradient.
-    """
+    RELU: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
+    FORWARD: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute one tile of the gradient of `h`."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

@@ -1,8 +1,7 @@
 """The inputs of PNA*'s messages, and PNA*'s four aggregations, in Triton.
 
 PNA* is PNA (principal neighbourhood aggregation) with a degree embedding in place of
-degree scalers. A node copy is a node as seen in one rooted subgraph, and an edge copy
-is an edge as it occurs in one rooted subgraph.
+degree scalers.
 """
 
 import triton.language as tl
@@ -17,49 +16,21 @@ from gnnak.subgraphs.groups import Groups
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """Add three rows for each edge of each rooted subgraph, [f, c].
-
-    For an edge from node copy j to node copy i (nodes as seen in that subgraph), the
-    sum is `at_target[i] + at_source[j] + at_edge[r]`; r is the edge's index in the
-    graph. The gathered rows are never stored.
-
-    Args:
-        at_target: The row that each node copy contributes as a target, [m, c].
-        at_source: The row that each node copy contributes as a source, [m, c].
-        at_edge: The row that each edge of the graph contributes, [e, c]; None = no
-            such row.
-        edges: The f edges of all rooted subgraphs.
-    """
+    """Return `at_target[i] + at_source[j] + at_edge[r]` for each edge copy, [f, c]."""
     rows, width = edges.edge.numel(), at_target.size(1)
     out = at_target.new_empty(rows, width)
     _pair_sum[tiles(rows, BLOCK, width)](
-        at_target.contiguous(),
-        at_source.contiguous(),
+        at_target.contiguous(), at_source.contiguous(),
         at_target if at_edge is None else at_edge.contiguous(),
-        edges.target,
-        edges.source,
-        edges.edge,
-        out,
-        rows,
-        width,
+        edges.target, edges.source, edges.edge, out, rows, width,
         at_edge is not None,
-        BLOCK,
-        columns(width),
-    )
+        BLOCK, columns(width),
+    )  # fmt: skip
     return out
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
-    """Return `[mean || min || max || std]` of the rows of each group, [k, 4c].
-
-    One kernel computes all four aggregations. One program aggregates all rows of a few
-    groups, so no atomic operations are needed.
-
-    Args:
-        message: One message for each of the f edges of all rooted subgraphs, [f, c],
-            sorted by group; padding rows come last.
-        groups: The messages that each of k groups aggregates; `groups.order` is None.
-    """
+    """Return `[mean || min || max || std]` of the rows of each group, [k, 4c]."""
     width = message.size(1)
     out = message.new_empty(len(groups), 4 * width)
     _pna_pool[tiles(len(groups), GROUPS, width)](
@@ -73,52 +44,24 @@ def pna_pool_backward(
 ) -> Tensor:
     """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
 
-    If several rows of a group attain the minimum (or maximum), the gradient of that
-    minimum (or maximum) is divided equally among these rows. One program handles all
-    rows of a group, so it can count them.
-
-    Args:
-        grad: Gradient of the result of `pna_pool`, [k, 4c].
-        message: The messages, as in `pna_pool`.
-        pooled: The result of `pna_pool`, [k, 4c].
-        groups: The k groups of messages, as in `pna_pool`.
+    One program handles all rows of a group, so it can count the rows that attain the
+    minimum (or maximum), among which the gradient is divided.
     """
     width = message.size(1)
     out = message.new_zeros(message.shape)  # Zero for padding rows.
     _pna_to_rows[tiles(len(groups), GROUPS, width)](
-        grad,
-        grad.stride(0),
-        message,
-        pooled,
-        groups.ptr,
-        out,
-        len(groups),
-        width,
-        GROUPS,
-        columns(width),
-    )
+        grad, grad.stride(0), message, pooled, groups.ptr, out, len(groups), width,
+        GROUPS, columns(width),
+    )  # fmt: skip
     return out
 
 
 @for_all_sizes
 def _pair_sum(
-    at_target,
-    at_source,
-    at_edge,
-    target,
-    source,
-    edge,
-    out,
-    rows,
-    width,
-    EDGES: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pair_sum`: one program computes one tile of the result.
-
-    Arguments as in `pair_sum`; `out` receives the result.
-    """
+    at_target, at_source, at_edge, target, source, edge, out, rows, width,
+    EDGES: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute one tile of the sums."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there = row < rows
@@ -135,19 +78,10 @@ def _pair_sum(
 
 @for_all_sizes
 def _pna_pool(
-    message,
-    ptr,
-    out,
-    size,
-    width,
-    LEAST: tl.constexpr,
-    GROUPS: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pna_pool`: compute mean, min, max and std of a few groups.
-
-    Arguments as in `pna_pool`; `out` receives the result.
-    """
+    message, ptr, out, size, width,
+    LEAST: tl.constexpr, GROUPS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute mean, min, max and std of `GROUPS` groups."""
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = group < size, column < width
@@ -189,22 +123,10 @@ def _pna_pool(
 
 @for_all_sizes
 def _pna_to_rows(
-    grad,
-    stride,
-    message,
-    pooled,
-    ptr,
-    out,
-    size,
-    width,
-    GROUPS: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `pna_pool_backward`: compute the gradients of messages.
-
-    One program handles all messages of `GROUPS` groups. Arguments as in
-    `pna_pool_backward`; `out` receives the gradients.
-    """
+    grad, stride, message, pooled, ptr, out, size, width,
+    GROUPS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradients of all messages of `GROUPS` groups."""
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = group < size, column < width

@@ -24,67 +24,29 @@ from gnnak.subgraphs.groups import Groups
 def gate_pool(
     z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group of rows.
-
-    `z` is read once, and intermediate values stay in registers. One program sums all
-    node copies of one group, so no atomic additions are needed.
-
-    Args:
-        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
-            before the norm, [m, c].
-        k: The batch norm's scale and shift.
-        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
-        rows: The row of `gate` for each node copy, [m].
-        groups: Which node copies are summed into each output row.
-
-    Returns:
-        One sum per group, [number of groups, c].
-    """
+    """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group."""
     width = z.size(1)
     out = z.new_empty(len(groups), width)
     _gate_pool[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
-        z,
-        z.stride(0),
-        k.scale,
-        k.shift,
+        z, z.stride(0), k.scale, k.shift,
         z if gate is None else gate,
         0 if gate is None else gate.stride(0),
-        rows,
-        groups.ptr,
+        rows, groups.ptr,
         groups.ptr if groups.order is None else groups.order,
-        out,
-        len(groups),
-        width,
+        out, len(groups), width,
         gate is not None,
         groups.order is not None,
-        wide_columns(width),
-        num_warps=1,
-    )
+        wide_columns(width), num_warps=1,
+    )  # fmt: skip
     return out
 
 
 @for_all_sizes
 def _gate_pool(
-    z,
-    stride,
-    scale,
-    shift,
-    gate,
-    gate_stride,
-    rows,
-    ptr,
-    order,
-    out,
-    size,
-    width,
-    GATED: tl.constexpr,
-    ORDERED: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `gate_pool`: one program computes the sum of one group.
-
-    Arguments as in `gate_pool`; `out` receives the sums.
-    """
+    z, stride, scale, shift, gate, gate_stride, rows, ptr, order, out, size, width,
+    GATED: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the sum of one group."""
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = (column < width) & (group < size)
@@ -130,24 +92,9 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `gate_pool`.
+    """Return the gradients of the norm's weight and bias, and of `gate` (or None).
 
     Only `into` has one row per node copy; no other tensor of that size is written.
-
-    Args:
-        grad: Gradient of the result of `gate_pool`, [number of groups, c].
-        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
-            before the norm, [m, c].
-        k: Scale, shift and statistics of the batch norm.
-        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
-        rows: The row of `gate` for each node copy, [m].
-        key: The group into whose sum each node copy was added, [m].
-        into: Buffer that receives the gradient of `z`, [m, c]. It may be `z` itself,
-            which is then overwritten.
-
-    Returns:
-        Gradients of the norm's weight [c], of the norm's bias [c], and of `gate` [t, c]
-        (None if `gate` is None).
     """
     copies, width = z.shape
     count, steps = parts(copies)
@@ -167,67 +114,25 @@ def gate_pool_backward(
         k.real if padded else z,
     )
     _pool_sums[(count, cdiv(width, columns(width)))](
-        *shared,
-        partial,
-        copies,
-        width,
-        steps,
-        size,
-        gated,
-        padded,
-        max(16, next_power_of_2(size)),
-        SUMMED,
-        columns(width),
-    )
+        *shared, partial, copies, width, steps, size, gated, padded,
+        max(16, next_power_of_2(size)), SUMMED, columns(width),
+    )  # fmt: skip
     sums = add_up(partial)
     _pool_to_rows[tiles(copies, BLOCK, width)](
-        *shared,
-        sums,
-        into,
-        into.stride(0),
-        copies,
-        width,
-        gated,
-        k.of_batch,
-        padded,
-        BLOCK,
-        columns(width),
-    )
+        *shared, sums, into, into.stride(0), copies, width, gated, k.of_batch, padded,
+        BLOCK, columns(width),
+    )  # fmt: skip
     return sums[1], sums[0], sums[2:] if gated else None
 
 
 @for_all_sizes
 def _pool_sums(
-    grad,
-    grad_stride,
-    z,
-    stride,
-    scale,
-    shift,
-    mean,
-    rstd,
-    gate,
-    gate_stride,
-    rows,
-    key,
-    real,
-    partial,
-    copies,
-    width,
-    steps,
-    size,
-    GATED: tl.constexpr,
-    PADDED: tl.constexpr,
-    SIZE: tl.constexpr,
-    BLOCK: tl.constexpr,
+    grad, grad_stride, z, stride, scale, shift, mean, rstd, gate, gate_stride, rows,
+    key, real, partial, copies, width, steps, size,
+    GATED: tl.constexpr, PADDED: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
     C: tl.constexpr,
-):
-    """Triton kernel of `gate_pool_backward`: gradients of the norm and the gate.
-
-    One program sums the gradients of the norm's bias, the norm's weight and the gate
-    over one block of rows, and writes the three sums to `partial`. Arguments as in
-    `gate_pool_backward`.
-    """
+):  # fmt: skip
+    """Sum the gradients of norm and gate over one block of rows."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -274,34 +179,14 @@ def _pool_sums(
 
 @for_all_sizes
 def _pool_to_rows(
-    grad,
-    grad_stride,
-    z,
-    stride,
-    scale,
-    shift,
-    mean,
-    rstd,
-    gate,
-    gate_stride,
-    rows,
-    key,
-    real,
-    sums,
-    into,
-    into_stride,
-    copies,
-    width,
-    GATED: tl.constexpr,
-    OF_BATCH: tl.constexpr,
-    PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `gate_pool_backward`: one tile of the gradient of `z`.
+    grad, grad_stride, z, stride, scale, shift, mean, rstd, gate, gate_stride, rows,
+    key, real, sums, into, into_stride, copies, width,
+    GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
+    BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute one tile of the gradient of `z`.
 
-    `sums` holds the gradients of the norm's bias and weight, and `into` receives the
-    gradient of `z`. Other arguments as in `gate_pool_backward`.
+    `sums` holds the gradients of the norm's bias and weight.
     """
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)

@@ -14,7 +14,6 @@ from triton.runtime import driver
 from gnnak.fast.kernels.gpu.norm import (
     load_columns,
     norm_act,
-    norm_act_and_grad,
     norm_act_backward,
     norm_grad_rows,
     normed_tile,
@@ -34,21 +33,18 @@ from gnnak.fast.kernels.plain.norm import (
 from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
 
 WARPS = 4
-"""Warps per program."""
 LEAST = 16
 """Smallest number of columns of a tile; tensor cores cannot multiply narrower tiles."""
 PARTS = 2048
 """Approximate upper limit of the number of programs among which rows are divided."""
 SHARED_MEMORY = 2**17
-"""A GPU with at least this many bytes of shared memory per program has room for 4
-pipeline stages."""
+"""A GPU with this many bytes of shared memory per program has room for 4 stages."""
 
 
 class Tile(NamedTuple):
     """Tile sizes of a matrix product: [rows, depth] times [depth, columns]."""
 
     rows: int
-    """Rows of one tile of the result."""
     columns: int
     """Largest number of columns of one tile of the result."""
     depth: int
@@ -79,9 +75,6 @@ class Columns(NamedTuple):
 def cut_columns(width: int, most: int) -> Columns:
     """Divide `width` columns of a result into tiles of at most `most` columns.
 
-    Each program computes a tile of `Columns.wide` columns. If `Columns.has_narrow`, the
-    last program also computes a tile of `Columns.narrow` columns for the rest.
-
     >>> cut_columns(144, most=128)
     Columns(programs=1, wide=128, narrow=16, has_narrow=True)
     >>> cut_columns(256, most=128)
@@ -95,19 +88,6 @@ def cut_columns(width: int, most: int) -> Columns:
     return Columns(programs, wide, narrow, rest > 0)
 
 
-def cut_rows(rows: int, tile: int) -> tuple[int, int]:
-    """Divide `rows` rows of a result among programs, each with one or several tiles.
-
-    Args:
-        rows: Number of rows.
-        tile: Rows per tile.
-
-    Returns:
-        The number of programs, and the number of tiles per program.
-    """
-    return parts(rows, tile, PARTS)
-
-
 @cache
 def _most_stages(device: torch.device) -> int:
     """Return how many pipeline stages fit into the shared memory of `device`."""
@@ -119,11 +99,7 @@ def _most_stages(device: torch.device) -> int:
 
 
 def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
-    """Return keyword arguments for a kernel launch: `num_warps` and `num_stages`.
-
-    The pipeline stages are those of `tile`, or fewer on a GPU with little shared
-    memory.
-    """
+    """Return `num_warps` and `num_stages` of a launch on this device."""
     stages = min(tile.stages, _most_stages(device))
     return {"num_warps": WARPS, "num_stages": stages}
 
@@ -138,86 +114,33 @@ def is_exact(values: Tensor) -> bool:
 
 
 def precision(values: Tensor) -> str:
-    """Return the argument `input_precision` of `tl.dot` for a product with `values`.
-
-    This is "tf32" if `values` is float32 and PyTorch's setting
-    `torch.backends.cuda.matmul.fp32_precision` is "tf32", else "ieee" (inputs are not
-    rounded).
-    """
+    """Return `input_precision` of `tl.dot`: "tf32" if PyTorch allows it, or "ieee"."""
     single, asked = values.dtype == torch.float, torch.backends.cuda.matmul
     return "tf32" if single and asked.fp32_precision == "tf32" else "ieee"
 
 
 @triton.jit
 def multiply(
-    h,
-    stride,
-    scale,
-    shift,
-    matrix,
-    matrix_row,
-    matrix_column,
-    row,
-    wide,
-    narrow,
-    last,
-    rows,
-    depth,
-    width,
-    NORMED: tl.constexpr,
-    MASKED: tl.constexpr,
-    HAS_NARROW: tl.constexpr,
-    PRECISION: tl.constexpr,
-    K: tl.constexpr,
-):
-    """Compute a tile of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
+    h, stride, scale, shift, matrix, matrix_row, matrix_column, row, wide, narrow, last,
+    rows, depth, width,
+    NORMED: tl.constexpr, MASKED: tl.constexpr, HAS_NARROW: tl.constexpr,
+    PRECISION: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """Compute two tiles of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
 
-    The rows of s are computed while they are loaded; they are never stored.
-
-    Args:
-        h: Pointer to the rows before norm and ReLU, [rows, depth].
-        stride: Row stride of `h`.
-        scale: Pointer to the norm's scale, [depth].
-        shift: Pointer to the norm's shift, [depth].
-        matrix: Pointer to the matrix that is transposed, [width, depth].
-        matrix_row: Row stride of `matrix`.
-        matrix_column: Column stride of `matrix`.
-        row: Indices of the rows to compute.
-        wide: Indices of the columns to compute as the first tile.
-        narrow: Indices of the columns to compute as a second, narrower tile.
-        last: Number of rows that are not padding; used with `MASKED`.
-        rows: Number of rows of `h`.
-        depth: Number of columns of `h` and `matrix`, over which the product sums.
-        width: Number of columns of the result.
-        NORMED: Whether s = ReLU(scale h + shift); if False, s = h.
-        MASKED: Whether to set padding rows of s to zero.
-        HAS_NARROW: Whether to compute the second tile.
-        PRECISION: The argument `input_precision` of `tl.dot`.
-        K: Number of columns of `h` and `matrix` that are loaded at a time.
-
-    Returns:
-        The first and the second tile of the product. The second tile is zero if
-        `HAS_NARROW` is False.
+    The rows of s are computed while they are loaded; they are never stored. `wide` and
+    `narrow` are the columns of the two tiles; the second is zero if not `HAS_NARROW`.
+    The product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as
+    in `normed_tile`.
     """
     of_wide = tl.zeros([row.shape[0], wide.shape[0]], dtype=h.dtype.element_ty)
     of_narrow = tl.zeros([row.shape[0], narrow.shape[0]], dtype=h.dtype.element_ty)
     for begin in range(0, depth, K):
         inner = begin + tl.arange(0, K)
         left = normed_tile(
-            h,
-            stride,
-            scale,
-            shift,
-            h,
-            row,
-            inner,
-            last,
-            rows,
-            depth,
-            NORMED,
-            False,
+            h, stride, scale, shift, h, row, inner, last, rows, depth, NORMED, False,
             MASKED,
-        )
+        )  # fmt: skip
         from_inner = matrix + inner[:, None] * matrix_column
         there = (inner < depth)[:, None]
         right = tl.load(
@@ -239,21 +162,10 @@ def multiply(
 
 @triton.jit
 def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
-    """Return the indices of the columns that one program computes.
+    """Return the indices of the columns of the wide and the narrow tile of a program.
 
-    Every program computes a tile of `WIDE` columns. The last program also computes a
-    tile of `NARROW` columns. For the other programs, the indices of that second tile
+    Only the last program computes a narrow tile. For others, the indices of that tile
     are `width`, so that masks exclude them.
-
-    Args:
-        program: Index of the program along the columns.
-        programs: Number of programs along the columns.
-        width: Number of columns of the result.
-        WIDE: Number of columns of the first tile.
-        NARROW: Number of columns of the second tile.
-
-    Returns:
-        The column indices of the first tile, and those of the second tile.
     """
     wide = program * WIDE + tl.arange(0, WIDE)
     narrow = programs * WIDE + tl.arange(0, NARROW)
@@ -261,10 +173,8 @@ def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexp
 
 
 FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
-"""Tile sizes for products with few and with many rows.
-
-With many rows, small tiles suffice: there are enough programs to hide memory
-latency."""
+"""Tile sizes for products with few and with many rows. With many rows, small tiles
+suffice: there are enough programs to hide memory latency."""
 MANY_ROWS = 2**16
 """Products with at least this many rows use the tile size `MANY`, others `FEW`."""
 
@@ -276,92 +186,46 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Compute a batch norm, a ReLU and a Linear: `s matrix^T + offset`.
+    """Return `s matrix^T + offset`, [m, c], and its column statistics (or None).
 
-    Here `s = ReLU(scale h + shift)` is the output of norm and ReLU. If TF32 is allowed,
-    one Triton kernel computes the result without storing s. Otherwise a Triton kernel
-    computes s, and PyTorch computes the matrix product, which is faster in this case.
-
-    Args:
-        h: Rows before the norm, [m, w].
-        k: The batch norm's scale and shift; None = no norm and no ReLU, s = h.
-        matrix: Weight of the Linear, [c, w].
-        offset: Bias of the Linear, [c]; None = no bias.
-        real: Number of rows that are not padding, a scalar; None = all.
-
-    Returns:
-        The output of the Linear, [m, c], and its column statistics, which a following
-        `norm_constants` can use; None in place of statistics if TF32 is not allowed.
+    If TF32 is allowed, one Triton kernel computes the result without storing s.
+    Otherwise a Triton kernel computes s, and PyTorch the matrix product, which is
+    faster in this case; there are no statistics then.
     """
     if is_exact(h):
         return compose_norm_linear(norm_act, h, k, matrix, offset), None
     rows, width = h.size(0), matrix.size(0)
     tile = MANY if rows >= MANY_ROWS else FEW
     programs, *tiles = cut_columns(width, tile.columns)
-    count, steps = cut_rows(rows, tile.rows)
+    count, steps = parts(rows, tile.rows, PARTS)
     out, partial = h.new_empty(rows, width), h.new_empty(2, count, width)
     masked = k is not None and k.of_batch and k.real is not None
     _product[(programs, count)](
-        h,
-        h.stride(0),
+        h, h.stride(0),
         h if k is None else k.scale,
         h if k is None else k.shift,
         h if real is None else real,
-        matrix,
-        *matrix.stride(),
+        matrix, *matrix.stride(),
         matrix if offset is None else offset,
-        out,
-        partial,
-        rows,
-        h.size(1),
-        width,
-        steps,
+        out, partial, rows, h.size(1), width, steps,
         k is not None,
         masked,
         offset is not None,
         real is not None,
-        precision(h),
-        tile.rows,
-        tile.depth,
-        *tiles,
-        **launch_options(tile, h.device),
-    )
+        precision(h), tile.rows, tile.depth, *tiles, **launch_options(tile, h.device),
+    )  # fmt: skip
     return out, Moments(partial, steps * tile.rows)
 
 
 @for_all_sizes
 def _product(
-    h,
-    stride,
-    scale,
-    shift,
-    real,
-    matrix,
-    matrix_row,
-    matrix_column,
-    offset,
-    out,
-    partial,
-    rows,
-    depth,
-    width,
-    steps,
-    NORMED: tl.constexpr,
-    MASKED: tl.constexpr,
-    OFFSET: tl.constexpr,
-    PADDED: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BLOCK: tl.constexpr,
-    K: tl.constexpr,
-    WIDE: tl.constexpr,
-    NARROW: tl.constexpr,
-    HAS_NARROW: tl.constexpr,
-):
-    """Triton kernel of `norm_linear`: compute one block of rows of the product.
-
-    `out` receives the product; `partial` receives the mean and the sum of squared
-    deviations of every column in this block. Other arguments as in `norm_linear`.
-    """
+    h, stride, scale, shift, real, matrix, matrix_row, matrix_column, offset, out,
+    partial, rows, depth, width, steps,
+    NORMED: tl.constexpr, MASKED: tl.constexpr, OFFSET: tl.constexpr,
+    PADDED: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
+    WIDE: tl.constexpr, NARROW: tl.constexpr, HAS_NARROW: tl.constexpr,
+):  # fmt: skip
+    """Compute one block of rows of the product, and its column statistics."""
     program, programs = tl.program_id(0), tl.num_programs(0)
     wide, narrow = columns_of(program, programs, width, WIDE, NARROW)
     part, count = tl.program_id(1), tl.num_programs(1)
@@ -375,26 +239,9 @@ def _product(
         first = (part * steps + step) * BLOCK
         row = first + tl.arange(0, BLOCK)
         value, of_narrow = multiply(
-            h,
-            stride,
-            scale,
-            shift,
-            matrix,
-            matrix_row,
-            matrix_column,
-            row,
-            wide,
-            narrow,
-            last,
-            rows,
-            depth,
-            width,
-            NORMED,
-            MASKED,
-            HAS_NARROW,
-            PRECISION,
-            K,
-        )
+            h, stride, scale, shift, matrix, matrix_row, matrix_column, row, wide,
+            narrow, last, rows, depth, width, NORMED, MASKED, HAS_NARROW, PRECISION, K,
+        )  # fmt: skip
         new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
         shown = (row < last)[:, None]
         value = store_tile(value, offset, out, row, wide, rows, width, OFFSET)
@@ -415,18 +262,7 @@ def _product(
 
 @triton.jit
 def store_tile(value, offset, out, row, column, rows, width, OFFSET: tl.constexpr):
-    """Add the Linear's bias to a tile of the product, store the tile, and return it.
-
-    Args:
-        value: The tile.
-        offset: Pointer to the bias, [width].
-        out: Pointer to the result, [rows, width].
-        row: Row indices of the tile.
-        column: Column indices of the tile.
-        rows: Number of rows of the result.
-        width: Number of columns of the result.
-        OFFSET: Whether there is a bias; if False, nothing is added.
-    """
+    """Add the Linear's bias to a tile of the product, store the tile, and return it."""
     inside = column < width
     if OFFSET:
         value += tl.load(offset + column, mask=inside, other=0.0)[None, :]
@@ -436,8 +272,8 @@ def store_tile(value, offset, out, row, column, rows, width, OFFSET: tl.constexp
 
 
 TILE = Tile(128, 64, 32, 3)
-"""Tile sizes of the product `grad @ matrix`. The tiles have few columns, which leaves
-registers for the sums over rows that the same kernel computes."""
+"""Tile sizes of the product `grad @ matrix`. The tiles have few columns, which
+leaves registers for the sums over rows that the same kernel computes."""
 
 
 def norm_linear_backward(
@@ -449,35 +285,17 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute the gradients of `norm_linear`.
-
-    The forward pass was a batch norm and a ReLU, with output s, and a Linear of s.
-
-    Args:
-        grad: Gradient of the Linear's output, [m, c].
-        h: Rows before the norm, [m, w].
-        k: Scale, shift and statistics of the batch norm.
-        s: Input of the Linear, [m, w]; must be given if a residual was added to
-            ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
-        matrix: Weight of the Linear, [c, w].
-        more: Further gradient of s, from another use of the rows of root nodes; None =
-            there is none.
-        into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
-            which is then overwritten.
-
-    Returns:
-        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
-        `matrix` [c, w].
-    """
+    """Return the gradients of the norm's weight and bias, of s, and of `matrix`."""
     if is_exact(h):
-        given = (grad, h, k, s, matrix, more, into)
-        return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
+        return compose_norm_linear_backward(
+            norm_act, norm_act_backward, grad, h, k, s, matrix, more, into
+        )
     grad = grad.contiguous()
     grad_s, sums = _grad_rows(grad, h, k, matrix, more)
+    recomputed = None
     if s is None:
-        s = norm_act_and_grad(grad_s, h, k, sums, into)
-    else:
-        norm_grad_rows(grad_s, h, k, sums, True, into)
+        s = recomputed = h.new_empty(h.shape)
+    norm_grad_rows(grad_s, h, k, sums, True, into, recomputed)
     # A Triton product that sums over the rows of both factors is slow: use PyTorch.
     return sums[1], sums[0], grad_s, grad.t() @ s
 
@@ -485,77 +303,32 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Compute some gradients of a batch norm, a ReLU and a Linear.
-
-    Arguments as in `norm_linear_backward`.
-
-    Returns:
-        The gradient of the Linear's input, [m, w], and the gradients of the norm's bias
-        (row 0) and weight (row 1), [2, w].
-    """
+    """Return the gradients of s, [m, w], and of the norm's bias and weight, [2, w]."""
     rows, width = h.shape
-    count, steps = cut_rows(rows, TILE.rows)
+    count, steps = parts(rows, TILE.rows, PARTS)
     grad_s, partial = h.new_empty(rows, width), h.new_empty(count, 2, width)
     # The product sums over the rows of `matrix`. A transposed copy has the summed axis
     # contiguous in memory, which loads faster.
     matrix = matrix.t().contiguous()
     added = (grad, grad, grad) if more is None else more
     _product_to_rows[(cdiv(width, TILE.columns), count)](
-        grad,
-        matrix,
-        h,
-        h.stride(0),
-        *k[:4],
-        *added,
-        added[0].stride(0),
-        grad_s,
-        partial,
-        rows,
-        grad.size(1),
-        width,
-        steps,
+        grad, matrix, h, h.stride(0), *k[:4], *added, added[0].stride(0), grad_s,
+        partial, rows, grad.size(1), width, steps,
         more is not None,
-        precision(h),
-        TILE.rows,
-        TILE.depth,
-        TILE.columns,
+        precision(h), TILE.rows, TILE.depth, TILE.columns,
         **launch_options(TILE, h.device),
-    )
+    )  # fmt: skip
     return grad_s, add_up(partial)
 
 
 @for_all_sizes
 def _product_to_rows(
-    grad,
-    matrix,
-    h,
-    stride,
-    scale,
-    shift,
-    mean,
-    rstd,
-    added,
-    centroid,
-    subgraph,
-    added_stride,
-    grad_s,
-    partial,
-    rows,
-    depth,
-    width,
-    steps,
-    ADDS: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BLOCK: tl.constexpr,
-    K: tl.constexpr,
+    grad, matrix, h, stride, scale, shift, mean, rstd, added, centroid, subgraph,
+    added_stride, grad_s, partial, rows, depth, width, steps,
+    ADDS: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
     C: tl.constexpr,
-):
-    """Triton kernel of `_grad_rows`: one program handles one block of rows.
-
-    `grad_s` receives the gradient of the Linear's input, and `partial` receives partial
-    sums of the gradients of the norm's bias and weight. Other arguments as in
-    `_grad_rows`.
-    """
+):  # fmt: skip
+    """Compute one block of the gradient of s, and sums for the norm's gradients."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width
     scale_ = load_columns(scale, column, inside)
@@ -567,26 +340,9 @@ def _product_to_rows(
     for step in range(steps):
         row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
         back, _ = multiply(
-            grad,
-            depth,
-            scale,
-            shift,
-            matrix,
-            depth,
-            1,
-            row,
-            column,
-            column,
-            rows,
-            rows,
-            depth,
-            width,
-            False,
-            False,
-            False,
-            PRECISION,
-            K,
-        )
+            grad, depth, scale, shift, matrix, depth, 1, row, column, column, rows,
+            rows, depth, width, False, False, False, PRECISION, K,
+        )  # fmt: skip
         there = row < rows
         shown = there[:, None] & inside[None, :]
         from_row = row.to(tl.int64)[:, None]

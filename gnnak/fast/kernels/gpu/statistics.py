@@ -25,10 +25,9 @@ from gnnak.fast.kernels.gpu.tiles import (
 from gnnak.fast.kernels.records import Moments, NormConstants
 
 PARTS, NARROW, WARPS = 64, 4, 8
-"""Launch constants of `_combine`: blocks of rows merged at a time, columns per program,
-and warps per program.
-
-The work is small and limited by memory latency, so it is spread over many programs."""
+"""Launch constants of `_combine`: blocks of rows merged at a time, columns and warps
+per program. The work is small and limited by memory latency, so it is spread over
+many programs."""
 
 
 def norm_constants(
@@ -37,20 +36,10 @@ def norm_constants(
     real: Tensor | None,
     moments: Moments | None = None,
 ) -> NormConstants:
-    """Compute the scale and shift with which `norm` normalises `h`.
+    """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    In training mode, scale and shift come from the rows that are not padding, and the
-    running statistics of `norm` are updated in place. In evaluation mode, and for a
-    batch with a single row, scale and shift come from the running statistics. The host
-    does not wait for the GPU.
-
-    Args:
-        h: Rows to normalise, [m, c].
-        norm: The batch norm, in training or evaluation mode: a module, or an object
-            with the same tensors and options.
-        real: Number of rows that are not padding, a scalar; None = all.
-        moments: Column statistics of `h`, if the kernel that computed `h` returned
-            them; `h` is then not read. None = compute them with `moments_of`.
+    If the kernel that computed `h` returned `moments`, `h` is not read. Nothing
+    synchronises.
     """
     if not norm.training:
         return plain.norm_constants(h, norm, real)
@@ -59,78 +48,39 @@ def norm_constants(
     out = h.new_empty(4, width, dtype=sum_dtype(h))
     padded, tracked = real is not None, norm.num_batches_tracked
     _combine[(cdiv(width, NARROW),)](
-        partial,
-        *partial.stride()[:2],
+        partial, *partial.stride()[:2],
         real if padded else h,
-        norm.weight,
-        norm.bias,
-        norm.running_mean,
-        norm.running_var,
+        norm.weight, norm.bias, norm.running_mean, norm.running_var,
         out if tracked is None else tracked,
-        out,
-        rows,
-        width,
-        partial.size(1),
-        rows_a_part,
-        norm.eps,
-        norm.momentum,
-        padded,
+        out, rows, width, partial.size(1), rows_a_part, norm.eps, norm.momentum, padded,
         tracked is not None,
-        PARTS,
-        NARROW,
-        num_warps=WARPS,
-    )
+        PARTS, NARROW, num_warps=WARPS,
+    )  # fmt: skip
     scale, shift, mean, rstd = out
     return NormConstants(scale, shift, mean, rstd, True, real)
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
-    """Compute column statistics of each block of consecutive rows.
-
-    The statistics are the mean and the sum of squared deviations of every column.
-
-    Args:
-        h: Rows to normalise, [m, c].
-        real: Number of rows that are not padding, a scalar; None = all.
-    """
+    """Compute mean and sum of squared deviations of each column and block of rows."""
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(2, count, width, dtype=sum_dtype(h))
     _moments[(count, cdiv(width, columns(width)))](
-        h,
-        h.stride(0),
+        h, h.stride(0),
         h if real is None else real,
-        partial,
-        rows,
-        width,
-        count,
-        steps,
+        partial, rows, width, count, steps,
         real is not None,
-        SUMMED,
-        columns(width),
-    )
+        SUMMED, columns(width),
+    )  # fmt: skip
     return Moments(partial, steps * SUMMED)
 
 
 @for_all_sizes
 def _moments(
-    h,
-    stride,
-    real,
-    partial,
-    rows,
-    width,
-    count,
-    steps,
-    PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `moments_of`: compute column statistics of a block of rows.
-
-    `partial` receives the mean and the sum of squared deviations of every column.
-    Arguments as in `moments_of`.
-    """
+    h, stride, real, partial, rows, width, count, steps,
+    PADDED: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the statistics of one block of rows."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -158,20 +108,10 @@ def _moments(
 
 @triton.jit
 def add_rows(mean, m2, seen, value, shown, new):
-    """Update column statistics of the rows seen so far with the rows of a further tile.
+    """Add a tile to the mean and m2 of the rows seen so far, by Chan's algorithm.
 
-    This is Chan's algorithm.
-
-    Args:
-        mean: Mean of every column over the rows seen so far.
-        m2: Sum of squared deviations of every column over the rows seen so far.
-        seen: Number of rows seen so far.
-        value: A tile of further rows.
-        shown: Mask of the first `new` rows of the tile; other rows are ignored.
-        new: Number of rows of the tile to add.
-
-    Returns:
-        Mean and sum of squared deviations of all `seen + new` rows.
+    `seen` is the number of rows so far; the mask `shown` selects the first `new` rows
+    of the tile `value`.
     """
     both = tl.maximum(seen + new, 1)
     of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
@@ -183,31 +123,15 @@ def add_rows(mean, m2, seen, value, shown, new):
 
 @for_all_sizes
 def _combine(
-    partial,
-    half,
-    stride,
-    real,
-    weight,
-    bias,
-    running_mean,
-    running_var,
-    tracked,
-    out,
-    rows,
-    width,
-    count,
-    rows_a_part,
-    EPS: tl.constexpr,
-    MOMENTUM: tl.constexpr,
-    PADDED: tl.constexpr,
-    TRACKED: tl.constexpr,
-    PARTS: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `norm_constants`: merge the statistics of all blocks of rows.
+    partial, half, stride, real, weight, bias, running_mean, running_var, tracked, out,
+    rows, width, count, rows_a_part,
+    EPS: tl.constexpr, MOMENTUM: tl.constexpr, PADDED: tl.constexpr,
+    TRACKED: tl.constexpr, PARTS: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Merge the statistics of all blocks, and update the norm's running statistics.
 
-    It writes the scale, shift, mean and reciprocal standard deviation of every column
-    to `out`, and updates the running statistics of the batch norm.
+    `out` receives the scale, shift, mean and reciprocal standard deviation of each
+    column.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width

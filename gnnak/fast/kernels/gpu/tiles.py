@@ -38,42 +38,25 @@ def next_power_of_2(number: int) -> int:
 
 
 def wide_columns(width: int) -> int:
-    """Return the number of columns per tile for kernels whose programs have one warp.
-
-    It is `width` rounded up to a power of two (as Triton requires), from 16 to 256.
-    """
+    """Return the columns of a tile of one warp: a power of two, 16 to 256."""
     return min(256, max(16, next_power_of_2(width)))
 
 
 def columns(width: int) -> int:
-    """Return the number of columns per tile for kernels whose tiles have several rows.
-
-    It is `width` rounded up to a power of two (as Triton requires), from 16 to 64.
-    """
+    """Return the columns of a tile of several rows: a power of two, 16 to 64."""
     return min(64, max(16, next_power_of_2(width)))
 
 
 def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
-    """Return the launch grid of a kernel: the number of tiles along rows and columns.
-
-    Args:
-        rows: Number of rows of the tensor that the tiles cover.
-        block: Rows per tile.
-        width: Number of columns of the tensor; a tile has `columns(width)` columns.
-    """
+    """Return the launch grid: numbers of tiles along rows and along columns."""
     return max(cdiv(rows, block), 1), cdiv(width, columns(width))
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Divide rows among programs that each sum their rows, tile by tile.
+    """Divide rows among programs; return numbers of programs and of tiles of each.
 
-    Args:
-        rows: Number of rows.
-        block: Rows per tile.
-        most: Approximate upper limit of the number of programs; None = `PARTS`.
-
-    Returns:
-        The number of programs, and the number of tiles per program.
+    Each program sums its rows, tile by tile. `most` is an approximate upper limit of
+    the number of programs; None = `PARTS`.
     """
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
@@ -94,51 +77,21 @@ def widened(value):
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Return `order[k]` if `ORDERED`, else k.
-
-    Args:
-        order: Pointer to row indices, for example the permutation that sorts rows by
-            group; not read if `ORDERED` is False.
-        k: The position to read.
-        live: Mask: where False, `order` is not read and 0 is returned in its place.
-        ORDERED: Whether there is a tensor `order`. It is False if rows are already
-            sorted by group, so that the k-th row has the index k.
-    """
+    """Return `order[k]`, or 0 where not `live`; k itself if there is no `order`."""
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)
     return k
 
 
 COUNTS = {"m", "rows", "copies", "size", "size_2", "count", "each", "half"}
-"""Names of integer kernel arguments that vary from batch to batch, for example numbers
-of rows or groups."""
+"""Integer kernel arguments that vary from batch to batch: numbers of rows or groups."""
 INDICES = {
-    "ptr",
-    "ptr_2",
-    "order",
-    "order_2",
-    "node",
-    "rows",
-    "key",
-    "key_2",
-    "source",
-    "target",
-    "edge",
-    "end",
-    "index",
-    "centroid",
-    "subgraph",
-    "real",
-    "weight",
-    "tracked",
-    "start",
-    "nodes",
-    "position",
-    "rank",
-}
-"""Names of kernel arguments that are pointers whose alignment varies between batches.
-
-Most point to index tensors of a batch, which may be slices of larger tensors."""
+    "ptr", "ptr_2", "order", "order_2", "node", "rows", "key", "key_2", "source",
+    "target", "edge", "end", "index", "centroid", "subgraph", "real", "weight",
+    "tracked", "start", "nodes", "position", "rank",
+}  # fmt: skip
+"""Kernel arguments that are pointers whose alignment varies between batches, since
+most point to slices of larger index tensors."""
 INT32 = 2**31
 """Triton passes integers below this size as 32-bit integers."""
 
@@ -166,10 +119,6 @@ class CachedKernel(JITFunction):
     Triton itself inspects all arguments in each launch, which takes longer than the
     launch. Here, a key with the same information is enough, because all arguments are
     positional tensors, numbers and constants. This holds for NVIDIA GPUs.
-
-    Args:
-        kernel: The kernel.
-        options: Further arguments of `triton.jit`.
     """
 
     def __init__(self, kernel: Callable[..., None], **options: Any) -> None:
@@ -203,10 +152,8 @@ class CachedKernel(JITFunction):
     ) -> tuple[Any, ...]:
         """Return a key that differs wherever Triton compiles another version.
 
-        Args:
-            args: The arguments of the kernel, a tensor first. An argument that is a
-                tensor in the first call is a tensor in every call.
-            options: Launch options such as the number of warps.
+        The first argument is a tensor, and one that is a tensor in the first call is a
+        tensor in every call. `options` are launch options such as the number of warps.
         """
         if self._tensors is None:
             self._divide(args)
@@ -237,20 +184,14 @@ def _launch(
 
     This does what Triton's `version[grid](*args)` does, except that it prepares nothing
     for hooks if none is set. Profilers set such hooks.
-
-    Args:
-        version: The compiled kernel.
-        grid: Numbers of programs.
-        device: Index of the current device.
-        args: The arguments of the kernel.
     """
     runtime = triton.knobs.runtime
     if _is_set(runtime.launch_enter_hook) or _is_set(runtime.launch_exit_hook):
         version[grid](*args)
         return
     stream = torch._C._cuda_getCurrentRawStream(device)
-    given = (version.function, version.packed_metadata, None, None, None)
-    version.run(*grid, stream, *given, *args)
+    function, metadata = version.function, version.packed_metadata
+    version.run(*grid, stream, function, metadata, None, None, None, *args)
 
 
 def _is_set(hook: Any) -> bool:
@@ -267,9 +208,6 @@ def add_up(partial: Tensor) -> Tensor:
 
     One program computes only a few columns, because typical tensors have few columns
     and many rows: fewer columns per program mean more programs.
-
-    Args:
-        partial: Partial sums, [number of partial sums, ...].
     """
     count, *shape = partial.shape
     out = partial.new_empty(*shape)
@@ -282,10 +220,7 @@ def add_up(partial: Tensor) -> Tensor:
 
 @for_all_sizes
 def _add_up(partial, out, count, width, PARTS: tl.constexpr, C: tl.constexpr):
-    """Triton kernel of `add_up`: one program sums C columns over all rows.
-
-    Arguments as in `add_up`; `out` receives the sums.
-    """
+    """Sum C columns over all rows, in one program."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
     sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)

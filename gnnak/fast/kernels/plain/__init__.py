@@ -2,16 +2,13 @@
 
 Every function of `gnnak.fast.kernels.gpu` has a counterpart here with the same name,
 arguments and, up to rounding, results; the tests compare the two. The docstrings of
-this package explain the arguments.
+this package explain the arguments. These are shared:
 
-Words and arguments that all kernels share:
-
-- A *node copy* is a node as seen in one rooted subgraph; an *edge copy* is an edge as
-  seen in one rooted subgraph.
-- `groups` lists the rows of each group in CSR form (compressed sparse rows: row
-  pointers and a permutation).
-- `k` holds the constants of a batch norm; *normed* rows are the output of that norm.
-- `real` is the number of rows that are not padding; padding rows come last.
+- `groups` lists the rows of each group in CSR form (compressed sparse rows).
+- `k` holds the constants of a batch norm, `scale` and `shift` among them.
+- `real` is the number of rows that are not padding, a scalar tensor; None = all rows.
+- `rows` is the row of a table for each node copy: the table has one row per hop.
+- `grad` is the gradient of the result of the forward function.
 """
 
 from gnnak.fast.kernels.plain.gather import (

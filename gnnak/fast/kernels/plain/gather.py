@@ -17,22 +17,10 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
+    """Return the states of node copies, `[x[node] || table[rows]]`, [m, c + h].
 
-    The result has one row per node copy (a node as seen in one rooted subgraph): the
-    state of the node, and an embedding of the hop (the distance from the root).
-
-    Args:
-        x: States of the graph's n nodes, [n, c].
-        table: Embeddings of t hops, [t, h]; None = gather `x` alone.
-        node: The row of `x` for each of the m node copies, [m].
-        rows: The row of `table` for each of the m node copies, [m].
-        add: Whether to add the rows, `x[node] + table[rows]`, instead of concatenating
-            them.
-        dtype: Data type of the result; None = that of `x` and `table`.
-
-    Returns:
-        The states of the node copies, [m, c + h]; [m, c] if `add`.
+    `x` [n, c] holds the states of nodes, and `table` [t, h] the embeddings of hops,
+    None for none. If `add`, return `x[node] + table[rows]`, [m, c], instead.
     """
     copies = x.index_select(0, node)
     if table is not None:
@@ -42,16 +30,7 @@ def lift(
 
 
 def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> Tensor:
-    """Sum the rows of each group: a segment sum.
-
-    Args:
-        values: The rows to sum, [m, c].
-        groups: Which of the m rows belong to each of k groups.
-        dtype: Data type of the sums; None = that of `values`.
-
-    Returns:
-        One sum per group, [k, c].
-    """
+    """Sum the rows [m, c] of each of k groups, [k, c]."""
     values = values.to(dtype or values.dtype)
     key, row = group_members(groups)
     out = values.new_zeros(len(groups), values.size(1))
@@ -61,16 +40,10 @@ def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> 
 def weighted_sum(
     values: Tensor, index: Tensor, weight: Tensor, groups: Groups
 ) -> Tensor:
-    """Multiply a sparse matrix in CSR form with the dense matrix `values`.
+    """Multiply a sparse matrix in CSR form with the dense matrix `values`, [k, c].
 
-    Row g of the result, [k, c], is the sum of `weight[i] * values[index[i]]` over the
-    nonzero entries i in row g of the sparse matrix.
-
-    Args:
-        values: The dense matrix, with r rows and c columns, [r, c].
-        index: The column of each of the q nonzero entries in the sparse matrix, [q].
-        weight: The value of each nonzero entry, [q].
-        groups: The nonzero entries in each of the k rows of the sparse matrix.
+    Row g of the result is the sum of `weight[i] * values[index[i]]` over the entries i
+    of group g. `values` is [r, c]; `index` and `weight` have one element per entry.
     """
     share = weight.to(values.dtype)[:, None] * values.index_select(0, index)
     return sum_by(share, groups)
@@ -81,26 +54,17 @@ def table_sum(
 ) -> Tensor:
     """Return the gradient of a table from which rows were gathered, [size, c].
 
-    The forward pass was `table[rows]`. Row i of the result is the sum of all rows of
-    `values` at which `rows` is i.
-
-    Args:
-        values: The gradient of the m gathered rows `table[rows]`, [m, c].
-        rows: For each gathered row, its index in the table, [m].
-        size: Number of rows of the table.
-        dtype: Data type of the result; None = that of `values`.
+    The forward pass was `table[rows]`, and `values` [m, c] is its gradient. Row i of
+    the result is the sum of all rows of `values` at which `rows` is i.
     """
     values = values.to(dtype or values.dtype)
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """List all pairs of a group and a row in this group, sorted by group.
+    """Return group and row index of all pairs of a group and a row in it, by group.
 
     Padding rows belong to no group.
-
-    Returns:
-        The group of every pair, and the row index of every pair.
     """
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
@@ -109,16 +73,7 @@ def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
 
 
 def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
-    """Sum rows `table[rows[i]] * values[i]` by group, for one or two groupings.
-
-    Args:
-        values: The rows to multiply and sum, [m, c].
-        sums: For each grouping, its gates and groups.
-        rows: For each of the m rows, its row of the tables, [m].
-
-    Returns:
-        For each grouping, one sum per group, [k, c].
-    """
+    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
     return [
         sum_by(
             values if table is None else table.index_select(0, rows) * values, groups
@@ -133,18 +88,10 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Compute the gradients of one or two sums, and of the centroids' rows.
+    """Return the gradients of `values` [m, c] and of each sum's table [t, c] or None.
 
-    Args:
-        values: The rows that were summed, [m, c].
-        sums: For each of the sums, its gradient, its gates, and the group of each row.
-            All tables of gates have the same number of rows.
-        rows: For each of the m rows, its row of the tables, [m].
-        centroids: Gradients to add to the rows of centroids; None = add nothing.
-
-    Returns:
-        The gradient of `values`, [m, c], and of the table of each sum, [t, c]; None for
-        a sum without gates.
+    All tables have the same number of rows. If `centroids` is given, its values are
+    added to the gradients of the roots' rows.
     """
     total = torch.zeros_like(values)
     tables: list[Tensor | None] = []
@@ -162,17 +109,10 @@ def gated_sums_backward(
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Apply several Linears to the embeddings of all distances to the root.
+    """Apply Linears to the embeddings `d` of all hops, [t, h]; return tables, [t, c].
 
-    The results are tables with one row per distance: gates, which are sigmoids of the
-    Linear, and at most one table that is added to node states.
-
-    Args:
-        d: The embeddings of t distances, [t, h].
-        linears: The Linears. All gates have the same width.
-
-    Returns:
-        The table of each Linear, [t, c].
+    At most one table, the first, is added to node states; the others are gates:
+    sigmoids, all of the same width.
     """
     weights, biases = linears
     added = len(weights) - len(biases)
@@ -184,22 +124,9 @@ def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
 def hop_tables_backward(
     d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
 ) -> tuple[Tensor, HopLinears]:
-    """Compute the gradients of `hop_tables`.
+    """Compute the gradients of `d`, and of the weights and biases of the Linears.
 
-    Args:
-        d: The embeddings of t distances, [t, h].
-        linears: The Linears.
-        tables: The result of `hop_tables`.
-        grads: The gradient of each table, [t, c].
-
-    Returns:
-        The gradients of `d`, and of the weights and biases of the Linears.
+    `tables` is the result of `hop_tables`, and `grads` has the gradient of each table.
     """
-    weights, biases = linears
-    added = len(weights) - len(biases)
-    gates = zip(grads[added:], tables[added:], strict=True)
-    backs = [*grads[:added], *(grad * value * (1 - value) for grad, value in gates)]
-    terms = [back @ weight for back, weight in zip(backs, weights, strict=True)]
-    of_weights = [back.mT @ d for back in backs]
-    of_biases = [back.sum(dim=0) for back in backs[added:]]
-    return torch.stack(terms).sum(dim=0), HopLinears(of_weights, of_biases)
+    _, vjp, *_ = torch.func.vjp(hop_tables, d, linears)
+    return vjp(list(grads))

@@ -1,8 +1,7 @@
-"""Matrix products and sums over the node pairs of each graph, in PyTorch.
+"""Products and sums over the node pairs (i, j) of each graph in PPGN: the reference.
 
-These functions are the reference of the Triton kernels. PPGN (provably powerful graph
-network) has a state for each of the p pairs (i, j) of nodes of one graph; `NodePairs`
-explains the order of the rows.
+PPGN (provably powerful graph network) has a state for each of the p pairs of nodes of
+one graph; `NodePairs` explains the order of the rows.
 """
 
 from inspect import unwrap
@@ -20,32 +19,14 @@ CHUNK = 1 << 20
 
 
 def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    r"""Multiply two matrices per graph and channel: $P_{ik} = \sum_j L_{ij} R_{jk}$.
-
-    Args:
-        left: The entries $L_{ij}$ of the left matrices, [p, w].
-        right: The entries $R_{jk}$ of the right matrices, [p, w].
-        pairs: The pairs of nodes of each graph, which index the matrices.
-
-    Returns:
-        The entries of the products, [p, w].
-    """
+    r"""Compute $P_{ik} = \sum_j L_{ij} R_{jk}$ for each graph and channel, [p, w]."""
     return _products(pairs.split(left), pairs.split(right), left, pairs)
 
 
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of `pair_product` if L and R are outputs of ReLUs.
-
-    The gradients are those with respect to the inputs of the two ReLUs, [p, w] each.
-
-    Args:
-        grad: Gradient of the result of `pair_product`, [p, w].
-        left: The left matrices, as in `pair_product`, the outputs of a ReLU.
-        right: The right matrices, as in `pair_product`, the outputs of a ReLU.
-        pairs: The pairs of nodes of each graph.
-    """
+    """Compute gradients for the inputs of the ReLUs that returned L and R, [p, w]."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -56,14 +37,7 @@ def pair_product_backward(
 def _products(
     left: list[Tensor], right: list[Tensor], like: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Multiply matrices, given by size as `NodePairs.split` returns them.
-
-    Args:
-        left: The left matrices, [count, k, k, w] for each size k.
-        right: The right matrices, likewise.
-        like: Any tensor with the shape of the result, [p, w].
-        pairs: The pairs of nodes of each graph.
-    """
+    """Multiply matrices, [count, k, k, w] for each size k, into a tensor [p, w]."""
     out = torch.empty_like(like, memory_format=torch.contiguous_format)
     for one, two, into in zip(left, right, pairs.split(out), strict=True):
         _multiply(one, two, into)
@@ -90,23 +64,12 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
 
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
-    r"""Compute $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w].
-
-    Args:
-        x: States $X_{ij}$ of node pairs, [p, w].
-        pairs: The pair of nodes that each row stands for.
-        dtype: Data type of the result; None = that of `x`.
-    """
+    r"""Return $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w]."""
     return unwrap(ppgn.pool_pairs)(x.to(dtype or x.dtype), pairs)
 
 
 def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute the gradient of `pool_pairs` with respect to `x`, [p, w].
-
-    Args:
-        grad: Gradient of the result of `pool_pairs`, [n, 2w].
-        pairs: The pair of nodes that each row of `x` stands for.
-    """
+    """Compute the gradient of `pool_pairs` with respect to `x`, [p, w]."""
     of_diagonal, of_others = grad.chunk(2, dim=1)
     order = torch.empty_like(pairs.rank)
     order[pairs.rank] = torch.arange(order.numel(), device=order.device)
@@ -122,11 +85,6 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 
     With the sums of rows $r_j = \sum_k R_{jk}$, the products $P$ have the entries
     $P_{ii} = \sum_j L_{ij} R_{ji}$ and the sums $\sum_k P_{ik} = \sum_j L_{ij} r_j$.
-
-    Args:
-        left: The entries $L_{ij}$ of the left matrices, [p, w].
-        right: The entries $R_{jk}$ of the right matrices, [p, w].
-        pairs: The pairs of nodes of each graph, which index the matrices.
     """
     found = [left.new_empty(0, 2 * left.size(1))]
     for one, two in zip(pairs.split(left), pairs.split(right), strict=True):
@@ -139,16 +97,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of `pool_product` if L and R are outputs of ReLUs.
-
-    The gradients are those with respect to the inputs of the two ReLUs, [p, w] each.
-
-    Args:
-        grad: Gradient of the result of `pool_product`, [n, 2w].
-        left: The left matrices, the outputs of a ReLU.
-        right: The right matrices, the outputs of a ReLU.
-        pairs: The pairs of nodes of each graph.
-    """
+    """Compute gradients for the inputs of the ReLUs that returned L and R, [p, w]."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))

@@ -13,15 +13,7 @@ from gnnak.subgraphs.groups import Groups
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:
-    """Return None: the PyTorch `norm_constants` computes the statistics of `h` itself.
-
-    The Triton function of this name returns `Moments`: for every column and block of
-    rows, the mean and the sum of squared deviations.
-
-    Args:
-        h: Rows to normalise, [m, c].
-        real: Number of rows that are not padding, a scalar; None = all.
-    """
+    """Return None: `norm_constants` in PyTorch computes the statistics itself."""
     return None
 
 
@@ -31,20 +23,13 @@ def norm_constants(
     real: Tensor | None,
     moments: Moments | None = None,
 ) -> NormConstants:
-    """Compute the scale and shift with which `norm` normalises `h`.
+    """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    In training mode, scale and shift come from the mean and variance of the rows that
-    are not padding, and the running statistics of `norm` are updated in place. In
-    evaluation mode, and for a batch with a single row (whose variance is undefined),
-    scale and shift come from the running statistics.
-
-    Args:
-        h: Rows to normalise, [m, c].
-        norm: The batch norm, in training or evaluation mode: a module, or an object
-            with the same tensors and options.
-        real: Number of rows that are not padding, a scalar; None = all.
-        moments: Ignored: this version in PyTorch always computes the statistics of `h`.
-            The GPU version has the same signature.
+    In training mode, they come from the mean and variance of the real rows, and the
+    running statistics of `norm` are updated in place. In evaluation mode, and for a
+    single row (whose variance is undefined), they come from the running statistics.
+    `norm` is a batch norm, or an object with the same tensors and options. `moments` is
+    ignored here.
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -64,14 +49,10 @@ def norm_constants(
 def remember(
     norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, wanted: Tensor
 ) -> None:
-    """Update the running statistics of `norm` in place with statistics of a batch.
+    """Update the running statistics of `norm` in place with mean and unbiased variance.
 
-    Args:
-        norm: The batch norm.
-        mean: Mean of every column in the batch, [c].
-        variance: Unbiased variance of every column in the batch, [c].
-        wanted: Boolean scalar tensor; if False, nothing changes. It stays on the
-            device, because reading it on the host would synchronise.
+    If the boolean scalar `wanted` is False, nothing changes. It stays on the device,
+    because reading it on the host would synchronise.
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -86,16 +67,10 @@ def remember(
 def norm_act(
     h: Tensor, k: NormConstants, relu: bool, residual: Tensor | None
 ) -> Tensor:
-    """Return `residual + ReLU(scale h + shift)`, [m, c].
+    """Return `residual + ReLU(scale h + shift)`, [m, c]; with `relu=False`, no ReLU.
 
     If the norm uses batch statistics, padding rows of the ReLU's output are set to zero
     before the residual is added. Otherwise padding rows could grow from layer to layer.
-
-    Args:
-        h: Rows before the norm, [m, c].
-        k: The batch norm's scale and shift, and the number of non-padding rows.
-        relu: Whether to apply the ReLU; False = the norm's output is used directly.
-        residual: Added at the end, [m, c]; None = no residual.
     """
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
@@ -107,16 +82,7 @@ def norm_act(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return selected rows of `residual + ReLU(scale h + shift)`, [s, c].
-
-    Args:
-        h: Rows before the norm, [m, c].
-        k: The batch norm's scale and shift, as in `norm_act`.
-        residual: Added after the ReLU, [m, c]; None = no residual.
-        index: Indices of the s rows to return, [s].
-        ones: Whether to append `BIAS_COLUMN`, (1, 0, 0, 0), to every row; the result is
-            then [s, c + 4].
-    """
+    """Return rows of `norm_act`, with `BIAS_COLUMN` appended to each if `ones`."""
     rows = norm_act(h, k, True, residual).index_select(0, index)
     if not ones:
         return rows
@@ -126,17 +92,7 @@ def norm_act_at(
 def norm_act_backward(
     grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of `norm_act` with respect to `h`, weight and bias.
-
-    Args:
-        grad: Gradient of the result of `norm_act`, [m, c].
-        h: Rows before the norm, [m, c].
-        k: Scale, shift and statistics of the batch norm, as in `norm_act`.
-        relu: Whether `norm_act` applied the ReLU.
-
-    Returns:
-        Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
-    """
+    """Compute the gradients of `h` [m, c] and of the norm's weight and bias, [c]."""
     if relu:
         grad = grad * (h * k.scale + k.shift > 0)
     return norm_backward(grad, h, k)
@@ -145,23 +101,15 @@ def norm_act_backward(
 def norm_backward(
     grad: Tensor, h: Tensor, k: NormConstants
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of the batch norm alone, without ReLU and residual.
+    """Compute the gradients of the batch norm alone: of `h`, weight and bias.
 
-    With x = (h - mean) * rstd over N rows that are not padding:
+    With x = (h - mean) * rstd over N real rows, and `grad` of the norm's output:
 
     grad_bias = sum(grad), grad_weight = sum(grad * x),
     grad_h = scale * (grad - (grad_bias + x * grad_weight) / N).
 
     The term divided by N arises because mean and rstd depend on h. It is zero for
     padding rows, and if mean and rstd are running statistics.
-
-    Args:
-        grad: Gradient of the norm's output, [m, c].
-        h: Rows before the norm, [m, c].
-        k: Scale, shift and statistics of the batch norm.
-
-    Returns:
-        Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
     """
     normed = (h - k.mean) * k.rstd
     grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)
@@ -176,15 +124,7 @@ def norm_backward(
 
 
 def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the mean, the biased variance and the number of rows, without padding.
-
-    Args:
-        h: Rows, [m, c]; padding rows come last.
-        real: Number of rows that are not padding, a scalar; None = all.
-
-    Returns:
-        Mean [c], variance [c], and the number of rows (a scalar, at least 1).
-    """
+    """Return mean [c], biased variance [c] and number (1 or more) of real rows."""
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
         return h.mean(dim=0), h.var(dim=0, unbiased=False), count
@@ -204,16 +144,7 @@ def gate_pool(
 ) -> Tensor:
     """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group of rows.
 
-    Args:
-        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
-            before the norm, [m, c].
-        k: The batch norm's scale and shift.
-        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
-        rows: The row of `gate` for each node copy, [m].
-        groups: Which node copies are summed into each output row.
-
-    Returns:
-        One sum per group, [number of groups, c].
+    `z` is [m, c], and `gate` [t, c] with one row per hop, None for no factor.
     """
     y = torch.relu(z * k.scale + k.shift)
     if gate is not None:
@@ -230,22 +161,10 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `gate_pool`.
+    """Return the gradients of the norm's weight and bias, and of `gate` (or None).
 
-    Args:
-        grad: Gradient of the result of `gate_pool`, [number of groups, c].
-        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
-            before the norm, [m, c].
-        k: Scale, shift and statistics of the batch norm.
-        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
-        rows: The row of `gate` for each node copy, [m].
-        key: The group into whose sum each node copy was added, [m].
-        into: Buffer that receives the gradient of `z`, [m, c]. It may be `z` itself,
-            which is then overwritten.
-
-    Returns:
-        Gradients of the norm's weight [c], of the norm's bias [c], and of `gate` [t, c]
-        (None if `gate` is None).
+    The gradient of `z` is written to `into`, which may be `z` itself. `key` [m] is the
+    group of each row.
     """
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
@@ -257,15 +176,6 @@ def gate_pool_backward(
     return grad_weight, grad_bias, grad_gate
 
 
-NormAct = Callable[[Tensor, NormConstants, bool, Tensor | None], Tensor]
-"""Type of the function `norm_act`, which computes batch norm, ReLU and residual."""
-NormActBackward = Callable[
-    [Tensor, Tensor, NormConstants, bool], tuple[Tensor, Tensor, Tensor]
-]
-"""Type of the function `norm_act_backward`, which computes the gradients of batch norm
-and ReLU."""
-
-
 def norm_linear(
     h: Tensor,
     k: NormConstants | None,
@@ -273,20 +183,11 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Compute a batch norm, a ReLU and a Linear: `s matrix^T + offset`.
+    """Return `s matrix^T + offset`, [m, c], with s = ReLU(scale h + shift), [m, w].
 
-    Here `s = ReLU(scale h + shift)` is the output of norm and ReLU.
-
-    Args:
-        h: Rows before the norm, [m, w].
-        k: The batch norm's scale and shift; None = no norm and no ReLU, s = h.
-        matrix: Weight of the Linear, [c, w].
-        offset: Bias of the Linear, [c]; None = no bias.
-        real: Number of rows that are not padding, a scalar; None = all.
-
-    Returns:
-        The output of the Linear, [m, c], and None. The Triton version of this function
-        returns column statistics of the output in place of None.
+    This is a batch norm (none, s = h, if `k` is None), a ReLU and a Linear with weight
+    `matrix` [c, w] and bias `offset` [c]. The Triton version returns column statistics
+    of the result in place of None.
     """
     return compose_norm_linear(norm_act, h, k, matrix, offset), None
 
@@ -300,56 +201,32 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute the gradients of `norm_linear`.
+    """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
 
-    The forward pass was a batch norm and a ReLU, with output s, and a Linear of s.
-
-    Args:
-        grad: Gradient of the Linear's output, [m, c].
-        h: Rows before the norm, [m, w].
-        k: Scale, shift and statistics of the batch norm.
-        s: Input of the Linear, [m, w]; must be given if a residual was added to
-            ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
-        matrix: Weight of the Linear, [c, w].
-        more: Further gradient of s, from another use of the rows of root nodes; None =
-            there is none.
-        into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
-            which is then overwritten.
-
-    Returns:
-        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
-        `matrix` [c, w].
+    `s` must be given if a residual was added to ReLU(scale h + shift); None = recompute
+    it. `more` is a further gradient of s at the roots. The gradient of `h` is written
+    to `into`, which may be `h` itself.
     """
-    given = (grad, h, k, s, matrix, more, into)
-    return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
+    return compose_norm_linear_backward(
+        norm_act, norm_act_backward, grad, h, k, s, matrix, more, into
+    )
 
 
 def compose_norm_linear(
-    norm_act: NormAct,
+    norm_act: Callable[..., Tensor],
     h: Tensor,
     k: NormConstants | None,
     matrix: Tensor,
     offset: Tensor | None,
 ) -> Tensor:
-    """Compute `norm_linear` as two operations: norm with ReLU, then Linear.
-
-    Args:
-        norm_act: The function that computes norm and ReLU.
-        h: Rows before the norm, [m, w].
-        k: The batch norm's scale and shift; None = no norm and no ReLU.
-        matrix: Weight of the Linear, [c, w].
-        offset: Bias of the Linear, [c]; None = no bias.
-
-    Returns:
-        The output of the Linear, [m, c].
-    """
+    """Compute `norm_linear` as two operations: `norm_act` with ReLU, then a Linear."""
     rows = h if k is None else norm_act(h, k, True, None)
     return linear(rows, matrix, offset)
 
 
 def compose_norm_linear_backward(
-    norm_act: NormAct,
-    norm_act_backward: NormActBackward,
+    norm_act: Callable[..., Tensor],
+    norm_act_backward: Callable[..., tuple[Tensor, Tensor, Tensor]],
     grad: Tensor,
     h: Tensor,
     k: NormConstants,
@@ -358,24 +235,7 @@ def compose_norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute the gradients of `s @ matrix.T` with `s = ReLU(norm(h))`.
-
-    Args:
-        norm_act: The function that computes norm and ReLU.
-        norm_act_backward: The function that computes the gradients of norm and ReLU.
-        grad: Gradient of `s @ matrix.T`, [m, c].
-        h: Rows before the norm, [m, w].
-        k: Scale, shift and statistics of the batch norm.
-        s: ReLU(norm(h)), [m, w]; None = recompute s from `h`.
-        matrix: Weight of the Linear, [c, w].
-        more: Further gradient of s, from another use of the rows of root nodes; None =
-            there is none.
-        into: Buffer that the gradient of `h`, [m, w], is written to; may be `h` itself.
-
-    Returns:
-        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
-        `matrix` [c, w].
-    """
+    """Compute `norm_linear_backward` with the given functions for norm and ReLU."""
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix
     if more is not None:
