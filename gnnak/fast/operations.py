@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.fast.cpu.layer import can_run_on_cpu, cpu_encodings
-from gnnak.fast.kernels.records import EdgeStates
 from gnnak.fast.layers.convs import (
     across_groups,
     can_fuse_messages,
     fused_messages,
 )
-from gnnak.fast.layers.encoder import affine_states, can_recompute, recomputed_encoding
+from gnnak.fast.layers.encoder import can_recompute, recomputed_encoding
 from gnnak.fast.layers.gather import (
     SMALL_TABLE,
     embedded_rows,
@@ -32,7 +31,7 @@ from gnnak.fast.layers.general import (
     fused_embedding,
     pooled_encodings,
 )
-from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
+from gnnak.fast.layers.layer import can_fuse, fused_encodings
 from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.lifted_gine import shared_gates
 from gnnak.fast.layers.norm import GivenNorm, norm_relu_add, norm_rows
@@ -60,8 +59,6 @@ from gnnak.nn.calling import Inputs
 from gnnak.nn.copies import Messages
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import BatchNorm, NormReluDropout
-from gnnak.nn.padding import on_copies
-from gnnak.nn.sliced import can_slice
 from gnnak.nn.uplift import GNNAK
 from gnnak.optional import has_triton, interprets_triton
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
@@ -348,10 +345,10 @@ class LayerOperations:
     ) -> dict[Encoding, Tensor]:
         if not self._serves(x):
             return NotImplemented
-        if not isinstance(edge_attr, Inputs) and self._serves_full(x):
-            states = None if edge_attr is None else EdgeStates(edge_attr)
-            if can_fuse(layer, x, subgraphs, states):
-                return fused_encodings(layer, x, subgraphs, states, context_reduce)
+        e = edge_attr if not isinstance(edge_attr, Inputs) else NotImplemented
+        if e is not NotImplemented and self._serves_full(x):  # noqa: SIM102
+            if can_fuse(layer, x, subgraphs, e):
+                return fused_encodings(layer, x, subgraphs, e, context_reduce)
         if not can_fuse_pools(layer, subgraphs):
             return NotImplemented
         with shared_gates():
@@ -372,35 +369,6 @@ class LayerOperations:
         if not can_fuse_conv(layer, x, subgraphs, edge_attr):
             return NotImplemented
         return fused_embedding(layer, x, subgraphs, edge_attr)
-
-    def run_uplifted(
-        self,
-        layer: GNNAK,
-        encoder: nn.Module,
-        values: Tensor | None,
-        num_edges: int,
-        x: Tensor,
-        subgraphs: RootedSubgraphs,
-    ) -> Tensor:
-        """Run a GNN-AK layer on a graph with one real number as feature of each edge.
-
-        The kernels compute the edge states from these numbers when they read them, so
-        no tensor of edge states is stored.
-        """
-        if type(layer) is not GNNAK or not self._serves_full(x):
-            return NotImplemented
-        sliced = layer.max_copies is not None and can_slice(layer, subgraphs)
-        if has_hooks(layer) or sliced or type(encoder) is not ContinuousEncoder:
-            return NotImplemented
-        if not reads_affine(layer, x, subgraphs, encoder):
-            return NotImplemented
-        states = affine_states(encoder, values, num_edges)
-        if states is None:
-            return NotImplemented
-        layer.check(x, subgraphs, states.number)
-        with on_copies(subgraphs):
-            encodings = fused_encodings(layer, x, subgraphs, states, layer.reduce)
-        return layer.fuse_encodings(encodings, subgraphs, x.size(0))
 
     def run_with_edges(
         self,

@@ -12,7 +12,7 @@ from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing, SAGEC
 from torch_geometric.nn.aggr import MeanAggregation
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.fast.layers.rows import Rows
@@ -156,12 +156,12 @@ class _GineSum(torch.autograd.Function):
     def forward(ctx: Any, c: Tensor, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
         ctx.save_for_backward(c, e, eps)
         ctx.edges = edges
-        return kernels_for(c).messages(c, EdgeStates(e), eps, edges)
+        return kernels_for(c).messages(c, e, eps, edges)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         c, e, eps = ctx.saved_tensors
-        given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
+        given = (grad.contiguous(), c, e, eps, ctx.edges, None)
         learned = ctx.needs_input_grad[2]
         grads = kernels_of_backward(c).messages_backward(*given, with_eps=learned)
         return *grads, None

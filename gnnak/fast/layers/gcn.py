@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.norm import offset_grad
 from gnnak.fast.layers.rows import (
     Recompute,
@@ -25,7 +25,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gcn(
-    conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs | None = None
+    conv: GCNConv, e: Tensor | None, subgraphs: RootedSubgraphs | None = None
 ) -> bool:
     """Return whether `run_gcn` computes the same result as `conv`.
 
@@ -44,7 +44,7 @@ def fits_gcn(
 
 
 def run_gcn(
-    conv: GCNConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
+    conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
     r"""Apply a GCN conv in every rooted subgraph.
 

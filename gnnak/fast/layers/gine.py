@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GINEConv
 
 from gnnak.fast.kernels import kernels_for
-from gnnak.fast.kernels.records import Edges, EdgeStates, Moments
+from gnnak.fast.kernels.records import Edges, Moments
 from gnnak.fast.layers.norm import norm_relu_linear
 from gnnak.fast.layers.parts import two_linears
 from gnnak.fast.layers.rows import (
@@ -26,7 +26,7 @@ from gnnak.nn.padding import current_real_rows
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
-def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
+def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
     """Return whether `run_gine` computes the same result as `conv`.
 
     This is the case if `conv` has an update network of Linear, norm, ReLU and Linear
@@ -36,7 +36,7 @@ def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) 
     return (
         parts is not None
         and e is not None
-        and e.values.size(1) == parts.first.in_features
+        and e.size(1) == parts.first.in_features
         and conv.lin is None
         and conv.aggr == "add"
         and conv.flow == "source_to_target"
@@ -45,7 +45,7 @@ def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) 
 
 
 def run_gine(
-    conv: GINEConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
+    conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
     """Apply a GINE conv in every rooted subgraph.
 
@@ -70,7 +70,7 @@ def run_gine(
 
 
 def gine_linear(
-    c: Rows, e: EdgeStates, eps: Tensor, matrix: Tensor, edges: Edges
+    c: Rows, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges
 ) -> tuple[Rows, Rows]:
     r"""Compute GINE's sums of messages, then the first Linear of the update network.
 
@@ -90,7 +90,7 @@ def gine_linear(
         functions should read this tensor instead of c, so that one kernel can add up
         all gradients of c.
     """
-    arguments = (c.values, e.values, eps, matrix, e.number, edges, c.recompute)
+    arguments = (c.values, e, eps, matrix, edges, c.recompute)
     values, same, moments = _GineLinear.apply(*arguments)
     return Rows(values, moments), Rows(same, recompute=c.recompute)
 
@@ -106,16 +106,14 @@ class _GineLinear(torch.autograd.Function):
     def forward(
         ctx: Any,
         c: Tensor,
-        values: Tensor,
+        e: Tensor,
         eps: Tensor,
         matrix: Tensor,
-        number: Tensor | None,
         edges: Edges,
         recompute: Recompute | None,
     ) -> tuple[Tensor, Tensor, Moments | None]:
         kernels = kernels_for(c)
-        e = EdgeStates(values, number).at(edges.edge)
-        ctx.save_for_backward(*e, eps, matrix, *to_save(c, recompute))
+        ctx.save_for_backward(e, eps, matrix, *to_save(c, recompute))
         ctx.edges, ctx.recompute = edges, recompute_function(recompute)
         real = current_real_rows().nodes
         summed = kernels.messages(c, e, eps, edges)
@@ -127,10 +125,10 @@ class _GineLinear(torch.autograd.Function):
     def backward(
         ctx: Any, grad: Tensor, more: Tensor, _: None
     ) -> tuple[Tensor | None, ...]:
-        values, number, eps, matrix, *saved = ctx.saved_tensors
+        e, eps, matrix, *saved = ctx.saved_tensors
         c = saved_or_recomputed(saved, ctx.recompute)
         kernels = kernels_for(c)
-        arguments = (c, EdgeStates(values, number), eps, ctx.edges)
+        arguments = (c, e, eps, ctx.edges)
         grad_matrix = grad.t() @ kernels.messages(*arguments)
         grads = kernels.messages_backward(grad @ matrix, *arguments, more.contiguous())
-        return *grads, grad_matrix, None, None, None
+        return *grads, grad_matrix, None, None

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gnnak.fast.kernels.records import EdgeStates
 from gnnak.fast.layers.gather import SMALL_HOP_TABLE
 from gnnak.fast.layers.lift import lift
 from gnnak.fast.layers.norm import norm_relu_linear, norm_relu_linears
@@ -29,12 +28,10 @@ from gnnak.fast.layers.stack import (
     is_fused_stack,
     run_stack,
     run_stack_with_dropout,
-    stack_reads_affine,
 )
 from gnnak.fast.layers.weights import WeightProducts, weight_products
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.encodings import scaled_to_all
-from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import several_processes
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
@@ -46,29 +43,6 @@ subgraph encoding sums the states in one rooted subgraph; the context encoding s
 states of one node in all rooted subgraphs."""
 
 
-def reads_affine(
-    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, encoder: ContinuousEncoder
-) -> bool:
-    """Return whether the fused layer can compute edge states inside its kernels.
-
-    If each edge has a single number as raw feature, the state of an edge is
-    ReLU(slope * number + offset). Kernels that support this compute the state when they
-    need it, so edge states are not stored.
-
-    Args:
-        layer: The GNN-AK layer.
-        x: States of the n nodes, [n, c].
-        subgraphs: The rooted subgraphs.
-        encoder: The encoder that maps raw edge features to edge states.
-    """
-    if encoder.in_channels > 1 or not stack_reads_affine(layer.gnn):
-        return False
-    (block,) = blocks_of(nn.Sequential(encoder.block))
-    # A placeholder for the edge states: `can_fuse` reads only their width and dtype.
-    states = EdgeStates(block.linear.weight.t())
-    return can_fuse(layer, x, subgraphs, states)
-
-
 def is_always_fused(layer: GNNAK) -> bool:
     """Return whether this layer uses fused kernels for every float32 input on a GPU."""
     return (
@@ -77,7 +51,7 @@ def is_always_fused(layer: GNNAK) -> bool:
 
 
 def can_fuse(
-    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: EdgeStates | None
+    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
     """Return whether `fused_encodings` can run this layer on these inputs.
 
@@ -89,7 +63,7 @@ def can_fuse(
     """
     if not _can_fuse_states(layer, x):
         return False
-    if e is not None and (e.values.dim() != 2 or e.values.dtype != x.dtype):
+    if e is not None and (e.dim() != 2 or e.dtype != x.dtype):
         return False
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     several = subgraphs.num_copies > 1
@@ -116,7 +90,7 @@ def fused_encodings(
     layer: GNNAK,
     x: Tensor,
     subgraphs: RootedSubgraphs,
-    e: EdgeStates | None,
+    e: Tensor | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
     """Compute the same encodings as `GNNAK.encode`, with fused kernels.
@@ -164,7 +138,7 @@ def _drops(layer: GNNAK) -> bool:
 def _without_dropout(
     layer: GNNAK,
     c: Rows,
-    e: EdgeStates | None,
+    e: Tensor | None,
     transforms: dict[Encoding, list[Block]],
     rows: Tensor,
     subgraphs: RootedSubgraphs,
@@ -192,7 +166,7 @@ def _without_dropout(
 def _with_dropout(
     layer: GNNAK,
     c: Rows,
-    e: EdgeStates | None,
+    e: Tensor | None,
     transforms: dict[Encoding, list[Block]],
     rows: Tensor,
     subgraphs: RootedSubgraphs,

@@ -15,7 +15,6 @@ from gnnak.fast.kernels import has_fast_kernels, kernels_for, kernels_of_backwar
 from gnnak.fast.kernels.records import (
     MOST_HOP_LINEARS,
     Edges,
-    EdgeStates,
     HopLinears,
     Lifted,
 )
@@ -322,7 +321,7 @@ class _LiftedGineSum(torch.autograd.Function):
         c = _states(kernels, x, added, copies)
         ctx.save_for_backward(x, table, e, eps, *weights, added, *gates)
         ctx.copies, ctx.edges, ctx.counts = copies, edges, (count, len(weights))
-        return kernels.messages(c, EdgeStates(e), eps, edges), *gates
+        return kernels.messages(c, e, eps, edges), *gates
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *grad_gates: Tensor) -> tuple[Any, ...]:
@@ -335,7 +334,7 @@ class _LiftedGineSum(torch.autograd.Function):
             # the one that is not a result of this function.
             tables = kernels.hop_tables(table, linears)
         c = _states(kernels, x, tables[0], ctx.copies)
-        given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
+        given = (grad.contiguous(), c, e, eps, ctx.edges, None)
         grad_c, grad_e, grad_eps = kernels.messages_backward(*given, needed[3])
         grad_x, grad_table = None, None
         of_weights: Sequence[Tensor | None] = [None] * size

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from gnnak.fast.kernels import kernels_for
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.norm import norm_relu_linear
 from gnnak.fast.layers.parts import two_linears
 from gnnak.fast.layers.rows import (
@@ -29,9 +29,7 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
-def fits_pna(
-    conv: PNAStarConv, e: EdgeStates | None, subgraphs: RootedSubgraphs
-) -> bool:
+def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
     """Return whether `run_pna` can replace a PNA* conv on these inputs.
 
     It can if the edge states `e` have the width that the conv expects (`e` is None for
@@ -41,13 +39,13 @@ def fits_pna(
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
-        fits_edges = 0 < conv.edge_channels == e.values.size(1)
+        fits_edges = 0 < conv.edge_channels == e.size(1)
     parts = two_linears(conv.message) and two_linears(conv.update)
     return fits_edges and parts is not None and subgraphs.num_edge_copies > 1
 
 
 def run_pna(
-    conv: PNAStarConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
+    conv: PNAStarConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
     """Apply a PNA* conv with fused kernels to the nodes of all rooted subgraphs.
 
@@ -56,8 +54,7 @@ def run_pna(
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
-    states = None if e is None else e.rows()
-    h = Rows(pair_linear(c, states, message.first.weight, edges))
+    h = Rows(pair_linear(c, e, message.first.weight, edges))
     sent = norm_relu_linear(message.norm, h, message.second, norm_follows=False)
     pooled = _PnaPool.apply(sent.values, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GINEConv
 
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.gine import fits_gine, run_gine
 from gnnak.fast.layers.lift import edges_of
@@ -29,10 +29,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class FusedConv(NamedTuple):
     """The fused implementation of one class of graph convolutions."""
 
-    fits: Callable[[Any, EdgeStates | None, RootedSubgraphs], bool]
+    fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
     """Takes a conv of the class, the edge states (None if there are none) and the
     rooted subgraphs. Returns whether `run` can replace the conv on these inputs."""
-    run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
+    run: Callable[[Any, Rows, Tensor | None, Edges, bool], tuple[Rows, Rows]]
     """Applies the conv with fused kernels.
 
     Arguments: the conv; the input states of the m node copies (nodes as they occur in
@@ -44,13 +44,10 @@ class FusedConv(NamedTuple):
     Returns the conv's output, [m, w], and the input states. A residual sum after the
     conv must use the returned input states, so that the conv's backward pass can add up
     all gradients of the states."""
-    reads_affine: bool = False
-    """Whether `run` also accepts edge states in affine form, that is, states given as
-    ReLU(slope * number + offset) with one number per edge (see `EdgeStates`)."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
-    GINEConv: FusedConv(fits_gine, run_gine, reads_affine=True),
+    GINEConv: FusedConv(fits_gine, run_gine),
     GCNConv: FusedConv(fits_gcn, run_gcn),
     GCN: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
@@ -60,17 +57,8 @@ classes are not fused, because they may compute something else; `GCN` computes t
 same as `GCNConv`."""
 
 
-def stack_reads_affine(gnn: nn.Module) -> bool:
-    """Return whether a base GNN can be fused and accepts edge states in affine form.
-
-    In affine form, edge states are given as ReLU(slope * number + offset) with one
-    number per edge.
-    """
-    return is_fused_stack(gnn) and all(CONVS[type(c)].reads_affine for c in gnn.convs)
-
-
 def can_fuse_stack(
-    gnn: nn.Module, e: EdgeStates | None, subgraphs: RootedSubgraphs
+    gnn: nn.Module, e: Tensor | None, subgraphs: RootedSubgraphs
 ) -> bool:
     """Return whether the fused `run_stack` can replace a base GNN on these inputs.
 
@@ -99,7 +87,7 @@ def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
 def run_stack(
     stack: nn.Module,
     c: Rows,
-    e: EdgeStates | None,
+    e: Tensor | None,
     subgraphs: RootedSubgraphs,
     matrix: Tensor,
     offset: Tensor | None,
@@ -138,7 +126,7 @@ def run_stack(
 def run_stack_with_dropout(
     stack: nn.Module,
     c: Rows,
-    e: EdgeStates | None,
+    e: Tensor | None,
     subgraphs: RootedSubgraphs,
 ) -> Tensor:
     """Run a base GNN with dropout after each ReLU; return its output states, [m, w].
@@ -161,7 +149,7 @@ def _parts(stack: Stack) -> list[tuple[nn.Module, BatchNorm]]:
 def _run_convs(
     parts: list[tuple[nn.Module, BatchNorm]],
     c: Rows,
-    e: EdgeStates | None,
+    e: Tensor | None,
     edges: Edges,
     dropout: float,
 ) -> Rows:
