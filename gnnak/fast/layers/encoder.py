@@ -1,43 +1,62 @@
 """Encode continuous edge features, and recompute them in the backward pass."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import linear
 
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import NormConstants
-from gnnak.fast.layers.parts import Block, can_fuse_norm
+from gnnak.fast.layers.parts import (
+    Block,
+    Serves,
+    blocks_of,
+    can_fuse_norm,
+    has_hooks,
+    implements,
+    is_full,
+)
+from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import BatchNorm
+
+
+@implements("run_with_edges")
+def run_recomputing(
+    serves: Serves,
+    encoder: nn.Module,
+    values: Tensor | None,
+    num_edges: int,
+    run: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Run a GNN with edge states that are recomputed in the backward pass."""
+    if type(encoder) is not ContinuousEncoder or has_hooks(encoder):
+        return NotImplemented
+    checked = encoder.checked(values, num_edges)
+    (block,) = blocks_of(nn.Sequential(encoder.block))
+    if not is_full(checked) or not serves(checked) or not can_recompute(block, checked):
+        return NotImplemented
+    with recomputed_encoding(block, checked) as states:
+        return run(states)
 
 
 def has_foreign_hooks() -> bool:
     """Return whether code outside this module has set saved-tensor hooks.
 
-    Saved-tensor hooks (`torch.autograd.graph.saved_tensors_hooks`) decide what is saved
-    for backward. Activation checkpointing, for example, sets such hooks.
+    Such hooks (`torch.autograd.graph.saved_tensors_hooks`) decide what is saved for
+    backward. Activation checkpointing, for example, sets them.
     """
     top = torch._C._autograd._top_saved_tensors_default_hooks(True)
     return top is not None and getattr(top[0], "__module__", None) != __name__
 
 
 def can_recompute(block: Block, values: Tensor) -> bool:
-    """Return whether `recomputed_encoding` supports this block and these features.
-
-    This is the case if the block is in training mode, gradients are enabled, autocast
-    is off, fused kernels support the norm, and no code outside this module has set
-    saved-tensor hooks, as activation checkpointing does.
-
-    Args:
-        block: The Linear and the norm of the encoder.
-        values: The features of r edges, [r, v].
-    """
+    """Return whether `recomputed_encoding` supports this block and these features."""
     kind = values.device.type
     if torch.is_autocast_enabled(kind) or not torch.is_grad_enabled():
         return False
@@ -48,15 +67,10 @@ def can_recompute(block: Block, values: Tensor) -> bool:
 
 @contextmanager
 def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
-    """Context manager: yield an encoding that is recomputed in the backward pass.
+    """Context manager: yield `ReLU(norm(linear(values)))`, [e, c].
 
-    The encoding is `ReLU(norm(linear(values)))`, [r, c]. Operations within the `with`
-    block do not save the encoding for backward: saved-tensor hooks drop the encoding
-    and recompute it in the backward pass.
-
-    Args:
-        block: The Linear, without bias, and the norm.
-        values: The features of r edges, [r, v].
+    Operations within the `with` block do not save this encoding for backward:
+    saved-tensor hooks drop it and recompute it in the backward pass.
     """
     matrix = block.linear.weight
     weights = block.norm.weight, block.norm.bias
@@ -100,22 +114,14 @@ def _are_same(one: Tensor, other: Tensor | None) -> bool:
 
 @torch.no_grad()
 def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
-    """Recompute `ReLU(norm(linear(values)))` without autograd.
-
-    Args:
-        values: The features, a row per edge.
-        matrix: Weight of the Linear.
-        k: The norm's scale and shift, as computed in the forward pass.
-    """
-    kernels = kernels_for(values)
-    return kernels.norm_act(linear(values, matrix), k, True, None)
+    """Recompute the encoding, with the norm's constants of the forward pass."""
+    return kernels_for(values).norm_act(linear(values, matrix), k, True, None)
 
 
 class _Encode(torch.autograd.Function):
-    """Autograd function: encode edge features by a Linear, a batch norm and a ReLU.
+    """Autograd function: the encoding, and the norm's scale and shift.
 
-    It returns the encoding and the norm's scale and shift. For backward it saves only
-    the features and the weight of the Linear.
+    For backward it saves only the features and the weight of the Linear.
     """
 
     @staticmethod
