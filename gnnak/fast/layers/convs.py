@@ -164,40 +164,16 @@ def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) ->
     return kernels.sum_by(values.contiguous(), members)
 
 
-@implements("inside")
-def messages_inside(
+@implements("inside", "pass_across")
+def run_messages(
     serves: Serves,
     conv: Messages,
     z: Tensor,
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | None,
+    links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv along the edges inside each rooted subgraph."""
-    return _run(serves, conv, z, subgraphs, edge_attr, None)
-
-
-@implements("pass_across")
-def messages_across(
-    serves: Serves,
-    conv: Messages,
-    z: Tensor,
-    subgraphs: RootedSubgraphs,
-    edge_attr: Tensor | None,
-    links: AcrossEdges,
-) -> Tensor:
-    """Apply a conv along edges across rooted subgraphs."""
-    return _run(serves, conv, z, subgraphs, edge_attr, links)
-
-
-def _run(
-    serves: Serves,
-    conv: Messages,
-    z: Tensor,
-    subgraphs: RootedSubgraphs,
-    edge_attr: Tensor | None,
-    links: AcrossEdges | None,
-) -> Tensor:
-    """Apply a conv along `links`, or inside subgraphs if None.
+    """Apply a conv along the edges across subgraphs, `links`, or those inside if None.
 
     The edge encoder must encode each edge by itself, so that it can encode the edges of
     the graph instead of the edge copies, which are many more.

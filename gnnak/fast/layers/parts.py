@@ -1,7 +1,7 @@
 """Register fast implementations, and check and take apart the modules they serve."""
 
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor, nn
@@ -15,26 +15,29 @@ REDUCES = ("sum", "mean")
 """The pools that fast implementations compute; others run in plain PyTorch."""
 
 
-def implements(operation: str) -> Callable[[F], F]:
-    """Decorator: mark a function as the fast implementation of an operation.
+def implements(*operations: str) -> Callable[[F], F]:
+    """Decorator: mark a function as the fast implementation of operations.
 
     The function takes a `Serves` and the arguments of the operation. It returns
     `NotImplemented` for arguments that it does not support.
     """
 
     def mark(function: F) -> F:
-        function.operation = operation  # type: ignore[attr-defined]
+        function.operations = operations  # type: ignore[attr-defined]
         return function
 
     return mark
 
 
-def implementations_in(*modules: object) -> dict[str, Callable[..., Any]]:
+def implementations_in(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
     """Return the fast implementations in some modules, by name of the operation."""
-    values = [value for module in modules for value in vars(module).values()]
-    functions = [value for value in values if isinstance(value, FunctionType)]
-    marked = [function for function in functions if hasattr(function, "operation")]
-    return {function.operation: function for function in marked}
+    return {
+        name: value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, FunctionType)
+        for name in getattr(value, "operations", ())
+    }
 
 
 class TwoLinears(NamedTuple):
