@@ -27,12 +27,12 @@ class Backend:
     """
 
     name: str
-    """Name of the backend, shown by `repr` and stored in the JSON record of a run."""
+    """Shown by `repr` and stored in the JSON record of a run."""
     implementations: Mapping[str, Callable[..., Any]] = field(
         default_factory=dict, repr=False
     )
-    """Maps the name of an operation to a function with the same arguments. That
-    function returns `NotImplemented` for arguments that it does not support."""
+    """By name of the operation, a function with the same arguments. It returns
+    `NotImplemented` for arguments that it does not support."""
 
 
 PLAIN = Backend("plain")
@@ -69,12 +69,7 @@ def default_backend() -> Backend:
 
 
 def set_default_backend(find: Callable[[], Backend]) -> None:
-    """Set the function that returns the default backend.
-
-    Args:
-        find: Function that returns the backend. The function is called once, when the
-            default backend is first needed.
-    """
+    """Set the function that returns the default backend; called once, when used."""
     _default.find = cache(find)
 
 

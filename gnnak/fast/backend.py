@@ -1,21 +1,30 @@
-"""Build the fast backends, which map names of operations to fast implementations."""
+"""Build the fast backends, which map names of operations to fast implementations.
+
+Implementations are beside the layers that they serve, marked with `implements`.
+"""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gnnak.backend import Backend
+from gnnak.fast.cpu.layer import cpu_encodings
 from gnnak.fast.kernels import has_fast_kernels
-from gnnak.fast.operations import (
-    BatchOperations,
-    CpuOperations,
-    LayerOperations,
-    PairOperations,
-    StepOperations,
-    is_full_on_cpu,
+from gnnak.fast.layers import (
+    convs,
+    encoder,
+    gather,
+    general,
+    layer,
+    norm,
+    ppgn,
+    weights,
 )
+from gnnak.fast.layers.parts import Serves, implementations_in
+from gnnak.fast.operations import OPERATIONS
 from gnnak.optional import has_triton, interprets_triton
 
 
@@ -35,14 +44,17 @@ def cpu_backend(min_copies: int = 5000) -> Backend:
     """Build the backend for machines without a GPU.
 
     Args:
-        min_copies: Least number of node copies (nodes as they occur in one rooted
-            subgraph) in a batch; smaller batches run in plain PyTorch.
+        min_copies: Least number of node copies in a batch; smaller batches run in plain
+            PyTorch, which is as fast.
     """
-    pairs = _methods(PairOperations(is_full_on_cpu))
-    return Backend("cpu", _methods(CpuOperations(min_copies)) | pairs)
+    found: dict[str, Callable[..., Any]] = {
+        name: partial(function, _is_full_on_cpu)
+        for name, function in implementations_in(ppgn).items()
+    }
+    return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
 
-def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend:
+def make_backend(serves: Serves = has_fast_kernels) -> Backend:
     """Build the backend for GPUs.
 
     Args:
@@ -51,18 +63,14 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
             run on the tensor. Tests pass another function to run fused layers on a CPU,
             with kernels in plain PyTorch.
     """
-    found: dict[str, Callable[..., Any]] = {}
-    for operations in (
-        LayerOperations(serves),
-        PairOperations(serves),
-        BatchOperations(),
-        StepOperations(),
-    ):
-        found |= _methods(operations)
-    return Backend("fast", found)
+    modules = (convs, encoder, gather, general, layer, norm, ppgn, weights)
+    of_layers = implementations_in(*modules)
+    found = {name: partial(function, serves) for name, function in of_layers.items()}
+    return Backend("fast", found | OPERATIONS)
 
 
-def _methods(operations: object) -> dict[str, Callable[..., Any]]:
-    """Return the public methods of an object, by name."""
-    names = [name for name in vars(type(operations)) if not name.startswith("_")]
-    return {name: getattr(operations, name) for name in names}
+def _is_full_on_cpu(x: Tensor) -> bool:
+    """Return whether `x` is a tensor on a CPU, in full precision without autocast."""
+    kind = x.device.type
+    full = x.dtype in (torch.float, torch.double)
+    return kind == "cpu" and full and not torch.is_autocast_enabled(kind)

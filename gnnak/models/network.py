@@ -52,35 +52,6 @@ def run_with_edges(
     return run(encoder(values, num_edges))
 
 
-@operation
-def run_uplifted(
-    layer: GNNAK,
-    encoder: nn.Module,
-    values: Tensor | None,
-    num_edges: int,
-    x: Tensor,
-    subgraphs: RootedSubgraphs,
-) -> Tensor:
-    """Encode raw edge features as edge states, and run a GNN-AK layer with these.
-
-    A backend may replace both steps by one faster implementation.
-
-    Args:
-        layer: The GNN-AK layer.
-        encoder: Maps raw edge features to edge states, [e, c].
-        values: Raw edge features, [e, c] or [e]; None if there are none.
-        num_edges: Number of edges, e.
-        x: Node states, [n, c].
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        New node states, [n, c].
-    """
-    return run_with_edges(
-        encoder, values, num_edges, lambda states: layer(x, subgraphs, states)
-    )
-
-
 class Kernel(nn.Module):
     """One GNN inside an `OuterLayer`, with an encoder of the raw edge features.
 
@@ -136,13 +107,10 @@ class Kernel(nn.Module):
         encoder = self.edge_encoder
         if edge_states is not None or encoder is None:
             return self._run(x, edge_index, edge_states, batch, subgraphs)
-        num_edges = edge_index.size(1)
-        if isinstance(self.gnn, GNNAK) and subgraphs is not None:
-            return run_uplifted(self.gnn, encoder, edge_attr, num_edges, x, subgraphs)
         return run_with_edges(
             encoder,
             edge_attr,
-            num_edges,
+            edge_index.size(1),
             lambda states: self._run(x, edge_index, states, batch, subgraphs),
         )
 

@@ -40,11 +40,9 @@ class Incidence:
     """The ones of each column: row numbers, sorted by column."""
 
     def __matmul__(self, values: Tensor) -> Tensor:
-        """Multiply with a dense matrix [k, c]; the gradient needs no atomic additions.
+        """Sum the rows of `values`, [k, c], at the ones of each row, as [r, c].
 
-        Returns:
-            For each row of the matrix, the sum of the rows of `values` at its ones, as
-            [r, c].
+        The gradient needs no atomic additions.
         """
         return _Product.apply(values, self)
 
@@ -57,10 +55,7 @@ class Incidence:
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
     """Return the matrix whose product with `values`, [size, c], is `values[index]`.
 
-    Args:
-        index: The rows to gather, [r].
-        size: Number of rows of `values`.
-        in_order: Whether `index` is sorted.
+    `in_order` tells that `index` is sorted.
     """
     groups = group(index, size, in_order)
     order = groups.order
@@ -129,7 +124,7 @@ class HopPairs(NamedTuple):
     """
 
     of_copies: Incidence
-    """[m, u]: for each node copy (a node as it occurs in one subgraph), its pair."""
+    """[m, u]: for each node copy, its pair."""
     of_keys: Incidence
     """[u, k]: for each pair, its node or its subgraph."""
     one_hot: Tensor
@@ -137,11 +132,9 @@ class HopPairs(NamedTuple):
 
 
 def numbered(key: Tensor, size: int) -> Numbering:
-    """Number the distinct values of a key, in time proportional to `size`.
+    """Number the distinct values of a key, [m], in time proportional to `size`.
 
-    Args:
-        key: One value for each of m rows, in 0..size-1, [m].
-        size: Number of possible values.
+    Values are in 0..size-1.
 
     >>> numbered(torch.tensor([7, 2, 7]), 9)
     Numbering(distinct=tensor([2, 7]), number=tensor([1, 0, 1]))
@@ -159,14 +152,8 @@ def hop_pairs(
 ) -> HopPairs:
     """Find all pairs of a node (or a subgraph) and a distance to the root that occur.
 
-    The result is cached in `subgraphs`.
-
-    Args:
-        hops: The hop table, which has a row for each distance to the root; None = a
-            pair is a node (or a subgraph) alone.
-        subgraphs: The rooted subgraphs, with `num_nodes` set.
-        axis: Whether pairs have a node or a subgraph.
-        dtype: The dtype of `one_hot`.
+    Without a hop table, a pair is a node (or a subgraph) alone. The result is cached in
+    `subgraphs`.
     """
     num_hops = 1 if hops is None else len(hops.weight)
     by_node = axis == "node"
@@ -174,7 +161,6 @@ def hop_pairs(
     size = subgraphs.known_num_nodes if by_node else subgraphs.num_subgraphs
 
     def find() -> HopPairs:
-        """Compute the result, if it is not in the cache."""
         pair = key if hops is None else key * num_hops + hops.rows(subgraphs)
         distinct, number = numbered(pair, size * num_hops)
         keys = gather_matrix(distinct // num_hops, size, in_order=True)
@@ -204,13 +190,7 @@ class Messages(NamedTuple):
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
-    """Return the input of the base GNN for each pair of a node and a distance, [u, w].
-
-    Args:
-        layer: The GNN-AK layer.
-        x: Node states, [n, c].
-        pairs: The pairs.
-    """
+    """Return the input of the base GNN for each pair (node, distance), [u, w]."""
     h = pairs.of_keys @ x
     if layer.hop_table is None:
         return h
@@ -223,11 +203,7 @@ def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
 def gine_sums(conv: GINEConv, c: Tensor, e: Tensor, messages: Messages) -> Tensor:
     r"""Return $(1 + \epsilon) c_i + \sum_j \text{ReLU}(c_j + e_{ji})$, [m, w].
 
-    Args:
-        conv: The conv, for its weights.
-        c: States of the pairs (node, distance), [u, w].
-        e: States of the edges of the graph.
-        messages: The different messages.
+    `c` are the states of the pairs (node, distance), [u, w].
     """
     e = e if conv.lin is None else conv.lin(e)
     sent = (messages.source @ c + messages.edge @ e).relu_()
@@ -235,16 +211,10 @@ def gine_sums(conv: GINEConv, c: Tensor, e: Tensor, messages: Messages) -> Tenso
 
 
 def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
-    """Find the different messages of all rooted subgraphs; cached in the subgraphs.
-
-    Args:
-        subgraphs: The rooted subgraphs, with `num_nodes` and `num_edges` set.
-        pairs: The pairs of a node and a distance to the root.
-    """
+    """Find the different messages of all rooted subgraphs; cached in the subgraphs."""
     num_pairs, num_hops = pairs.one_hot.shape
 
     def find() -> Messages:
-        """Compute the result, if it is not in the cache."""
         source, num_edges = subgraphs.edge_index[0], subgraphs.num_edges
         assert num_edges is not None
         sender = pairs.of_copies.ones.columns.index_select(0, source)
@@ -267,12 +237,7 @@ def _received(
 ) -> Incidence:
     """Return the matrix `Messages.into`.
 
-    Args:
-        subgraphs: The rooted subgraphs.
-        number: For each edge copy (an edge as it occurs in one rooted subgraph), the
-            number of its message, [f].
-        count: Number of different messages, v.
-        pairs: The pairs of a node and a distance to the root.
+    `number` is the message of each edge copy, [f], of `count` different ones.
     """
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the

@@ -22,7 +22,7 @@ from gnnak.fast.cpu.gine import (
     pair_states,
 )
 from gnnak.fast.layers.convs import can_run
-from gnnak.fast.layers.parts import blocks_of, has_hooks
+from gnnak.fast.layers.parts import REDUCES, blocks_of, has_hooks
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs, lift_inputs
 from gnnak.nn.calling.masks import explained_convs
@@ -36,11 +36,43 @@ NORMS = (nn.BatchNorm1d, BatchNorm)
 """Norms whose output may be overwritten: their backward pass does not read it."""
 
 
+def cpu_encodings(
+    min_copies: int,
+    layer: GNNAK,
+    x: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_attr: Tensor | Inputs | None,
+    context_reduce: Reduce,
+) -> dict[Encoding, Tensor]:
+    """Compute the same encodings as `GNNAK.encode`, for `min_copies` or more copies."""
+    if subgraphs.num_copies < min_copies:
+        return NotImplemented
+    if not {layer.reduce, context_reduce} <= set(REDUCES):
+        return NotImplemented
+    if not _can_run(layer, x, subgraphs, edge_attr):
+        return NotImplemented
+    rows, linears = run_base(layer, x, subgraphs, edge_attr)
+    drops = layer.dropout.training and layer.dropout.p > 0
+    if not layer.transforms or drops:
+        rows, linears = run_modules(linears, rows), []
+    encodings: dict[Encoding, Tensor] = {}
+    for name in layer.encodings:
+        if name == "centroid":
+            states = run_modules(linears, rows.index_select(0, subgraphs.centroid))
+            gate = _gate_table(layer, name)
+            encodings[name] = states if gate is None else states * gate[0]
+            continue
+        states = _transformed(layer, name, rows, linears)
+        reduce = context_reduce if name == "context" else layer.reduce
+        encodings[name] = _pooled(layer, name, states, subgraphs, reduce)
+    return encodings
+
+
 class BeforeLinears(NamedTuple):
     """Output of the base GNN before the Linears at its end, and these Linears."""
 
     rows: Tensor
-    """[m, k]: one row for each node copy (a node as it occurs in one subgraph)."""
+    """[m, k]: one row for each node copy."""
     linears: list[nn.Linear]
     """The Linears still to apply, one after the other; may be empty."""
 
@@ -51,21 +83,14 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> BeforeLinears:
-    """Run the base GNN of a layer, without the Linears at its end.
-
-    Args:
-        layer: The GNN-AK layer, without hooks.
-        x: Node states, [n, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Edge states, [e, c], weights, [e], or `Inputs`; or None.
-    """
+    """Run the base GNN of a layer, without the Linears at its end."""
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
     conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn
     if not isinstance(edge_attr, Tensor) or not _fits(layer, conv, edge_attr):
         h, e = layer.augment(x, subgraphs), lift_inputs(edge_attr, subgraphs)
-        called = (h, subgraphs.edge_index, e, subgraphs.subgraph)
-        return BeforeLinears(layer.calling(gnn, *called), last)
+        edge_index, batch = subgraphs.edge_index, subgraphs.subgraph
+        return BeforeLinears(layer.calling(gnn, h, edge_index, e, batch), last)
     assert isinstance(conv, GINEConv)
     pairs = hop_pairs(layer.hop_table, subgraphs, "node", x.dtype)
     c = pair_states(layer, x, pairs)
@@ -81,12 +106,7 @@ def run_base(
 
 
 def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
-    """Call modules one after the other; a ReLU overwrites the output of a BatchNorm.
-
-    Args:
-        modules: The modules.
-        rows: The input of the first module, [m, c].
-    """
+    """Call modules one after the other; a ReLU overwrites the output of a BatchNorm."""
     before = None
     for module in modules:
         if type(module) is nn.Sequential:
@@ -100,13 +120,7 @@ def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
 
 
 def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
-    """Return whether `gine_sums` computes the messages of a conv.
-
-    Args:
-        layer: The GNN-AK layer.
-        conv: The conv.
-        e: Edge states, [e, c], or weights, [e].
-    """
+    """Return whether `gine_sums` computes the messages of a conv."""
     width = layer.in_channels
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)
@@ -114,22 +128,16 @@ def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
     return type(conv) is GINEConv and not keywords and can_run(conv, e, width)
 
 
-def can_run_on_cpu(
+def _can_run(
     layer: GNNAK,
     x: Tensor,
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> bool:
-    """Return whether `cpu_encodings` can compute the encodings of a layer.
+    """Return whether `cpu_encodings` supports a layer and its inputs.
 
     This needs full precision, the weights' dtype, subgraphs without padding, and the
     modules that `GNNAK` builds, without hooks.
-
-    Args:
-        layer: The GNN-AK layer.
-        x: Node states, [n, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Edge states, weights or further arguments; None if there are none.
     """
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return False
@@ -166,39 +174,6 @@ def _has_known_parts(layer: GNNAK) -> bool:
     )
 
 
-def cpu_encodings(
-    layer: GNNAK,
-    x: Tensor,
-    subgraphs: RootedSubgraphs,
-    edge_attr: Tensor | Inputs | None,
-    context_reduce: Reduce,
-) -> dict[Encoding, Tensor]:
-    """Compute the same encodings as `GNNAK.encode`.
-
-    Args:
-        layer: A layer that `can_run_on_cpu` accepts.
-        x: Node states, [n, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Edge states, [e, c], weights, [e], or `Inputs`; or None.
-        context_reduce: How the context encoding is pooled.
-    """
-    rows, linears = run_base(layer, x, subgraphs, edge_attr)
-    drops = layer.dropout.training and layer.dropout.p > 0
-    if not layer.transforms or drops:
-        rows, linears = run_modules(linears, rows), []
-    encodings: dict[Encoding, Tensor] = {}
-    for name in layer.encodings:
-        if name == "centroid":
-            states = run_modules(linears, rows.index_select(0, subgraphs.centroid))
-            gate = _gate_table(layer, name)
-            encodings[name] = states if gate is None else states * gate[0]
-            continue
-        states = _transformed(layer, name, rows, linears)
-        reduce = context_reduce if name == "context" else layer.reduce
-        encodings[name] = _pooled(layer, name, states, subgraphs, reduce)
-    return encodings
-
-
 def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
     """Return the gates of an encoding for each distance, [t, c]; None without gates."""
     if name not in layer.gates:
@@ -210,14 +185,7 @@ def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply the Linears at the end of the base GNN and the MLP of an encoding.
-
-    Args:
-        layer: The GNN-AK layer.
-        name: The encoding.
-        rows: The output of the base GNN before its last Linears, [m, k].
-        linears: These Linears.
-    """
+    """Apply `linears`, those at the end of the base GNN, and the MLP of an encoding."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)
@@ -246,16 +214,7 @@ def _pooled(
     subgraphs: RootedSubgraphs,
     reduce: Reduce,
 ) -> Tensor:
-    """Multiply states by gates, and pool them by subgraph or by node.
-
-    Args:
-        layer: The GNN-AK layer.
-        name: "subgraph" or "context".
-        states: One row for each of the m node copies (nodes as they occur in one
-            subgraph), [m, c].
-        subgraphs: The rooted subgraphs.
-        reduce: "sum" or "mean".
-    """
+    """Multiply the states of node copies by gates, and pool by subgraph or by node."""
     axis: PairAxis = "node" if name == "context" else "subgraph"
     pairs = hop_pairs(layer.hop_table, subgraphs, axis, states.dtype)
     sums = pairs.of_copies.T @ states

@@ -1,8 +1,6 @@
 """Named tuples of tensors that the fused kernels take as arguments.
 
-A *node copy* is a node as seen in one rooted subgraph, and an *edge copy* is an edge as
-seen in one rooted subgraph. Letters in shapes: m node copies, f edge copies, s rooted
-subgraphs, e edges of the graph, w and c columns.
+Letters in shapes: m node copies, f edge copies, s rooted subgraphs, w and c columns.
 """
 
 from typing import NamedTuple
@@ -14,81 +12,24 @@ from gnnak.subgraphs.groups import Groups
 
 
 class Edges(NamedTuple):
-    """The f edge copies of all rooted subgraphs, grouped three ways for segment sums.
-
-    An edge copy is an edge of the graph as seen in one rooted subgraph. It joins two
-    node copies: two nodes as seen in that subgraph.
-    """
+    """The f edge copies of all rooted subgraphs, in three groupings."""
 
     source: Tensor
-    """[f]: for each edge of each rooted subgraph, the index of the source node among
-    the nodes of all rooted subgraphs (the node copies)."""
+    """[f]: the node copy at the start of each edge copy."""
     target: Tensor
-    """[f]: for each edge of each rooted subgraph, the index of the target node among
-    the nodes of all rooted subgraphs (the node copies); in ascending order."""
+    """[f]: the node copy at the end of each edge copy; in ascending order."""
     edge: Tensor
-    """[f]: for each edge of each rooted subgraph, its index in the whole graph."""
+    """[f]: the edge of the graph that each edge copy stands for."""
     by_target: Groups
-    """The edge copies (edges as seen in one rooted subgraph) grouped by `target`, in
-    CSR form (compressed sparse rows). The field `order` of these `Groups` is None,
-    since the edge copies are already sorted by target."""
+    """The edge copies by target; `order` is None, since they are sorted by target."""
     by_source: Groups
-    """The edge copies (edges as seen in one rooted subgraph) grouped by `source`, in
-    CSR form (compressed sparse rows)."""
+    """The edge copies by source."""
     by_edge: Groups
-    """The edge copies (edges as seen in one rooted subgraph) grouped by `edge`, the
-    edge of the graph, in CSR form (compressed sparse rows)."""
-
-
-class EdgeStates(NamedTuple):
-    """The states (feature vectors of width w) of e edges, stored in one of two forms.
-
-    - Row form: `values` holds the state of every edge, [e, w], and `number` is None.
-    - Affine form: the state of an edge is ReLU(slope * number + offset), with one
-      number per edge. `values` holds slope and offset, [2, w]; `number` is [e].
-    """
-
-    values: Tensor
-    """If `number` is None, the state of every edge, [e, w]. Otherwise the slope and the
-    offset from which the states are computed, [2, w]."""
-    number: Tensor | None = None
-    """One number per edge, [e], if the state of an edge is ReLU(slope * number +
-    offset); None if `values` holds the states themselves."""
-
-    @classmethod
-    def of(cls, states: "Tensor | EdgeStates") -> "EdgeStates":
-        """Wrap a tensor of edge states, [e, w]; return an `EdgeStates` unchanged."""
-        return cls(states) if isinstance(states, Tensor) else states
-
-    def rows(self) -> Tensor:
-        """Return the states of all edges as a tensor, [e, w]; compute it if needed."""
-        if self.number is None:
-            return self.values
-        return torch.relu(self.number[:, None] * self.values[0] + self.values[1])
-
-    def at(self, edge: Tensor) -> "EdgeStates":
-        """Return the edge states in the form that kernels on rooted subgraphs take.
-
-        If the states are computed from one number per edge, the result has the numbers
-        `number[edge]`, [f], in place of `number`. Otherwise the result is this object
-        unchanged, and the kernels gather the rows of `values` themselves.
-
-        Args:
-            edge: For each of the f edges of all rooted subgraphs, its index among the
-                edges of the graph, [f].
-        """
-        if self.number is None:
-            return self
-        return EdgeStates(self.values, self.number.index_select(0, edge))
+    """The edge copies by edge of the graph."""
 
 
 class Lifted(NamedTuple):
-    """States of node copies that are not stored: `x[node] + table[rows]`.
-
-    A node copy is a node as seen in one rooted subgraph. Kernels compute its state, the
-    sum of the state of the node and an embedding of the distance to the root, whenever
-    they need it.
-    """
+    """States of node copies that are not stored: `x[node] + table[rows]`."""
 
     x: Tensor
     """[n, w]: the states of the nodes."""
@@ -108,22 +49,13 @@ class Lifted(NamedTuple):
         rows: Tensor,
         dtype: torch.dtype | None,
     ) -> "Lifted":
-        """Return the states, with the data type of `x` and `table` if `dtype` is None.
+        """Return the states in `dtype`; None = the dtype of `x` and `table`.
 
-        With autocast, `x` and `table` are converted to its data type first, since
-        kernels read them many times.
-
-        Args:
-            x: The states of the nodes.
-            table: The embedding of each distance.
-            node: The node of each node copy (a node as seen in one subgraph).
-            rows: For each node copy, its row of `table`.
-            dtype: Data type of the states.
+        With autocast, `x` and `table` are converted to its dtype first, since kernels
+        read them many times.
         """
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
-        x = x if x.dtype == dtype else x.to(dtype)
-        table = table if table.dtype == dtype else table.to(dtype)
-        return cls(x.contiguous(), table.contiguous(), node, rows)
+        return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
     def stored(self) -> Tensor:
         """Return the states as a tensor, [m, w]."""
@@ -145,11 +77,7 @@ class Moments(NamedTuple):
     """Rows per block. The last blocks may have fewer rows, or none."""
 
     def chunk(self, count: int) -> "list[Moments]":
-        """Split the c columns into `count` equal parts.
-
-        Part i of the result has the statistics of `tensor.chunk(count, dim=1)[i]`,
-        where `tensor` is the tensor that these statistics describe.
-        """
+        """Return the statistics of `tensor.chunk(count, dim=1)`."""
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
 
@@ -161,41 +89,34 @@ three zeros keep rows aligned to 16 bytes, which fast matrix products need."""
 
 
 class CentroidRows(NamedTuple):
-    """Vectors to add to those rows of a tensor [m, w] that belong to root nodes.
-
-    The tensor has one row for each of the m node copies (nodes as seen in one rooted
-    subgraph). There are s rooted subgraphs, with one vector for the root of each.
-    """
+    """Vectors to add to those rows of a tensor [m, w] that belong to roots."""
 
     values: Tensor
     """[s, w]: for each rooted subgraph, the vector to add to the row of its root."""
     centroid: Tensor
-    """[s]: for each rooted subgraph, the index of the row that belongs to its root."""
+    """[s]: for each rooted subgraph, the row that belongs to its root."""
     subgraph: Tensor
-    """[m]: for each row, the index of the rooted subgraph that it belongs to."""
+    """[m]: the rooted subgraph of each row."""
 
 
 class GatedSum(NamedTuple):
     """Groups of rows to sum, after each row is multiplied by a gate."""
 
     table: Tensor | None
-    """[t, c]: the gates, which are looked up for each row; None = rows are summed as
-    they are. The table is contiguous."""
+    """[t, c]: the gates, contiguous, looked up for each row; None = no gates."""
     groups: Groups
-    """Which rows belong to each of k groups."""
+    """The rows of each of k groups."""
 
 
 class GatedGrad(NamedTuple):
-    """The gradient of sums over groups of rows that are multiplied by gates."""
+    """The gradient of a `GatedSum`."""
 
     grad: Tensor
-    """[k, c]: the gradient of the sum of each of k groups. The entries of a row are
-    adjacent in memory."""
+    """[k, c]: the gradient of the sum of each of k groups, with `stride(1) == 1`."""
     table: Tensor | None
-    """[t, c]: the gates, which are looked up for each row; None = rows are summed as
-    they are. The table is contiguous."""
+    """[t, c]: the gates, contiguous, looked up for each row; None = no gates."""
     key: Tensor
-    """[m]: for each row, the group that it belongs to."""
+    """[m]: the group of each row."""
 
 
 MOST_HOP_LINEARS = 4
@@ -215,22 +136,18 @@ class HopLinears(NamedTuple):
 
 
 class NormConstants(NamedTuple):
-    """A batch norm with known statistics, as the affine function `scale * h + shift`.
-
-    For each of c columns, scale = weight * rstd and shift = bias - mean * scale, where
-    rstd = 1 / sqrt(variance + eps).
-    """
+    """A batch norm with known statistics, as the function `scale * h + shift`."""
 
     scale: Tensor
-    """[c]: the factor by which the norm multiplies each column, weight * rstd."""
+    """[c]: weight * rstd."""
     shift: Tensor
-    """[c]: the number that the norm adds to each column after scaling."""
+    """[c]: bias - mean * scale."""
     mean: Tensor
     """[c]: the mean that the norm subtracts from each column."""
     rstd: Tensor
     """[c]: reciprocal standard deviation, 1 / sqrt(variance + eps)."""
     of_batch: bool
-    """True if `mean` and `rstd` were computed from the batch, so that gradients flow
-    through them; False if they are the norm's running statistics, as in evaluation."""
+    """Whether `mean` and `rstd` were computed from the batch, so that gradients flow
+    through them; if not, they are the running statistics, as in evaluation."""
     real: Tensor | None
     """Number of rows that are not padding, a scalar; None if there is no padding."""

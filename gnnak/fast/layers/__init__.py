@@ -1,14 +1,11 @@
 """Fused implementations of GNN-AK layers: fewer kernels, less memory for training.
 
 Each computation is a `torch.autograd.Function` on top of `gnnak.fast.kernels`. Tensors
-with a row per node copy (a node as it occurs in one rooted subgraph) are by far the
-largest of a network. Those that can be recomputed cheaply in the backward pass are not
-saved for backward.
+with a row per node copy are by far the largest of a network; those that can be
+recomputed cheaply in the backward pass are not saved for backward.
 
 Names that all modules share:
 
-- An *edge copy* is an edge as it occurs in one rooted subgraph. It joins two node
-  copies.
 - The *centroid* of a rooted subgraph is the node copy of its root.
 - Variables: `c` are the states of node copies, `e` the states of the graph's edges, and
   `k` the scale and shift of a batch norm (`NormConstants`).

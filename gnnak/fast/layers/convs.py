@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,10 @@ from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing, SAGEC
 from torch_geometric.nn.aggr import MeanAggregation
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.gcn import fits_gcn, run_gcn
-from gnnak.fast.layers.parts import has_hooks
+from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.parts import Serves, has_hooks, implements
 from gnnak.fast.layers.rows import Rows
 from gnnak.nn.base.convs import GCN
 from gnnak.nn.calling.masks import explained_convs
@@ -37,12 +38,9 @@ HOOKS = tuple(
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
-    """Return whether `run_conv` computes the same result as a conv.
+    """Return whether `run_conv` computes the same result as a conv of inputs `width`.
 
-    Args:
-        conv: Any module.
-        e: Edge states, [e, c], or weights, [e]; None if there are none.
-        width: Width of the conv's input.
+    `e` are edge states, [e, c], or weights, [e].
     """
     if type(conv) not in RUNNERS or has_hooks(conv) or _is_changed(conv):
         return False
@@ -75,55 +73,42 @@ def _is_changed(conv: MessagePassing) -> bool:
 
 
 def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a conv to the nodes of all rooted subgraphs.
+    """Apply a conv that `can_run` accepts to all node copies, along given edges.
 
     Args:
-        conv: A conv that `can_run` accepts.
-        c: States of the m node copies (nodes as they occur in one subgraph), [m, w].
+        conv: The conv.
+        c: States of node copies, [m, w].
         e: States of the edges of the graph, [e, c]; None if there are none.
         edges: The edges between node copies, such as those inside each subgraph.
-
-    Returns:
-        The output of the conv, one row per node copy.
     """
     return RUNNERS[type(conv)](conv, c, e, edges)
 
 
 def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a GINE conv in every rooted subgraph; arguments as in `run_conv`."""
-    states = edge_states(conv, e)
-    return conv.nn(_GineSum.apply(c.values, states, conv.eps, edges))
+    return conv.nn(_GineSum.apply(c.values, edge_states(conv, e), conv.eps, edges))
 
 
 def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
     """Return edge states as wide as the node states of a GINE conv.
 
-    The Linear is applied to the edges of the graph, which are fewer than edge copies
-    (edges as they occur in one rooted subgraph).
-
-    Args:
-        conv: The conv; it may have a Linear for edge states.
-        e: States of the edges of the graph, [e, c]; must not be None.
+    Its Linear, if any, is applied to edges, which are fewer than edge copies.
     """
     assert e is not None
     return e if conv.lin is None else conv.lin(e)
 
 
 def _run_gin(conv: GINConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a GIN conv in every rooted subgraph; `e` is None."""
-    summed = neighbour_sum(c.values, edges)
+    summed = _NeighbourSum.apply(c.values, edges)
     return conv.nn(summed + (1 + conv.eps).to(summed.dtype) * c.values)
 
 
 def _run_gcn(conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a GCN conv in every rooted subgraph; `e` is None."""
     rows, _ = run_gcn(conv, c, None, edges, norm_follows=False)
     return rows.values
 
 
 def _run_sage(conv: SAGEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a SAGE conv in every rooted subgraph; `e` is None."""
-    summed = neighbour_sum(c.values, edges)
+    summed = _NeighbourSum.apply(c.values, edges)
     degree = edges.by_target.ptr.diff().clamp(min=1).to(summed.dtype)
     out = conv.lin_l(summed / degree[:, None])
     return out + conv.lin_r(c.values) if conv.root_weight else out
@@ -139,16 +124,6 @@ RUNNERS: dict[type, Callable[[Any, Rows, Tensor | None, Edges], Tensor]] = {
 """For each type of conv, the function that applies it in every rooted subgraph."""
 
 
-def neighbour_sum(c: Tensor, edges: Edges) -> Tensor:
-    """Return the sum of $c_j$ over all edges j -> i, for each node copy i, [m, w].
-
-    Args:
-        c: States of the m node copies (nodes as they occur in one subgraph), [m, w].
-        edges: The edges of all rooted subgraphs.
-    """
-    return _NeighbourSum.apply(c, edges)
-
-
 class _GineSum(torch.autograd.Function):
     """Autograd function of GINE's sums, $(1 + eps) c_i + sum_j ReLU(c_j + e_{ji})$."""
 
@@ -156,19 +131,20 @@ class _GineSum(torch.autograd.Function):
     def forward(ctx: Any, c: Tensor, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
         ctx.save_for_backward(c, e, eps)
         ctx.edges = edges
-        return kernels_for(c).messages(c, EdgeStates(e), eps, edges)
+        return kernels_for(c).messages(c, e, eps, edges)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         c, e, eps = ctx.saved_tensors
-        given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
-        learned = ctx.needs_input_grad[2]
-        grads = kernels_of_backward(c).messages_backward(*given, with_eps=learned)
+        kernels, with_eps = kernels_of_backward(c), ctx.needs_input_grad[2]
+        grads = kernels.messages_backward(
+            grad.contiguous(), c, e, eps, ctx.edges, None, with_eps
+        )
         return *grads, None
 
 
 class _NeighbourSum(torch.autograd.Function):
-    """Autograd function of `neighbour_sum`."""
+    """Autograd function: the sum of $c_j$ over all edges j -> i, for all i, [m, w]."""
 
     @staticmethod
     def forward(ctx: Any, c: Tensor, edges: Edges) -> Tensor:
@@ -182,57 +158,55 @@ class _NeighbourSum(torch.autograd.Function):
 
 
 def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) -> Tensor:
-    """Sum, for each group of edges, the states of the nodes at one end of these edges.
-
-    Args:
-        values: States of the m node copies (nodes as they occur in one subgraph),
-            [m, w].
-        end: For each of the f edges, the node copy whose state is added, [f].
-        groups: The edges of each group.
-        kernels: The package of kernels.
-
-    Returns:
-        One row of sums per group.
-    """
+    """Sum, for each group of edge copies, the `values` of their `end`s, [f]."""
     order = end if groups.order is None else end.index_select(0, groups.order)
     members = Groups(groups.ptr, order.contiguous())
     return kernels.sum_by(values.contiguous(), members)
 
 
-def can_fuse_messages(
-    conv: Messages, z: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
-) -> TypeGuard[Conv]:
-    """Return whether `fused_messages` computes the same result as a conv.
+@implements("inside", "pass_across")
+def run_messages(
+    serves: Serves,
+    conv: Messages,
+    z: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_attr: Tensor | None,
+    links: AcrossEdges | None = None,
+) -> Tensor:
+    """Apply a conv along the edges across subgraphs, `links`, or those inside if None.
 
     The edge encoder must encode each edge by itself, so that it can encode the edges of
     the graph instead of the edge copies, which are many more.
-
-    Args:
-        conv: The GNN that computes the messages.
-        z: States of the m node copies (nodes as they occur in one subgraph), [m, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Attributes of the edges of the graph; None if there are none.
     """
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
+    if not serves(z) or not known or not subgraphs.num_copies:
+        return NotImplemented
     if type(conv) is not Conv or has_hooks(conv) or explained_convs(conv.gnn):
-        return False
-    if not known or not subgraphs.num_copies or conv.calling.keywords is not None:
-        return False
-    e = _states_like(conv, edge_attr)
-    if e is NotImplemented:
-        return False
-    if not torch.is_autocast_enabled(z.device.type):
+        return NotImplemented
+    e, kind = _states_like(conv, edge_attr), z.device.type
+    if e is NotImplemented or conv.calling.keywords is not None:
+        return NotImplemented
+    autocast = torch.is_autocast_enabled(kind)
+    if not autocast:
         dtype = next(conv.gnn.parameters(), z).dtype
         if z.dtype != dtype or (e is not None and e.dtype != dtype):
-            return False
-    return can_run(conv.gnn, e, z.size(1))
+            return NotImplemented
+    if not can_run(conv.gnn, e, z.size(1)):
+        return NotImplemented
+    if conv.reads_edges and conv.edge_encoder is not None:
+        e = conv.edge_encoder(edge_attr, subgraphs.num_edges)
+    if autocast:
+        z = z.to(torch.get_autocast_dtype(kind))
+    edges = edges_of(subgraphs) if links is None else _across_edges(subgraphs, links)
+    with on_copies(subgraphs):
+        return run_conv(conv.gnn, Rows(z.contiguous()), e, edges)
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
     """Return a tensor with the width and dtype of the edge states; None if none exist.
 
-    The result is `NotImplemented` if the edge encoder cannot encode the edges of the
-    graph instead of the edge copies.
+    The result is the edge states themselves without an edge encoder, and
+    `NotImplemented` if the encoder cannot encode edges instead of edge copies.
     """
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:
@@ -244,58 +218,17 @@ def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
     return encoder.weight if type(encoder) is ConstantEncoder else NotImplemented
 
 
-def fused_messages(
-    conv: Conv,
-    z: Tensor,
-    subgraphs: RootedSubgraphs,
-    edge_attr: Tensor | None,
-    edges: Edges,
-) -> Tensor:
-    """Apply a conv to node copies along given edges.
+def _across_edges(subgraphs: RootedSubgraphs, links: AcrossEdges) -> Edges:
+    """Return edges across rooted subgraphs, sorted by target; the result is cached."""
 
-    Args:
-        conv: A conv that `can_fuse_messages` accepts.
-        z: States of the m node copies (nodes as they occur in one subgraph), [m, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Attributes of the edges of the graph; None if there are none.
-        edges: The edges between node copies.
+    def find() -> Edges:
+        assert subgraphs.num_edges is not None
+        size = subgraphs.num_copies
+        target, order = torch.sort(links.edge_index[1], stable=True)
+        source = links.edge_index[0].index_select(0, order)
+        edge = links.edge.index_select(0, order)
+        by_target = group(target, size, in_order=True)
+        by_edge = group(edge, subgraphs.num_edges)
+        return Edges(source, target, edge, by_target, group(source, size), by_edge)
 
-    Returns:
-        The output of the conv, one row per node copy.
-    """
-    e = edge_attr if conv.reads_edges else None
-    if conv.reads_edges and conv.edge_encoder is not None:
-        e = conv.edge_encoder(edge_attr, subgraphs.num_edges)
-    kind = z.device.type
-    if torch.is_autocast_enabled(kind):
-        z = z.to(torch.get_autocast_dtype(kind))
-    with on_copies(subgraphs):
-        return run_conv(conv.gnn, Rows(z.contiguous()), e, edges)
-
-
-def across_groups(subgraphs: RootedSubgraphs, links: AcrossEdges) -> Edges:
-    """Return edges across rooted subgraphs, sorted by target, with their groups.
-
-    The result is cached after first use.
-
-    Args:
-        subgraphs: The rooted subgraphs.
-        links: The edges across subgraphs, in any order.
-    """
-    return subgraphs.once("across groups", lambda: _grouped(subgraphs, links))
-
-
-def _grouped(subgraphs: RootedSubgraphs, links: AcrossEdges) -> Edges:
-    assert subgraphs.num_edges is not None
-    size = subgraphs.num_copies
-    target, order = torch.sort(links.edge_index[1], stable=True)
-    source = links.edge_index[0].index_select(0, order)
-    edge = links.edge.index_select(0, order)
-    return Edges(
-        source,
-        target,
-        edge,
-        group(target, size, in_order=True),
-        group(source, size),
-        group(edge, subgraphs.num_edges),
-    )
+    return subgraphs.once("across groups", find)

@@ -1,7 +1,7 @@
 """Encode continuous edge features, and recompute them in the backward pass."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,40 +12,51 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import linear
 
 from gnnak.fast.kernels import kernels_for
-from gnnak.fast.kernels.plain import remember, statistics
-from gnnak.fast.kernels.records import EdgeStates, NormConstants
+from gnnak.fast.kernels.records import NormConstants
 from gnnak.fast.layers.parts import (
     Block,
+    Serves,
     blocks_of,
     can_fuse_norm,
     has_hooks,
-    is_fusable,
+    implements,
+    is_full,
 )
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import BatchNorm
 
 
+@implements("run_with_edges")
+def run_recomputing(
+    serves: Serves,
+    encoder: nn.Module,
+    values: Tensor | None,
+    num_edges: int,
+    run: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Run a GNN with edge states that are recomputed in the backward pass."""
+    if type(encoder) is not ContinuousEncoder or has_hooks(encoder):
+        return NotImplemented
+    checked = encoder.checked(values, num_edges)
+    (block,) = blocks_of(nn.Sequential(encoder.block))
+    if not is_full(checked) or not serves(checked) or not can_recompute(block, checked):
+        return NotImplemented
+    with recomputed_encoding(block, checked) as states:
+        return run(states)
+
+
 def has_foreign_hooks() -> bool:
     """Return whether code outside this module has set saved-tensor hooks.
 
-    Saved-tensor hooks (`torch.autograd.graph.saved_tensors_hooks`) decide what is saved
-    for backward. Activation checkpointing, for example, sets such hooks.
+    Such hooks (`torch.autograd.graph.saved_tensors_hooks`) decide what is saved for
+    backward. Activation checkpointing, for example, sets them.
     """
     top = torch._C._autograd._top_saved_tensors_default_hooks(True)
     return top is not None and getattr(top[0], "__module__", None) != __name__
 
 
 def can_recompute(block: Block, values: Tensor) -> bool:
-    """Return whether `recomputed_encoding` supports this block and these features.
-
-    This is the case if the block is in training mode, gradients are enabled, autocast
-    is off, fused kernels support the norm, and no code outside this module has set
-    saved-tensor hooks, as activation checkpointing does.
-
-    Args:
-        block: The Linear and the norm of the encoder.
-        values: The features of r edges, [r, v].
-    """
+    """Return whether `recomputed_encoding` supports this block and these features."""
     kind = values.device.type
     if torch.is_autocast_enabled(kind) or not torch.is_grad_enabled():
         return False
@@ -56,15 +67,10 @@ def can_recompute(block: Block, values: Tensor) -> bool:
 
 @contextmanager
 def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
-    """Context manager: yield an encoding that is recomputed in the backward pass.
+    """Context manager: yield `ReLU(norm(linear(values)))`, [e, c].
 
-    The encoding is `ReLU(norm(linear(values)))`, [r, c]. Operations within the `with`
-    block do not save the encoding for backward: saved-tensor hooks drop the encoding
-    and recompute it in the backward pass.
-
-    Args:
-        block: The Linear, without bias, and the norm.
-        values: The features of r edges, [r, v].
+    Operations within the `with` block do not save this encoding for backward:
+    saved-tensor hooks drop it and recompute it in the backward pass.
     """
     matrix = block.linear.weight
     weights = block.norm.weight, block.norm.bias
@@ -108,22 +114,14 @@ def _are_same(one: Tensor, other: Tensor | None) -> bool:
 
 @torch.no_grad()
 def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
-    """Recompute `ReLU(norm(linear(values)))` without autograd.
-
-    Args:
-        values: The features, a row per edge.
-        matrix: Weight of the Linear.
-        k: The norm's scale and shift, as computed in the forward pass.
-    """
-    kernels = kernels_for(values)
-    return kernels.norm_act(linear(values, matrix), k, True, None)
+    """Recompute the encoding, with the norm's constants of the forward pass."""
+    return kernels_for(values).norm_act(linear(values, matrix), k, True, None)
 
 
 class _Encode(torch.autograd.Function):
-    """Autograd function: encode edge features by a Linear, a batch norm and a ReLU.
+    """Autograd function: the encoding, and the norm's scale and shift.
 
-    It returns the encoding and the norm's scale and shift. For backward it saves only
-    the features and the weight of the Linear.
+    For backward it saves only the features and the weight of the Linear.
     """
 
     @staticmethod
@@ -150,55 +148,3 @@ class _Encode(torch.autograd.Function):
         grad_h, grad_weight, grad_bias = grads
         grad_values = grad_h @ matrix if ctx.needs_input_grad[0] else None
         return grad_values, grad_h.t() @ values, grad_weight, grad_bias, None
-
-
-def affine_states(
-    encoder: nn.Module, values: Tensor | None, num_edges: int
-) -> EdgeStates | None:
-    """Return edge states as a slope, an offset and one number per edge, if possible.
-
-    The state of an edge is then ReLU(slope * number + offset). This is possible if the
-    encoder is a `ContinuousEncoder` of one feature without forward hooks, if fused
-    kernels support the encoder's norm, if there are at least two edges, and if the
-    features need no gradient. Otherwise return None.
-
-    Args:
-        encoder: The encoder of raw edge features.
-        values: The raw edge features, [e] or [e, v], a row for each of the e edges; may
-            be None for encoders other than `ContinuousEncoder`.
-        num_edges: Number of edges, e.
-    """
-    if type(encoder) is not ContinuousEncoder or encoder.in_channels > 1:
-        return None
-    column = encoder.checked(values, num_edges)
-    (block,) = blocks_of(nn.Sequential(encoder.block))
-    hooked = any(map(has_hooks, encoder.modules()))
-    if hooked or column.requires_grad or num_edges < 2 or not is_fusable(block.norm):
-        return None
-    return EdgeStates(_slope_and_offset(block, column), column[:, 0])
-
-
-def _slope_and_offset(block: Block, values: Tensor) -> Tensor:
-    """Combine a Linear and a batch norm into one slope and one offset per channel.
-
-    In training, the norm takes its statistics from `values`, one raw number per edge,
-    and updates its running statistics.
-    """
-    norm, weight = block.norm, block.linear.weight[:, 0]
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    # Clone the running mean: the backward pass reads the mean that is used here, and
-    # training updates the running mean in place.
-    mean, variance = norm.running_mean.clone(), norm.running_var
-    if norm.training:
-        value_mean, value_variance, count = statistics(values, norm.real_rows())
-        batch_mean = value_mean * weight
-        batch_variance = value_variance * weight.square()
-        several = count > 1
-        mean = torch.where(several, batch_mean, mean)
-        variance = torch.where(several, batch_variance, variance)
-        with torch.no_grad():
-            unbiased = batch_variance * count / (count - 1).clamp(min=1)
-            remember(norm, batch_mean, unbiased, several)
-    scale = norm.weight * (variance + norm.eps).rsqrt()
-    return torch.stack([scale * weight, norm.bias - scale * mean])

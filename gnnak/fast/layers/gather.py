@@ -14,79 +14,92 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
+from gnnak.fast.layers.parts import REDUCES, Serves, implements
 from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import Encoding, Reduce
 
 SMALL_TABLE = 256
-"""Largest number of rows that a table passed to `lookup_rows` may have."""
+"""Largest number of rows of a table whose gradient is summed without atomics."""
 SMALL_HOP_TABLE = 128
 """Largest number of rows that a table of distances may have in fused layers."""
 
 
-def gather_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
-    """Return `values[index]`; the backward pass needs no atomic additions.
-
-    Args:
-        values: The matrix to gather rows from, [r, c].
-        index: The m row numbers to gather, [m].
-        groups: The positions i = 0 to m - 1, grouped by `index[i]`; the backward pass
-            sums the rows of each group.
-
-    Returns:
-        The gathered rows, [m, c].
-    """
-    return _Gather.apply(values, index, groups)
-
-
-def sum_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
-    """Sum all rows of `values` that have the same index.
-
-    Args:
-        values: The m rows to sum, [m, c].
-        index: The output row that each row of `values` is added to, [m].
-        groups: The positions i = 0 to m - 1, grouped by `index[i]`.
-
-    Returns:
-        One sum per group, [number of groups, c].
-    """
-    return _Sum.apply(values, index, groups)
-
-
-def lookup_rows(table: Tensor, index: Tensor) -> Tensor:
-    """Return `table[index]`, for a table with at most `SMALL_TABLE` rows.
-
-    The backward pass uses no atomic additions, which are slow if many rows of the
-    result come from the same row of the table.
-
-    Args:
-        table: A matrix with k rows, [k, c].
-        index: The m row numbers to look up, [m].
-
-    Returns:
-        The rows of the table, [m, c].
-    """
+@implements("lookup")
+def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
+    """Return `table[index]` for a small table; atomics are slow if it has few rows."""
+    if table.size(0) > SMALL_TABLE or not serves(table):
+        return NotImplemented
     return _Lookup.apply(table, index)
 
 
-def embedded_rows(table: Tensor, index: Tensor) -> Tensor:
-    """Return `torch.nn.functional.embedding(index, table)`, for a small table.
+@implements("embed_rows")
+def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
+    """Return `embedding(index, table)` for a small table and an index of any shape.
 
     As in PyTorch, an index that is out of range is an error. Unlike PyTorch's, the
     backward pass does not sort the indices.
-
-    Args:
-        table: A matrix with at most `SMALL_TABLE` rows, [k, c].
-        index: The row numbers to look up, of any shape [...].
-
-    Returns:
-        The rows of the table, [..., c].
     """
+    if table.size(0) > SMALL_TABLE or not serves(table):
+        return NotImplemented
     return _Embedding.apply(table, index)
 
 
+@implements("lift")
+def lift_nodes(serves: Serves, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+    """Gather the state of each node copy."""
+    if not serves(x) or subgraphs.num_nodes is None:
+        return NotImplemented
+    return _Gather.apply(x, subgraphs.node, subgraphs.by("node"))
+
+
+@implements("lift_edges")
+def lift_edges(serves: Serves, e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+    """Gather the state of each edge copy."""
+    if e.dim() != 2 or not serves(e) or subgraphs.num_edges is None:
+        return NotImplemented
+    return _Gather.apply(e, subgraphs.edge, subgraphs.by("edge"))
+
+
+@implements("pool_subgraph")
+def pool_subgraph(
+    serves: Serves, z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce
+) -> Tensor:
+    """Pool node copies by subgraph."""
+    if not serves(z) or reduce not in REDUCES:
+        return NotImplemented
+    return _pooled(z, subgraphs.subgraph, subgraphs.by("subgraph"), reduce)
+
+
+@implements("pool_context")
+def pool_context(
+    serves: Serves,
+    z: Tensor,
+    subgraphs: RootedSubgraphs,
+    num_nodes: int,
+    reduce: Reduce,
+) -> Tensor:
+    """Pool node copies by node."""
+    if not serves(z) or reduce not in REDUCES or subgraphs.num_nodes != num_nodes:
+        return NotImplemented
+    return _pooled(z, subgraphs.node, subgraphs.by("node"), reduce)
+
+
+def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
+    """Sum or average the rows of each group; `index` is the group of each row, [m]."""
+    pooled = _Sum.apply(z, index, groups)
+    return mean_of(pooled, groups) if reduce == "mean" else pooled
+
+
+def mean_of(sums: Tensor, groups: Groups) -> Tensor:
+    """Divide the sum of each group by its number of rows; an empty group stays 0."""
+    return sums / groups.ptr.diff().clamp(min=1)[:, None]
+
+
 class _Gather(torch.autograd.Function):
-    """Autograd function of `gather_rows`; the backward pass is `sum_rows`.
+    """Autograd function: `values[index]`; `groups` are the positions by index.
 
     The gradient can be differentiated again.
     """
@@ -102,7 +115,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """Autograd function of `sum_rows`; the backward pass is `gather_rows`.
+    """Autograd function: sum the rows of equal index; `groups` are the rows by index.
 
     The gradient can be differentiated again.
     """
@@ -135,7 +148,7 @@ class _Embedding(torch.autograd.Function):
 
 
 class _Lookup(torch.autograd.Function):
-    """Autograd function of `lookup_rows`: gathers rows of a small table."""
+    """Autograd function of `lookup_rows`."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
@@ -151,20 +164,21 @@ class _Lookup(torch.autograd.Function):
         return kernels_for(grad).table_sum(grad.contiguous(), index, ctx.size), None
 
 
+@implements("fill_dropped")
+def fill_encodings(
+    serves: Serves,
+    encodings: dict[Encoding, Tensor],
+    subgraphs: SampledSubgraphs,
+    num_nodes: int,
+) -> dict[Encoding, Tensor]:
+    """Estimate the encodings of all nodes from those of the sampled roots."""
+    if not all(map(serves, encodings.values())):
+        return NotImplemented
+    return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}
+
+
 def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
-    """Return the encodings of all nodes, given the encodings of the sampled roots.
-
-    SubgraphDrop samples some nodes as roots and drops the subgraphs of all other nodes.
-    The encoding of a dropped node is estimated as a weighted sum of the encodings of
-    sampled roots. `subgraphs.filling` is the sparse matrix of the weights.
-
-    Args:
-        values: The encodings of the s sampled roots, [s, c].
-        subgraphs: The sampled subgraphs.
-
-    Returns:
-        The encodings of all n nodes, [n, c].
-    """
+    """Multiply the sparse matrix `subgraphs.filling`, [n, s], with `values`, [s, c]."""
     filling = subgraphs.filling
     by_node, by_root = subgraphs.by("taker"), subgraphs.by("giver")
     entries = (filling.subgraph, by_node, filling.node, by_root, filling.weight)
@@ -189,8 +203,8 @@ class _Fill(torch.autograd.Function):
         weight: Tensor,
     ) -> Tensor:
         ctx.transposed = (row, by_column, column, by_row, weight)
-        arguments = with_unit_stride(values), column, weight, by_row
-        return kernels_for(values).weighted_sum(*arguments)
+        values, kernels = with_unit_stride(values), kernels_for(values)
+        return kernels.weighted_sum(values, column, weight, by_row)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,8 +1,4 @@
-"""Fused GCN on rooted subgraphs: no messages are stored, no self loops are added.
-
-A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
-occurs in one rooted subgraph. A tensor of messages would have a row per edge copy.
-"""
+"""Fused GCN on rooted subgraphs: no messages are stored, no self loops are added."""
 
 from typing import Any
 
@@ -12,7 +8,7 @@ from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.norm import offset_grad
 from gnnak.fast.layers.rows import (
     Recompute,
@@ -25,12 +21,11 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gcn(
-    conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs | None = None
+    conv: GCNConv, e: Tensor | None, subgraphs: RootedSubgraphs | None = None
 ) -> bool:
     """Return whether `run_gcn` computes the same result as `conv`.
 
-    This is the case if `conv` has the default options of `GCNConv`, and if there are no
-    edge states (`e` is None).
+    It does if there are no edge states and `conv` has the default options.
     """
     return (
         e is None
@@ -44,12 +39,11 @@ def fits_gcn(
 
 
 def run_gcn(
-    conv: GCNConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
+    conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    r"""Apply a GCN conv in every rooted subgraph.
+    r"""Apply a GCN conv in every rooted subgraph; see `FusedConv.run`.
 
-    A node copy is a node as it occurs in one rooted subgraph. With the states $c$ of
-    all node copies, the conv's weight $W$ and bias $b$, the output for node copy $i$ is
+    With the conv's weight $W$ and bias $b$, the output for node copy $i$ is
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
         \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
@@ -57,28 +51,13 @@ def run_gcn(
     with $d_i$ = 1 + the number of edges $j \to i$, $j \neq i$, in the subgraph. As in
     PyG, every node copy gets one self loop, self loops of the graph are ignored, and
     parallel edges are all counted.
-
-    Args:
-        conv: The conv.
-        c: States of the m node copies, [m, w].
-        e: Edge states, which GCN does not use; None.
-        edges: The edges of all rooted subgraphs.
-        norm_follows: Whether the output goes into a norm with batch statistics. The
-            bias then has the gradient zero.
-
-    Returns:
-        The conv's output, one row per node copy, and `c`.
     """
     weights = (conv.lin.weight, conv.bias)
     return Rows(_Gcn.apply(c.values, *weights, edges, norm_follows, c.recompute)), c
 
 
 class _Gcn(torch.autograd.Function):
-    """Autograd function of `run_gcn`: computes the output of a GCN conv.
-
-    For backward it saves the input states or, if these can be recomputed, the tensors
-    from which they are recomputed.
-    """
+    """Autograd function of `run_gcn`, which may recompute the input states."""
 
     @staticmethod
     def forward(

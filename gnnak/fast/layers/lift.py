@@ -1,8 +1,4 @@
-"""Compute the inputs of the fused convs: states of node copies, and edge copies.
-
-A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
-occurs in one rooted subgraph.
-"""
+"""Compute the inputs of the fused convs: states of node copies, and edge copies."""
 
 from typing import Any
 
@@ -17,10 +13,7 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
-    """Return the edge copies, grouped by target, by source and by edge of the graph.
-
-    An edge copy is an edge as it occurs in one rooted subgraph. The result is cached.
-    """
+    """Return the edge copies in three groupings; the result is cached."""
     return subgraphs.once("edges", lambda: _find_edges(subgraphs), saved=False)
 
 
@@ -29,14 +22,9 @@ def _find_edges(subgraphs: RootedSubgraphs) -> Edges:
     by_node: list[Axis] = ["node"] if subgraphs.num_nodes is not None else []
     subgraphs.group_by([*by_node, "target", "source", "edge"])
     source, target = subgraphs.edge_index
-    return Edges(
-        source,
-        target,
-        subgraphs.edge,
-        subgraphs.by("target"),
-        subgraphs.by("source"),
-        subgraphs.by("edge"),
-    )
+    by_target, by_source = subgraphs.by("target"), subgraphs.by("source")
+    by_edge = subgraphs.by("edge")
+    return Edges(source, target, subgraphs.edge, by_target, by_source, by_edge)
 
 
 def lift(
@@ -47,28 +35,15 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Rows:
-    """Return the input states of all node copies (a node as it occurs in one subgraph).
+    """Return the input states of all node copies, [m, c + h]; [m, c] if `add`.
 
-    The state of a node copy is the state of the node, concatenated with (or, if `add`,
-    plus) an embedding of the distance to the root. The states of the node copies are
-    not saved for backward: the backward pass recomputes them from `x` and `table`.
-
-    Args:
-        x: States of the n nodes, [n, c].
-        table: The hop table: the embeddings of t distances to the root, [t, h]; None =
-            append nothing to the node states.
-        rows: For each of the m node copies, its row of `table`, [m].
-        subgraphs: The rooted subgraphs.
-        add: Whether the embedding is added to the state, and not concatenated.
-        dtype: Data type of the result; None = that of `x` and `table`.
-
-    Returns:
-        The states of the node copies, [m, c + h]; [m, c] if `add`.
+    The state of a node copy is the state of its node, concatenated with (or, if `add`,
+    plus) row `rows[i]` of the hop table, [t, h]. These states are not saved for
+    backward: the backward pass recomputes them from `x` and `table`.
     """
     node = subgraphs.node
 
     def gather(x: Tensor, table: Tensor | None) -> Tensor:
-        """Compute the states of the node copies, in a forward or a backward pass."""
         # The forward pass runs `gather` in `_Lift`, where autograd is off, so that this
         # returns the fast kernels. A backward pass with `create_graph=True` needs
         # kernels that autograd can differentiate.
@@ -110,7 +85,6 @@ class _Lift(torch.autograd.Function):
         grad_x = kernels.sum_by(grad[:, : ctx.width], ctx.by_node, of_x)
         grad_table = None
         if ctx.size is not None:
-            grad_table = kernels.table_sum(
-                grad[:, ctx.begin :], rows, ctx.size, of_table
-            )
+            tail = grad[:, ctx.begin :]
+            grad_table = kernels.table_sum(tail, rows, ctx.size, of_table)
         return grad_x, grad_table, None, None, None, None

@@ -12,13 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.fast.kernels import has_fast_kernels, kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import (
-    MOST_HOP_LINEARS,
-    Edges,
-    EdgeStates,
-    HopLinears,
-    Lifted,
-)
+from gnnak.fast.kernels.records import MOST_HOP_LINEARS, Edges, HopLinears, Lifted
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.nn.encodings import HopGate
 from gnnak.nn.uplift import GNNAK
@@ -72,9 +66,6 @@ def hop_tables(layer: GNNAK) -> HopTables:
     r"""Compute $W \mathbf{d}$ and $\text{Sigmoid}(W \mathbf{d} + b)$ for all distances.
 
     Here $\mathbf{d}$ is the learned embedding of a distance.
-
-    Args:
-        layer: A GNN-AK layer.
     """
     tables = _compute(layer, layer.hop_linear)
     remember_gates(layer, tables.gates)
@@ -82,13 +73,7 @@ def hop_tables(layer: GNNAK) -> HopTables:
 
 
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
-    """Compute the gates of a layer: for each gate, its factors at t distances, [t, c].
-
-    Unlike `hop_tables`, this does not compute the embeddings that are added to states.
-
-    Args:
-        layer: A GNN-AK layer.
-    """
+    """Compute the gates of a layer alone: the factors at t distances, [t, c] each."""
     known = _gates.get()
     if known is not None and layer in known:
         return known[layer]
@@ -96,13 +81,7 @@ def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
 
 
 def _compute(layer: GNNAK, hop_linear: nn.Linear | None) -> HopTables:
-    """Compute the tables of a layer.
-
-    Args:
-        layer: The layer.
-        hop_linear: The Linear of the layer whose results are added to node states; None
-            = do not compute these.
-    """
+    """Compute the tables of a layer; without `hop_linear`, only the gates."""
     hop_table, gates = layer.hop_table, layer.gates
     if hop_table is None:
         return HopTables(None, {})
@@ -111,8 +90,8 @@ def _compute(layer: GNNAK, hop_linear: nn.Linear | None) -> HopTables:
         d = hop_table.weight
         added = None if hop_linear is None else hop_linear(d)
         return HopTables(added, {name: gate(d) for name, gate in gates.items()})
-    (matrices, biases), count = weights.linears, len(weights.linears.weights)
-    found = list(_Tables.apply(weights.d, count, *matrices, *biases))
+    matrices, biases = weights.linears
+    found = list(_Tables.apply(weights.d, len(matrices), *matrices, *biases))
     added = None if hop_linear is None else found.pop(0)
     return HopTables(added, dict(zip(gates, found, strict=True)))
 
@@ -123,13 +102,6 @@ def hop_weights(layer: GNNAK, hop_linear: nn.Linear | None) -> HopWeights | None
     The kernel reads the weights of modules that are not called then. So the modules
     must be of the types that a layer has from the start, without hooks. With autocast,
     the kernel is more precise: it computes in the dtype of the weights.
-
-    Args:
-        layer: The layer.
-        hop_linear: As in `_compute`.
-
-    Returns:
-        The weights; None if the modules of the layer must compute the tables.
     """
     table = layer.hop_table
     if table is None or has_hooks(table):
@@ -161,17 +133,10 @@ def hop_weights(layer: GNNAK, hop_linear: nn.Linear | None) -> HopWeights | None
 def _weights_of(
     linear: nn.Module | None, d: Tensor
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Return weight and bias of a Linear, if the kernel can read them.
+    """Return weight and bias of a Linear; None if it must be called.
 
     They must be neither sharded nor computed by a parametrisation, and be contiguous,
-    with the dtype and the device of the embeddings of distances.
-
-    Args:
-        linear: The Linear.
-        d: The embeddings of distances.
-
-    Returns:
-        The weight, and the bias or None; None if the Linear must be called.
+    with the dtype and the device of the embeddings of distances `d`.
     """
     if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
         return None
@@ -193,41 +158,38 @@ def _is_plain(weight: Tensor, d: Tensor) -> bool:
     )
 
 
+def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
+    """Return the Linears of tables from `count` matrices and the biases after them."""
+    return HopLinears(list(weights[:count]), list(weights[count:]))
+
+
 class _Tables(torch.autograd.Function):
     """Autograd function of all tables of a layer, in the order of `HopLinears`."""
 
     @staticmethod
     def forward(
-        ctx: Any, d: Tensor, count: int, *weights_and_biases: Tensor
+        ctx: Any, d: Tensor, count: int, *weights: Tensor
     ) -> tuple[Tensor, ...]:
-        linears = HopLinears(
-            list(weights_and_biases[:count]), list(weights_and_biases[count:])
-        )
-        tables = kernels_for(d).hop_tables(d, linears)
-        ctx.save_for_backward(d, *weights_and_biases, *tables)
-        ctx.counts = count, len(linears.biases)
+        tables = kernels_for(d).hop_tables(d, _linears(weights, count))
+        ctx.save_for_backward(d, *weights, *tables)
+        ctx.counts = count, len(weights)
         return tuple(tables)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        d, *saved = ctx.saved_tensors
-        weights, biases = ctx.counts
-        linears = HopLinears(saved[:weights], saved[weights : weights + biases])
-        tables, kernels = saved[weights + biases :], kernels_of_backward(d)
-        given = [grad.contiguous() for grad in grads]
-        grad_d, found = kernels.hop_tables_backward(d, linears, tables, given)
+        (d, *saved), (count, size) = ctx.saved_tensors, ctx.counts
+        linears, tables = _linears(saved[:size], count), saved[size:]
+        back = [grad.contiguous() for grad in grads]
+        kernels = kernels_of_backward(d)
+        grad_d, found = kernels.hop_tables_backward(d, linears, tables, back)
         return grad_d, None, *found.weights, *found.biases
 
 
 class Copies(NamedTuple):
-    """How the states of node copies (nodes as they occur in one subgraph) are computed.
-
-    The state of a node copy is that of its node, combined with an embedding of the
-    distance to the root.
-    """
+    """How the states of node copies are computed from those of nodes and a table."""
 
     node: Tensor
-    """[m]: the node of each of the m node copies."""
+    """[m]: the node of each node copy."""
     rows: Tensor
     """[m]: for each node copy, its row of the table of embeddings."""
     by_node: Groups
@@ -246,21 +208,12 @@ def lifted_gine_sum(
     copies: Copies,
     edges: Edges,
 ) -> Tensor:
-    r"""Sum GINE's messages at each of the m node copies of all rooted subgraphs.
-
-    A node copy is a node as it occurs in one rooted subgraph. The result, [m, w], for
-    node copy $i$ with state $c_i$ is
+    r"""Sum GINE's messages at each node copy $i$ with state $c_i$, [m, w].
 
     $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
-    Args:
-        x: States of the n nodes, [n, c].
-        table: Embeddings of t distances to the root, [t, h]; None = the state of a node
-            copy is that of its node.
-        e: States of the edges of the graph, [e, w].
-        eps: GINE's scalar, [1].
-        copies: How states of node copies are computed from `x` and `table`.
-        edges: The edges between node copies.
+    Here $c$ is computed from the states of nodes `x`, [n, c], and the embeddings of
+    distances `table`, [t, h]; without a table, it is the state of the node.
     """
     (summed,) = _LiftedGineSum.apply(x, table, e, eps, copies, edges, 0)
     return summed
@@ -277,23 +230,12 @@ def lifted_gine_sum_and_gates(
     """Compute the tables of a layer, and `lifted_gine_sum` with the added table.
 
     A single autograd function takes less time than one for the tables and one for the
-    sums.
-
-    Args:
-        x: States of the n nodes, [n, c].
-        weights: The weights of the tables. The results of their first Linear are added
-            to node states; the others are gates.
-        e: States of the edges of the graph, [e, w].
-        eps: GINE's scalar, [1].
-        copies: How states of node copies are computed from `x` and the added table.
-        edges: The edges between node copies.
-
-    Returns:
-        The sums, [m, w], and the gates of each encoding that has gates, [t, c].
+    sums. Returns the sums, [m, w], and the gates of each encoding with gates, [t, c].
     """
-    (d, (matrices, biases)), given = weights, (e, eps, copies, edges)
-    count = len(matrices)
-    summed, *gates = _LiftedGineSum.apply(x, d, *given, count, *matrices, *biases)
+    d, (matrices, biases) = weights
+    summed, *gates = _LiftedGineSum.apply(
+        x, d, e, eps, copies, edges, len(matrices), *matrices, *biases
+    )
     return summed, gates
 
 
@@ -322,7 +264,7 @@ class _LiftedGineSum(torch.autograd.Function):
         c = _states(kernels, x, added, copies)
         ctx.save_for_backward(x, table, e, eps, *weights, added, *gates)
         ctx.copies, ctx.edges, ctx.counts = copies, edges, (count, len(weights))
-        return kernels.messages(c, EdgeStates(e), eps, edges), *gates
+        return kernels.messages(c, e, eps, edges), *gates
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *grad_gates: Tensor) -> tuple[Any, ...]:
@@ -335,8 +277,9 @@ class _LiftedGineSum(torch.autograd.Function):
             # the one that is not a result of this function.
             tables = kernels.hop_tables(table, linears)
         c = _states(kernels, x, tables[0], ctx.copies)
-        given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
-        grad_c, grad_e, grad_eps = kernels.messages_backward(*given, needed[3])
+        grad_c, grad_e, grad_eps = kernels.messages_backward(
+            grad.contiguous(), c, e, eps, ctx.edges, None, needed[3]
+        )
         grad_x, grad_table = None, None
         of_weights: Sequence[Tensor | None] = [None] * size
         of_x, of_table = (
@@ -359,20 +302,8 @@ class _LiftedGineSum(torch.autograd.Function):
 def _states(
     kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
 ) -> Tensor | Lifted:
-    """Return the states of node copies, which are not stored if that is possible.
-
-    Args:
-        kernels: The package of kernels.
-        x: States of the n nodes, [n, c].
-        table: Embeddings of t distances to the root, [t, h]; or None.
-        copies: How the states are computed from `x` and `table`.
-    """
+    """Return the states of node copies, which are not stored if that is possible."""
     node, rows, _, add, dtype = copies
     if table is not None and add:
         return Lifted.of(x, table, node, rows, dtype)
     return kernels.lift(x, table, node, rows, add, dtype)
-
-
-def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
-    """Return the Linears of tables from `count` matrices and the biases after them."""
-    return HopLinears(list(weights[:count]), list(weights[count:]))

@@ -1,8 +1,7 @@
 """Batch norm and ReLU, fused with the residual sum or the Linear after them.
 
 The output of the norm is not saved for backward: it is recomputed from the norm's
-input, which costs one pass over memory. In all shapes, m is the number of rows; most
-matrices have one row per node of each rooted subgraph.
+input, which costs one pass over memory. In all shapes, m is the number of rows.
 """
 
 from collections.abc import Sequence
@@ -15,6 +14,13 @@ from torch.nn import functional as F
 
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Moments, NormConstants
+from gnnak.fast.layers.parts import (
+    Serves,
+    can_fuse_norm,
+    has_hooks,
+    implements,
+    is_full,
+)
 from gnnak.fast.layers.rows import (
     CachedRecompute,
     Recompute,
@@ -24,28 +30,21 @@ from gnnak.fast.layers.rows import (
     saved_or_recomputed,
     to_save,
 )
-from gnnak.nn.norm import BatchNorm
+from gnnak.nn.norm import BatchNorm, NormReluDropout
 
 
 class GivenNorm(NamedTuple):
     """The tensors and options of a batch norm in training, for `norm_rows`."""
 
-    weight: Tensor
-    """[c]: the factor of each column."""
-    bias: Tensor
-    """[c]: the offset of each column."""
     running_mean: Tensor
-    """[c]: the running mean, which is updated in place."""
     running_var: Tensor
-    """[c]: the running variance, which is updated in place."""
+    weight: Tensor
+    bias: Tensor
     momentum: float
-    """Share of the batch in the new running statistics."""
     eps: float
-    """Added to the variance."""
     real: Tensor
     """Number of rows that are not padding, a scalar."""
     training: bool = True
-    """Whether to normalise with the statistics of the batch: always."""
     num_batches_tracked: None = None
     """The module that owns the norm counts the batches itself."""
 
@@ -54,22 +53,59 @@ class GivenNorm(NamedTuple):
         return self.real
 
 
+@implements("over_rows")
+def norm_over_rows(serves: Serves, norm: BatchNorm, x: Tensor) -> Tensor:
+    """Apply a norm in full precision."""
+    if not is_full(x) or not serves(x) or not can_fuse_norm(norm, x):
+        return NotImplemented
+    return norm_rows(norm, x)
+
+
+@implements("norm_real_rows")
+def norm_real_rows(
+    serves: Serves,
+    x: Tensor,
+    count: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Apply a norm of PyTorch in training to a padded matrix, in any precision."""
+    if running_mean is None or running_var is None or not serves(x):
+        return NotImplemented
+    if weight is None or bias is None or x.size(0) < 2 or x.stride(1) != 1:
+        return NotImplemented
+    tensors = (running_mean, running_var, weight, bias)
+    return norm_rows(GivenNorm(*tensors, momentum, eps, count), x)
+
+
+@implements("added_to")
+def norm_added_to(
+    serves: Serves, block: NormReluDropout, x: Tensor, out: Tensor
+) -> Tensor:
+    """Compute `x + block(out)` in full precision."""
+    norm, _, dropout = block
+    assert isinstance(norm, BatchNorm)
+    assert isinstance(dropout, nn.Dropout)
+    if any(map(has_hooks, block.modules())) or x.dtype != out.dtype:
+        return NotImplemented
+    if not is_full(out) or not serves(out) or not can_fuse_norm(norm, out):
+        return NotImplemented
+    return norm_relu_add(norm, Rows(out), x, dropout.p if dropout.training else 0.0)
+
+
 def norm_rows(norm: BatchNorm | GivenNorm, h: Tensor) -> Tensor:
-    """Return `norm(h)`, [m, c], computed by a fused kernel; h is a matrix [m, c]."""
+    """Return `norm(h)`, [m, c], computed by a fused kernel."""
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
 def norm_relu_add(
     norm: BatchNorm, h: Rows, residual: Tensor, dropout: float = 0.0
 ) -> Tensor:
-    """Return `residual + Dropout(ReLU(norm(h)))`, [m, c].
-
-    Args:
-        norm: The norm before the ReLU.
-        h: The input of the norm, [m, c].
-        residual: Rows that are added at the end, [m, c].
-        dropout: Probability that an entry is set to zero.
-    """
+    """Return `residual + Dropout(ReLU(norm(h)))`, [m, c]."""
     added = None if dropout else residual
     weights = (norm.weight, norm.bias)
     out = _NormAct.apply(h.values, *weights, added, norm, True, h.moments)
@@ -79,15 +115,7 @@ def norm_relu_add(
 def norm_relu_linear(
     norm: BatchNorm, h: Rows, linear: nn.Linear, norm_follows: bool
 ) -> Rows:
-    """Compute `linear(ReLU(norm(h)))`, [m, c'], for a matrix h with m rows.
-
-    Args:
-        norm: The norm before the ReLU.
-        h: The input of the norm, [m, c].
-        linear: The Linear after the ReLU.
-        norm_follows: Whether the result goes into a norm that uses batch statistics:
-            the bias of `linear` then cancels, and its gradient is zero.
-    """
+    """Compute `linear(ReLU(norm(h)))`, [m, c']."""
     (out,) = norm_relu_linears([norm], h, [linear], norm_follows)
     return out
 
@@ -101,17 +129,7 @@ def norm_relu_linears(
 ) -> list[Rows]:
     """Apply norm, ReLU and Linear to each of several equal parts of the columns of h.
 
-    Args:
-        norms: A norm for each part.
-        h: The input of the norms, a matrix with m rows, [m, c * parts].
-        linears: A Linear for each part.
-        norm_follows: Whether all results go into norms that use batch statistics: the
-            biases of `linears` then cancel, and their gradients are zero.
-        recompute: Whether the results are recomputed in the backward pass instead of
-            saved for backward.
-
-    Returns:
-        For each part, the output of its Linear, [m, c'].
+    If `recompute`, the results are recomputed in the backward pass instead of saved.
     """
     weights = [
         part
@@ -139,19 +157,10 @@ def norm_relu_linears(
 def _product_recompute(
     h: Rows, index: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
-    """Return how to recompute `linear(ReLU(norm(part)))` in the backward pass.
-
-    Args:
-        h: The matrix of which `part` is one of several equal parts of the columns.
-        index: Which of the parts `part` is, counted from 0.
-        count: Number of parts.
-        k: The scale and shift of the norm.
-        linear: The Linear.
-    """
+    """Return how to recompute `linear(ReLU(norm(h.chunk(count, dim=1)[index])))`."""
     recompute_h = recompute_function(h.recompute)
 
     def product(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
-        """Recompute the output of the Linear."""
         part = saved_or_recomputed(saved, recompute_h).chunk(count, dim=1)[index]
         kernels = kernels_for(part)
         return kernels.norm_linear(part, k, matrix, offset, k.real)[0]
@@ -161,10 +170,7 @@ def _product_recompute(
 
 
 class _NormAct(torch.autograd.Function):
-    """Autograd function: a batch norm, then optionally a ReLU and a residual sum.
-
-    `moments` are the column statistics of the input h; None = compute them.
-    """
+    """Autograd function: a batch norm, then optionally a ReLU and a residual sum."""
 
     @staticmethod
     def forward(
@@ -193,11 +199,10 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`: norm, ReLU, Linear on parts of columns.
+    """Autograd function of `norm_relu_linears`.
 
-    The function also returns the column statistics of all outputs, and the scales and
-    shifts of all norms. `weights` are four tensors for each part of the columns: weight
-    and bias of the norm, then weight and bias of the Linear.
+    Also returns the column statistics of all outputs, and the constants of all norms.
+    `weights` are weight and bias of the norm, then of the Linear, for each part.
     """
 
     @staticmethod
@@ -256,13 +261,9 @@ class _NormLinears(torch.autograd.Function):
 def offset_grad(
     grad: Tensor, offset: Tensor | None, norm_follows: bool
 ) -> Tensor | None:
-    """Return the gradient of an offset, such as a bias, that is added to every row.
+    """Return the gradient of an offset added to every row; zero if a norm cancels it.
 
-    Args:
-        grad: Gradient of the rows after the offset was added, [m, c].
-        offset: The offset, [c]; None = there is no offset, and None is returned.
-        norm_follows: Whether the rows go into a norm that uses batch statistics: the
-            offset then cancels, and its gradient is zero.
+    `grad` is the gradient of the rows after the offset was added, [m, c].
     """
     if offset is None:
         return None

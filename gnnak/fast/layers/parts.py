@@ -1,38 +1,65 @@
-"""Check whether modules can be fused, and find the Linears and norms inside them."""
+"""Register fast implementations, and check and take apart the modules they serve."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
 from gnnak.nn.norm import BatchNorm, several_processes
 
+F = TypeVar("F", bound=Callable[..., Any])
+Serves = Callable[[Tensor], bool]
+"""Returns whether fast implementations may be used for a tensor; see `make_backend`."""
+REDUCES = ("sum", "mean")
+"""The pools that fast implementations compute; others run in plain PyTorch."""
+
+
+def implements(*operations: str) -> Callable[[F], F]:
+    """Decorator: mark a function as the fast implementation of operations.
+
+    The function takes a `Serves` and the arguments of the operation. It returns
+    `NotImplemented` for arguments that it does not support.
+    """
+
+    def mark(function: F) -> F:
+        function.operations = operations  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def implementations_in(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return the fast implementations in some modules, by name of the operation."""
+    return {
+        name: value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, FunctionType)
+        for name in getattr(value, "operations", ())
+    }
+
 
 class TwoLinears(NamedTuple):
-    """The two Linears and the norm of an MLP made of Linear, norm, ReLU, Linear."""
+    """The Linears and the norm of an MLP made of Linear, norm, ReLU, Linear."""
 
     first: nn.Linear
     """The Linear before the norm, without a bias."""
     norm: BatchNorm
-    """The norm before the ReLU."""
     second: nn.Linear
     """The last Linear, with or without a bias."""
 
 
 class Block(NamedTuple):
-    """The Linear and the norm of one block (Linear, norm, ReLU) of an MLP."""
+    """The Linear (without a bias) and the norm of one block: Linear, norm, ReLU."""
 
     linear: nn.Linear
-    """The Linear, without a bias."""
     norm: BatchNorm
-    """The norm between the Linear and the ReLU."""
 
 
-def is_fusable(norm: BatchNorm) -> bool:
-    """Return whether the fused kernels support the options of a norm.
-
-    The norm must have a weight, a bias, running statistics and a fixed momentum.
-    """
-    return norm.affine and norm.track_running_stats and norm.momentum is not None
+def is_full(x: Tensor) -> bool:
+    """Return whether a tensor has full precision, float32 or float64."""
+    return x.dtype.itemsize >= 4
 
 
 def has_hooks(module: nn.Module) -> bool:
@@ -45,27 +72,19 @@ def has_hooks(module: nn.Module) -> bool:
     )
 
 
+def is_fusable(norm: BatchNorm) -> bool:
+    """Return whether a norm has weights, running statistics and a fixed momentum."""
+    return norm.affine and norm.track_running_stats and norm.momentum is not None
+
+
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
-    """Return whether the fused kernels can apply a norm to the rows of `x`.
-
-    This needs a norm that `is_fusable` accepts, training in a single process, and at
-    least two rows, each contiguous in memory.
-
-    Args:
-        norm: The norm.
-        x: The input of the norm, [m, c].
-    """
+    """Return whether the fused kernels can apply a norm to the rows of `x`."""
     rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
     return rows and is_fusable(norm) and not several_processes()
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:
-    """Return the Linear and the norm of each block of an MLP.
-
-    Args:
-        transform: The MLP, an `nn.Sequential` of blocks; each block is an
-            `nn.Sequential` of Linear, norm and ReLU.
-    """
+    """Return the blocks (Sequentials of Linear, norm, ReLU) of an MLP."""
     assert isinstance(transform, nn.Sequential)
     blocks = []
     for block in transform:
@@ -78,7 +97,7 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the Linears and the norm of an MLP made of Linear, norm, ReLU, Linear.
+    """Return the parts of an MLP made of Linear, norm, ReLU, Linear.
 
     The result is None if the module is not such an MLP, or cannot be fused.
 

@@ -1,8 +1,7 @@
 """Fused PNA* convolution, a variant of PNA, on the nodes of all rooted subgraphs.
 
 A message of PNA* is an MLP of [c_i, c_j, e_ij]: the states of the target node, the
-source node and the edge. There is one message per edge copy (an edge as it occurs in
-one rooted subgraph). The fused version never concatenates the three states.
+source node and the edge. The fused version never concatenates the three states.
 """
 
 from typing import Any
@@ -13,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from gnnak.fast.kernels import kernels_for
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.norm import norm_relu_linear
 from gnnak.fast.layers.parts import two_linears
 from gnnak.fast.layers.rows import (
@@ -29,35 +28,28 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
-def fits_pna(
-    conv: PNAStarConv, e: EdgeStates | None, subgraphs: RootedSubgraphs
-) -> bool:
+def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
     """Return whether `run_pna` can replace a PNA* conv on these inputs.
 
-    It can if the edge states `e` have the width that the conv expects (`e` is None for
-    width 0), if the MLPs of the conv can be fused, and if there are at least two
-    messages, because the batch norm of the messages needs two rows.
+    The edge states must have the width that the conv expects (None for width 0), the
+    MLPs of the conv must be fusable, and the norm of the messages needs two messages.
     """
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
-        fits_edges = 0 < conv.edge_channels == e.values.size(1)
+        fits_edges = 0 < conv.edge_channels == e.size(1)
     parts = two_linears(conv.message) and two_linears(conv.update)
     return fits_edges and parts is not None and subgraphs.num_edge_copies > 1
 
 
 def run_pna(
-    conv: PNAStarConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
+    conv: PNAStarConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a PNA* conv with fused kernels to the nodes of all rooted subgraphs.
-
-    Arguments and results are those of `FusedConv.run`.
-    """
+    """Apply a PNA* conv in every rooted subgraph; see `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
-    states = None if e is None else e.rows()
-    h = Rows(pair_linear(c, states, message.first.weight, edges))
+    h = Rows(_PairLinear.apply(c.values, e, message.first.weight, edges, c.recompute))
     sent = norm_relu_linear(message.norm, h, message.second, norm_follows=False)
     pooled = _PnaPool.apply(sent.values, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
@@ -66,29 +58,10 @@ def run_pna(
     return norm_relu_linear(update.norm, h, update.second, norm_follows), c
 
 
-def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:
-    r"""Apply the first Linear of the message MLP of PNA*, $W [c_i, c_j, e_{ij}]$.
-
-    There is one message for every edge copy $j \to i$ (an edge as it occurs in one
-    rooted subgraph).
-
-    Args:
-        c: States of the m node copies (nodes as they occur in one subgraph), [m, w].
-        e: States of the e edges of the graph, [e, w']; None = no edge states.
-        matrix: W, the weight of the Linear, [c', 2w + w'].
-        edges: Source, target and edge of each of the f edge copies.
-
-    Returns:
-        The output of the Linear for each message, [f, c'].
-    """
-    return _PairLinear.apply(c.values, e, matrix, edges, c.recompute)
-
-
 class _PairLinear(torch.autograd.Function):
-    """Autograd function of `pair_linear`: the first Linear of the message MLP.
+    r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
 
-    It saves the node states for backward, or the tensors from which `recompute`
-    recomputes the node states.
+    It is the first Linear of the message MLP; `e` is None without edge states.
     """
 
     @staticmethod
@@ -130,12 +103,13 @@ class _PairLinear(torch.autograd.Function):
         return grad_c, grad_e, torch.cat(grad_matrix, dim=1), None, None
 
 
-class _PnaPool(torch.autograd.Function):
-    """Autograd function: mean, minimum, maximum and standard deviation of messages.
+def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
+    """Split the columns of W into the parts for target, source and edge."""
+    return matrix.tensor_split([width, 2 * width], dim=1)
 
-    `message` has one row per message. `groups` says which rows have the same target and
-    are pooled together.
-    """
+
+class _PnaPool(torch.autograd.Function):
+    """Autograd function: mean, minimum, maximum and standard deviation of messages."""
 
     @staticmethod
     def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
@@ -150,14 +124,3 @@ class _PnaPool(torch.autograd.Function):
         message, pooled = ctx.saved_tensors
         kernels = kernels_for(message)
         return kernels.pna_pool_backward(grad, message, pooled, ctx.groups), None
-
-
-def _split(matrix: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Split a weight matrix by columns into parts for target, source and edge.
-
-    Args:
-        matrix: The weight of a Linear whose input is the concatenation of the states of
-            the target node, the source node and the edge.
-        width: Width of the state of a node.
-    """
-    return matrix[:, :width], matrix[:, width : 2 * width], matrix[:, 2 * width :]

@@ -1,8 +1,4 @@
-"""Second half of a fused GNN-AK layer: from the base GNN's last norm to the encodings.
-
-A node copy is a node as it occurs in one rooted subgraph. The centroid of a subgraph is
-the node copy of its root.
-"""
+"""Second half of a fused GNN-AK layer: from the last norm to the encodings."""
 
 from typing import Any, NamedTuple
 
@@ -30,16 +26,14 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class Pool(NamedTuple):
-    """How one encoding is pooled: the norm before the sum, and the rows of each sum."""
+    """How one encoding is pooled."""
 
     norm: BatchNorm
     """The last norm of the encoding's MLP, directly before the sum."""
     groups: Groups
-    """The node copies (nodes as they occur in one rooted subgraph), grouped by the
-    output row they are added to."""
+    """The node copies by output row."""
     key: Tensor
-    """[m]: the output row that each of the m node copies (nodes as they occur in one
-    rooted subgraph) is added to."""
+    """[m]: the output row that each node copy is added to."""
 
 
 def norm_add_linear(
@@ -54,24 +48,9 @@ def norm_add_linear(
 ) -> tuple[Rows, Tensor]:
     """Compute `s = residual + ReLU(norm(h))`, then a Linear, `z = s matrix^T + offset`.
 
-    Neither s nor z is saved for backward: the backward pass recomputes both.
-
-    Args:
-        norm: The last norm of the base GNN.
-        h: The input of the norm, a row for each of the m node copies (nodes as they
-            occur in one rooted subgraph), [m, w].
-        residual: Rows that are added after the ReLU, [m, w].
-        matrix: Weight of the Linear that computes z, [c', w].
-        offset: Bias of the Linear that computes z, [c']; None = no bias.
-        subgraphs: The rooted subgraphs; they say which rows belong to roots.
-        norm_follows: Whether z goes into norms that use batch statistics: the offset
-            then cancels, and its gradient is zero.
-        bias_column: Whether to append `BIAS_COLUMN`, 4 constant columns, to the
-            returned rows of s.
-
-    Returns:
-        z, [m, c'], and the row of s for the root of each subgraph, [subgraphs, w] or,
-        with `bias_column`, [subgraphs, w + 4].
+    Neither s, [m, w], nor z, [m, c'], is saved for backward: the backward pass
+    recomputes both. Returns z, and the row of s for the root of each subgraph, [s, w]
+    or, if `bias_column`, with `BIAS_COLUMN` appended, [s, w + 4].
     """
     recompute_residual = recompute_function(residual.recompute)
 
@@ -119,19 +98,12 @@ def gate_pools(
 ) -> tuple[Tensor, ...]:
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    The columns of z are split into equal parts, one for each encoding. A gate is a
-    learned factor that depends on the distance from a node to its root.
-
     Args:
-        z: The input of the norms, a row for each of the m node copies (nodes as they
-            occur in one rooted subgraph), [m, c * encodings].
-        gates: For each encoding, its gate: a row of factors for each of t distances,
-            [t, c]; None = no gate.
-        rows: For each node copy, the row of the gates for its distance, [m].
+        z: The input of the norms, with equal parts of the columns for each encoding,
+            [m, c * encodings].
+        gates: For each encoding, its gate at each distance, [t, c]; None = no gate.
+        rows: For each node copy, its row of the gates, [m].
         pools: For each encoding, its norm and which node copies are summed.
-
-    Returns:
-        For each encoding, a row of sums for each group of node copies, [groups, c].
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -144,8 +116,8 @@ def gate_pools(
 class _NormAddLinear(torch.autograd.Function):
     """Autograd function of `norm_add_linear`: norm, ReLU, residual sum and Linear.
 
-    The function also returns the scale and shift of the norm, and the column statistics
-    of the Linear's output (None if no norm follows).
+    Also returns the constants of the norm, and the column statistics of the Linear's
+    output (None if no norm follows).
     """
 
     @staticmethod
@@ -231,22 +203,19 @@ class _GatePools(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         rows, pools, saved = ctx.rows, ctx.pools, ctx.saved_tensors
-        gates = saved[: len(pools)]
-        z = saved_or_recomputed(saved[len(pools) :], ctx.recompute)
+        count = len(pools)
+        gates = saved[:count]
+        z = saved_or_recomputed(saved[count:], ctx.recompute)
         kernels = kernels_for(z)
         grad_z = z if ctx.overwrite else torch.empty_like(z)
+        parts = (tensor.chunk(count, dim=1) for tensor in (z, grad_z))
         grad_gates, grad_norms = [], []
-        for index, (pool, grad) in enumerate(zip(pools, grads, strict=True)):
-            part, into = (t.chunk(len(pools), dim=1)[index] for t in (z, grad_z))
-            grad_weight, grad_bias, grad_gate = kernels.gate_pool_backward(
-                with_unit_stride(grad),
-                part,
-                ctx.constants[index],
-                gates[index],
-                rows,
-                pool.key,
-                into,
-            )
+        for grad, part, into, k, gate, pool in zip(
+            grads, *parts, ctx.constants, gates, pools, strict=True
+        ):
+            grad = with_unit_stride(grad)
+            arguments = (grad, part, k, gate, rows, pool.key, into)
+            *of_norm, grad_gate = kernels.gate_pool_backward(*arguments)
             grad_gates.append(grad_gate)
-            grad_norms += [grad_weight, grad_bias]
+            grad_norms += of_norm
         return grad_z, None, None, None, None, *grad_gates, *grad_norms

@@ -13,23 +13,117 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward, plain
-from gnnak.fast.layers.parts import has_hooks
+from gnnak.fast.layers.parts import Serves, has_hooks, implements
 from gnnak.nn.base.ppgn import PPGN, NodePairs, PPGNBlock, find_pairs, multiply_pairs
 from gnnak.nn.copies import lift_edges
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
-class Block(torch.autograd.Function):
+@implements("update_pairs")
+def fused_block(
+    serves: Serves, block: PPGNBlock, x: Tensor, pairs: NodePairs
+) -> Tensor:
+    """Compute new states of node pairs, [p, w], as `PPGNBlock.forward` does."""
+    if not serves(x) or not can_fuse_block(block, x):
+        return NotImplemented
+    arguments = _arguments(block, x)
+    with torch.autocast(x.device.type, enabled=False):
+        return _Block.apply(pairs, *arguments)
+
+
+@implements("pool_block")
+def fused_pool_block(
+    serves: Serves, block: PPGNBlock, x: Tensor, pairs: NodePairs
+) -> Tensor:
+    """Compute the result of `PPGNBlock.pool_block`, [n, 2w].
+
+    The last Linear of the block is applied to the sums over node pairs, not to all node
+    pairs.
+    """
+    if not serves(x) or has_hooks(block) or not can_fuse_block(block, x):
+        return NotImplemented
+    *arguments, matrix, bias = _arguments(block, x)
+    with torch.autocast(x.device.type, enabled=False):
+        parts = _PooledBlock.apply(pairs, *arguments)
+        # [n, 2, 2w]: X_ii and the product's entry (i, i), then the sums over j != i.
+        states = torch.cat([part.unflatten(1, (2, -1)) for part in parts], dim=2)
+        # A sum over n - 1 pairs has the bias n - 1 times.
+        times = torch.stack([torch.ones_like(pairs.size), pairs.size - 1], dim=1)
+        out = centred_linear(states, matrix) + times[..., None].to(bias.dtype) * bias
+        return out.flatten(1)
+
+
+@implements("pool_pairs")
+def fused_pool(serves: Serves, x: Tensor, pairs: NodePairs) -> Tensor:
+    """Compute the result of `pool_pairs`, [n, 2w]."""
+    return _Pool.apply(x, pairs) if serves(x) else NotImplemented
+
+
+KINDS = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]
+"""The modules of an MLP of a block, in order."""
+
+
+def can_fuse_block(block: PPGNBlock, x: Tensor) -> bool:
+    """Return whether a block can be fused on states of node pairs, [p, w].
+
+    It can if no module in the block was replaced or has hooks, and if the states have
+    the dtype of the weights, or autocast converts both.
+    """
+    inner = [*block.left, *block.right, block.mix]
+    if [type(module) for module in inner] != [*KINDS, *KINDS, nn.Linear]:
+        return False
+    if any(map(has_hooks, [block.left, block.right, *inner])):
+        return False
+    linears = _linears(block)
+    if any(linear.bias is None for linear in linears):
+        return False
+    if torch.is_autocast_enabled(x.device.type):
+        return x.dtype != torch.double
+    return all(linear.weight.dtype == x.dtype for linear in linears)
+
+
+def _linears(block: PPGNBlock) -> list[nn.Linear]:
+    """Return the Linears of a block: two of the left MLP, two of the right, and W."""
+    inner = [*block.left, *block.right, block.mix]
+    return [module for module in inner if isinstance(module, nn.Linear)]
+
+
+def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
+    """Return states and weights as `_Block` takes them, in the dtype of autocast."""
+    left, left_2, right, right_2, mix = _linears(block)
+    found = [
+        x,
+        torch.cat([left.weight, right.weight]),
+        torch.cat([left.bias, right.bias]),
+        *(each for part in (left_2, right_2, mix) for each in (part.weight, part.bias)),
+    ]
+    kind = x.device.type
+    if not torch.is_autocast_enabled(kind):
+        return found
+    return [each.to(torch.get_autocast_dtype(kind)) for each in found]
+
+
+def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
+    """Return `x @ matrix.t()`, for x of shape [n, k, c].
+
+    The mean of `x` is multiplied in full precision: matrix products in TensorFloat-32
+    (TF32) round their inputs to 10 bits. If the rows of `x` differ by little, rounding
+    would erase the differences.
+    """
+    # The mean of no row is NaN.
+    mean = x.detach().mean(dim=0).nan_to_num()
+    return linear(x - mean, matrix) + (matrix * mean[:, None]).sum(dim=2)
+
+
+class _Block(torch.autograd.Function):
     """Autograd function of `fused_block`: a block of PPGN.
 
-    Arguments are the pairs of nodes, their states, the weights of both MLPs as in
-    `_mlps`, and weight and bias of the last Linear.
+    `weights` are those of both MLPs as in `_mlps`, and of the last Linear.
     """
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-        """Compute the new states of node pairs, [p, w]."""
         inner, left, right = _mlps(x, *weights[:6])
         product = kernels_for(x).pair_product(left, right, pairs)
         (of_x, of_product), bias = weights[6].chunk(2, dim=1), weights[7]
@@ -40,7 +134,6 @@ class Block(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute the gradients of all arguments."""
         # With activation checkpointing, saved tensors can be read only once.
         x, *rest = ctx.saved_tensors
         weights, (inner, left, right, product) = rest[:8], rest[8:]
@@ -60,17 +153,16 @@ class Block(torch.autograd.Function):
             return None, grad_x, *found, of_mix, grad.sum(dim=0)
 
 
-class PooledBlock(torch.autograd.Function):
+class _PooledBlock(torch.autograd.Function):
     """Autograd function: `pool_pairs` of states and of the products of a block.
 
-    Arguments are those of `Block`, without the weight and bias of the last Linear.
+    `weights` are those of both MLPs as in `_mlps`.
     """
 
     @staticmethod
     def forward(
         ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Compute the sums of states and of products, [n, 2w] each."""
         inner, left, right = _mlps(x, *weights)
         ctx.pairs = pairs
         ctx.save_for_backward(x, *weights, inner, left, right)
@@ -79,7 +171,6 @@ class PooledBlock(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute the gradients of all arguments."""
         x, *rest = ctx.saved_tensors
         weights, (inner, left, right), pairs = rest[:6], rest[6:], ctx.pairs
         with torch.autocast(x.device.type, enabled=False):
@@ -106,19 +197,9 @@ def _mlps(
     right_matrix: Tensor,
     right_bias: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute both MLPs of a block.
+    """Compute the outputs of the first ReLUs, [p, 2w], and of the left and right MLP.
 
-    Args:
-        x: States of node pairs, [p, w].
-        matrix: Weights of the first Linears of both MLPs, [2w, w].
-        bias: Their biases, [2w].
-        left_matrix: Weight of the second Linear of the left MLP, [w, w].
-        left_bias: Its bias, [w].
-        right_matrix: Weight of the second Linear of the right MLP, [w, w].
-        right_bias: Its bias, [w].
-
-    Returns:
-        The outputs of the first ReLUs, [p, 2w], and of the left and the right MLP.
+    `matrix`, [2w, w], and `bias` are those of the first Linears of both MLPs.
     """
     inner = _linear_relu(x, matrix, bias)
     for_left, for_right = inner.chunk(2, dim=1)
@@ -141,14 +222,10 @@ def _mlp_gradients(
     weights: list[Tensor],
     grad_x: Tensor | None,
 ) -> list[Tensor]:
-    """Compute the gradients of `_mlps` with respect to the weights, in order.
+    """Compute the gradients of the weights of `_mlps`, in order.
 
-    Args:
-        x: States of node pairs, [p, w].
-        inner: Outputs of the first ReLUs, [p, 2w].
-        backs: Gradients of the outputs of both MLPs, before their last ReLU.
-        weights: The weights, in the order of `_mlps`.
-        grad_x: The gradient of `x` is added to this tensor, in place; or None.
+    `backs` are the gradients of both MLPs before their last ReLU; the gradient of `x`
+    is added to `grad_x`, in place.
     """
     back, found = torch.empty_like(inner), []
     for of_one, given, weight, into in zip(
@@ -168,13 +245,9 @@ def _gradients_of(
     given: list[Tensor],
     grads: list[Tensor],
 ) -> list[Tensor | None]:
-    """Compute gradients that can be differentiated again.
+    """Compute gradients of `given` that can be differentiated again.
 
-    Args:
-        compute: Computes the outputs in plain PyTorch.
-        given: The tensors with respect to which to differentiate; None is returned for
-            those that need no gradient.
-        grads: Gradients of the outputs.
+    `compute` computes the outputs in plain PyTorch, and `grads` are their gradients.
     """
     wanted = [each for each in given if each.requires_grad]
     found = iter(torch.autograd.grad(compute(), wanted, grads, create_graph=True))
@@ -189,7 +262,7 @@ def _plain_mlps(x: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-    """Compute the result of `Block` in plain PyTorch."""
+    """Compute the result of `_Block` in plain PyTorch."""
     product = multiply_pairs(*_plain_mlps(x, *weights[:6]), pairs)
     return linear(torch.cat([x, product], dim=1), *weights[6:])
 
@@ -197,140 +270,27 @@ def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
 def _plain_pooled(
     pairs: NodePairs, x: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Compute the results of `PooledBlock` in plain PyTorch."""
+    """Compute the results of `_PooledBlock` in plain PyTorch."""
     product = multiply_pairs(*_plain_mlps(x, *weights), pairs)
     return plain.pool_pairs(x, pairs), plain.pool_pairs(product, pairs)
 
 
-class Pool(torch.autograd.Function):
+class _Pool(torch.autograd.Function):
     """Autograd function of `fused_pool`; the gradient can be differentiated again."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pairs: NodePairs) -> Tensor:
-        """Compute the sums, [n, 2w]."""
         ctx.pairs = pairs
         return kernels_for(x).pool_pairs(x, pairs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """Compute the gradient of the states of node pairs, [p, w]."""
         kernels = kernels_of_backward(grad)
         return kernels.pool_pairs_backward(grad, ctx.pairs), None
 
 
-KINDS = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]
-"""The modules of an MLP of a block, in order."""
-
-
-def can_fuse_block(block: PPGNBlock, x: Tensor) -> bool:
-    """Return whether `fused_block` can replace a block of PPGN.
-
-    It can if no module in the block was replaced or has hooks, and if the states have
-    the dtype of the weights, or autocast converts both.
-
-    Args:
-        block: The block.
-        x: States of node pairs, [p, w].
-    """
-    inner = [*block.left, *block.right, block.mix]
-    if [type(module) for module in inner] != [*KINDS, *KINDS, nn.Linear]:
-        return False
-    if any(map(has_hooks, [block.left, block.right, *inner])):
-        return False
-    linears = _linears(block)
-    if any(linear.bias is None for linear in linears):
-        return False
-    if torch.is_autocast_enabled(x.device.type):
-        return x.dtype != torch.double
-    return all(linear.weight.dtype == x.dtype for linear in linears)
-
-
-def _linears(block: PPGNBlock) -> list[nn.Linear]:
-    """Return the Linears of a block: two of the left MLP, two of the right, and W."""
-    inner = [*block.left, *block.right, block.mix]
-    return [module for module in inner if isinstance(module, nn.Linear)]
-
-
-def fused_block(block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute new states of node pairs, [p, w], as `PPGNBlock.forward` does.
-
-    Args:
-        block: A block that `can_fuse_block` accepts.
-        x: States of node pairs, [p, w].
-        pairs: The pair of nodes that each row stands for.
-    """
-    given = _arguments(block, x)
-    with torch.autocast(x.device.type, enabled=False):
-        return Block.apply(pairs, *given)
-
-
-def fused_pool_block(block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute the result of `PPGNBlock.pool_block`, [n, 2w].
-
-    The last Linear of the block is applied to the sums over node pairs, not to all node
-    pairs.
-
-    Args:
-        block: A block that `can_fuse_block` accepts.
-        x: States of node pairs, [p, w].
-        pairs: The pair of nodes that each row stands for.
-    """
-    *given, matrix, bias = _arguments(block, x)
-    with torch.autocast(x.device.type, enabled=False):
-        parts = PooledBlock.apply(pairs, *given)
-        # [n, 2, 2w]: X_ii and the product's entry (i, i), then the sums over j != i.
-        states = torch.cat([part.unflatten(1, (2, -1)) for part in parts], dim=2)
-        # A sum over n - 1 pairs has the bias n - 1 times.
-        times = torch.stack([torch.ones_like(pairs.size), pairs.size - 1], dim=1)
-        out = centred_linear(states, matrix) + times[..., None].to(bias.dtype) * bias
-        return out.flatten(1)
-
-
-def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
-    """Return `x @ matrix.t()`, with the mean of `x` multiplied in full precision.
-
-    Matrix products in TensorFloat-32 (TF32) round their inputs to 10 bits. If the rows
-    of `x` differ by little, rounding would erase the differences.
-
-    Args:
-        x: States, [n, k, c].
-        matrix: Weight of a Linear, [c', c].
-    """
-    # The mean of no row is NaN.
-    mean = x.detach().mean(dim=0).nan_to_num()
-    return linear(x - mean, matrix) + (matrix * mean[:, None]).sum(dim=2)
-
-
-def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
-    """Return states and weights as `Block` takes them, in the dtype of autocast."""
-    left, left_2, right, right_2, mix = _linears(block)
-    given = [
-        x,
-        torch.cat([left.weight, right.weight]),
-        torch.cat([left.bias, right.bias]),
-        *(each for part in (left_2, right_2, mix) for each in (part.weight, part.bias)),
-    ]
-    kind = x.device.type
-    if not torch.is_autocast_enabled(kind):
-        return given
-    return [each.to(torch.get_autocast_dtype(kind)) for each in given]
-
-
-def fused_pool(x: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute the result of `pool_pairs`, [n, 2w].
-
-    Args:
-        x: States of node pairs, [p, w].
-        pairs: The pair of nodes that each row stands for.
-    """
-    return Pool.apply(x, pairs)
-
-
 def can_share_pairs(layer: GNNAK) -> bool:
-    """Return whether `embedding_on_pairs` can run the base GNN of a GNN-AK layer.
-
-    It can if the base GNN is a PPGN without hooks, called with its usual arguments.
-    """
+    """Return whether the base GNN is a PPGN without hooks, called as usual."""
     gnn, calling = layer.gnn, layer.calling
     usual = calling.takes_batch and calling.keywords is None
     return type(gnn) is PPGN and not has_hooks(gnn) and usual
@@ -343,12 +303,6 @@ def embedding_on_pairs(
 
     The pairs are cached in `subgraphs`, so the host reads the sizes of the subgraphs
     from the device only once.
-
-    Args:
-        layer: A layer that `can_share_pairs` accepts.
-        x: States of the n nodes, [n, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: States of the edges, [e, c]; None if there are none.
     """
     gnn: nn.Module = layer.gnn
     assert isinstance(gnn, PPGN)

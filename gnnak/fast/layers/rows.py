@@ -1,8 +1,8 @@
 """Tensors that are either saved for backward or recomputed in the backward pass.
 
-These tensors have a row for each node, or for each edge, of each rooted subgraph, and
-are the largest tensors of a network. An autograd function that needs such a tensor,
-`rows`, in its backward pass uses three functions of this module::
+These tensors have a row for each node copy, or each edge copy, and are the largest of a
+network. An autograd function that needs such a tensor, `rows`, in its backward pass
+uses three functions of this module::
 
     ctx.save_for_backward(..., *to_save(rows.values, rows.recompute))  # forward pass
     ctx.recompute = recompute_function(rows.recompute)
@@ -23,34 +23,26 @@ TensorFunction = Callable[..., Tensor]
 
 
 class Recompute(NamedTuple):
-    """How to recompute a tensor in the backward pass.
-
-    The tensor itself is not saved for backward, only the inputs of `function`.
-    """
+    """How to recompute a tensor in the backward pass, instead of saving it."""
 
     function: TensorFunction
     """Recomputes the tensor from the tensors in `saved`. The function must not hold a
     reference to the original tensor, whose memory could then not be freed."""
     saved: tuple[Tensor | None, ...]
-    """The tensors that `function` takes as arguments. They are saved for backward
-    instead of the tensor that `function` returns."""
+    """The arguments of `function`, which are saved for backward."""
     owned: bool = False
-    """Whether the caller of `function` owns the returned tensor and may overwrite it,
-    because no other function reads that tensor afterwards."""
+    """Whether the caller of `function` may overwrite the returned tensor, because no
+    other function reads it afterwards."""
     uncached: TensorFunction | None = None
     """A version of `function` that caches no intermediate results, for callers that
-    cache the returned tensor; None = there is no such version, so these callers use
-    `function`."""
+    cache the returned tensor; None = there is none, so they use `function`."""
 
 
 class Rows(NamedTuple):
-    """A large matrix, and optionally how to recompute it in the backward pass.
-
-    The matrix has a row for each node, or for each edge, of each rooted subgraph.
-    """
+    """A large matrix, and optionally how to recompute it in the backward pass."""
 
     values: Tensor
-    """The matrix, with m rows and c columns, [m, c]."""
+    """[m, c]: the matrix."""
     moments: Moments | None = None
     """Column statistics of `values`, if the kernel that computed `values` returned
     them; None = a norm that needs the statistics computes them."""
@@ -62,14 +54,9 @@ class CachedRecompute:
     """Recomputes a tensor at most once per backward pass, for several callers.
 
     The first call in a backward pass computes the tensor and caches it. The last
-    autograd function that needs the tensor calls `release`, which frees it.
-
-    Args:
-        function: Computes the tensor from its saved inputs.
-
-    Attributes:
-        caches: Whether the tensor is cached. Initially False: every call recomputes the
-            tensor. Set `caches` to True only if the backward pass will call `release`.
+    autograd function that needs the tensor calls `release`, which frees it. `caches` is
+    False at first: every call recomputes the tensor. Set it to True only if the
+    backward pass will call `release`.
     """
 
     def __init__(self, function: TensorFunction) -> None:
@@ -77,7 +64,7 @@ class CachedRecompute:
         self._value: Tensor | None = None
 
     def __call__(self, *saved: Tensor | None) -> Tensor:
-        """Return the cached tensor, or compute it from the tensors in `saved`."""
+        """Return the cached tensor, or compute it from `saved`."""
         value = self.function(*saved) if self._value is None else self._value
         if self.caches:
             self._value = value
@@ -89,21 +76,18 @@ class CachedRecompute:
 
 
 def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None, ...]:
-    """Return the tensors to save for backward if the backward pass needs `values`.
+    """Return the tensors to save if the backward pass needs `values`.
 
-    If `recompute` is None, this is `values` itself, else the tensors from which the
-    backward pass recomputes `values`. The number of tensors varies, so pass them as the
-    last arguments of `save_for_backward`.
+    Their number varies: pass them as the last arguments of `save_for_backward`.
     """
     return (values,) if recompute is None else recompute.saved
 
 
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
-    """Return `recompute.function`, or None if `recompute` is None.
+    """Return `recompute.function`, or None, to be stored as an attribute of `ctx`.
 
-    An autograd function stores the result as an attribute of `ctx`. The whole
-    `Recompute` must not be stored there: its tensors would stay in memory after the
-    backward pass.
+    The whole `Recompute` must not be stored there: its tensors would stay in memory
+    after the backward pass.
     """
     return None if recompute is None else recompute.function
 
@@ -111,13 +95,7 @@ def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
 def saved_or_recomputed(
     saved: Sequence[Tensor | None], function: TensorFunction | None
 ) -> Tensor:
-    """Return a saved tensor in the backward pass; recompute it if `function` is given.
-
-    Args:
-        saved: The tensors that were saved for backward, as `to_save` returned them.
-        function: Recomputes the tensor from `saved`; None = `saved` contains only the
-            tensor itself.
-    """
+    """Return the tensor for which `to_save` returned `saved`, in the backward pass."""
     if function is not None:
         return function(*saved)
     (values,) = saved
@@ -128,21 +106,11 @@ def saved_or_recomputed(
 def can_overwrite(recompute: Recompute | None) -> bool:
     """Return whether the backward pass may overwrite a tensor with its gradient.
 
-    This is possible for a recomputed tensor that no other function reads afterwards. A
-    tensor that was saved for backward must stay intact for a second backward pass.
-
-    Args:
-        recompute: How the tensor is recomputed; None = the tensor was saved.
+    A tensor that was saved for backward must stay intact for a second backward pass.
     """
     return recompute is not None and recompute.owned
 
 
 def with_unit_stride(rows: Tensor) -> Tensor:
-    """Return `rows`, or a contiguous clone if the entries of a row are not adjacent.
-
-    Kernels need the entries of each row adjacent in memory, that is, `stride(1) == 1`.
-
-    Args:
-        rows: A matrix with m rows, [m, c].
-    """
+    """Return `rows`, copied if their entries are not adjacent, as kernels need."""
     return rows if rows.stride(1) == 1 else rows.contiguous()

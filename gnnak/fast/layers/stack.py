@@ -1,8 +1,4 @@
-"""Fused base GNNs: a `Stack` (convs in sequence) of convs with fused implementations.
-
-A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
-occurs in one rooted subgraph. The centroid of a subgraph is the node copy of its root.
-"""
+"""Fused base GNNs: stacks of convs that have fused implementations."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard, cast
@@ -10,7 +6,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GINEConv
 
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.gine import fits_gine, run_gine
 from gnnak.fast.layers.lift import edges_of
@@ -29,28 +25,20 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class FusedConv(NamedTuple):
     """The fused implementation of one class of graph convolutions."""
 
-    fits: Callable[[Any, EdgeStates | None, RootedSubgraphs], bool]
-    """Takes a conv of the class, the edge states (None if there are none) and the
-    rooted subgraphs. Returns whether `run` can replace the conv on these inputs."""
-    run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
-    """Applies the conv with fused kernels.
-
-    Arguments: the conv; the input states of the m node copies (nodes as they occur in
-    one subgraph), [m, w]; the states of the e edges of the graph, [e, w'], or None; the
-    edge copies (edges as they occur in one rooted subgraph); and `norm_follows`,
-    whether the output goes into a norm that uses batch statistics, so that a bias
-    cancels.
+    fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
+    """Returns whether `run` can replace a conv, given the edge states (None if there
+    are none) and the rooted subgraphs."""
+    run: Callable[[Any, Rows, Tensor | None, Edges, bool], tuple[Rows, Rows]]
+    """Applies the conv, given the states of node copies, [m, w], and of edges, [e, w'],
+    the edge copies, and `norm_follows`.
 
     Returns the conv's output, [m, w], and the input states. A residual sum after the
     conv must use the returned input states, so that the conv's backward pass can add up
     all gradients of the states."""
-    reads_affine: bool = False
-    """Whether `run` also accepts edge states in affine form, that is, states given as
-    ReLU(slope * number + offset) with one number per edge (see `EdgeStates`)."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
-    GINEConv: FusedConv(fits_gine, run_gine, reads_affine=True),
+    GINEConv: FusedConv(fits_gine, run_gine),
     GCNConv: FusedConv(fits_gcn, run_gcn),
     GCN: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
@@ -60,35 +48,17 @@ classes are not fused, because they may compute something else; `GCN` computes t
 same as `GCNConv`."""
 
 
-def stack_reads_affine(gnn: nn.Module) -> bool:
-    """Return whether a base GNN can be fused and accepts edge states in affine form.
-
-    In affine form, edge states are given as ReLU(slope * number + offset) with one
-    number per edge.
-    """
-    return is_fused_stack(gnn) and all(CONVS[type(c)].reads_affine for c in gnn.convs)
-
-
 def can_fuse_stack(
-    gnn: nn.Module, e: EdgeStates | None, subgraphs: RootedSubgraphs
+    gnn: nn.Module, e: Tensor | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Return whether the fused `run_stack` can replace a base GNN on these inputs.
-
-    Args:
-        gnn: The base GNN.
-        e: States of the edges; None if there are no edge states.
-        subgraphs: The rooted subgraphs.
-    """
+    """Return whether `run_stack` can replace a base GNN on these inputs."""
     return is_fused_stack(gnn) and all(
         CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
     )
 
 
 def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
-    """Return whether a base GNN is a `Stack` whose modules can all be fused.
-
-    The class of each conv must be in `CONVS`, and `is_fusable` must accept each norm.
-    """
+    """Return whether a base GNN is a `Stack` whose convs and norms can all be fused."""
     if type(gnn) is not Stack:
         return False
     return all(type(conv) in CONVS for conv in gnn.convs) and all(
@@ -97,9 +67,9 @@ def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
 
 
 def run_stack(
-    stack: nn.Module,
+    stack: Stack,
     c: Rows,
-    e: EdgeStates | None,
+    e: Tensor | None,
     subgraphs: RootedSubgraphs,
     matrix: Tensor,
     offset: Tensor | None,
@@ -110,42 +80,31 @@ def run_stack(
 
     Args:
         stack: A `Stack` accepted by `can_fuse_stack`.
-        c: Input states of the m node copies (nodes as they occur in one rooted
-            subgraph), [m, w].
-        e: States of the e edges of the graph, [e, w']; None if the convs read no edge
-            states.
+        c: Input states of the node copies, [m, w].
+        e: States of the edges of the graph, [e, w'], if the convs read any.
         subgraphs: The rooted subgraphs.
         matrix: Weight of the Linear, [c', w].
         offset: Bias of the Linear, [c']; None = no bias.
-        norm_follows: Whether the output of the Linear goes into norms that use batch
-            statistics: the bias then cancels, and its gradient is zero.
-        bias_column: Whether to append `BIAS_COLUMN`, 4 constant columns, to the
-            returned states of the roots.
+        norm_follows: Whether norms with batch statistics follow the Linear.
+        bias_column: Whether to append `BIAS_COLUMN` to the states of the roots.
 
     Returns:
         The output of the Linear, [m, c'], and the base GNN's output state of the root
-        of each of s subgraphs, [s, w] or, with `bias_column`, [s, w + 4].
+        of each subgraph, [s, w] or, with `bias_column`, [s, w + 4].
     """
-    assert isinstance(stack, Stack)
     *before, (conv, norm) = _parts(stack)
-    c = _run_convs(before, c, e, edges_of(subgraphs), 0.0)
-    h, c = CONVS[type(conv)].run(conv, c, e, edges_of(subgraphs), norm.training)
+    edges = edges_of(subgraphs)
+    c = _run_convs(before, c, e, edges, 0.0)
+    h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
     return norm_add_linear(
         norm, h, c, matrix, offset, subgraphs, norm_follows, bias_column
     )
 
 
 def run_stack_with_dropout(
-    stack: nn.Module,
-    c: Rows,
-    e: EdgeStates | None,
-    subgraphs: RootedSubgraphs,
+    stack: Stack, c: Rows, e: Tensor | None, subgraphs: RootedSubgraphs
 ) -> Tensor:
-    """Run a base GNN with dropout after each ReLU; return its output states, [m, w].
-
-    The arguments are those of `run_stack`.
-    """
-    assert isinstance(stack, Stack)
+    """Run a base GNN with dropout after each ReLU; return its output states, [m, w]."""
     _, dropout = stack.after
     assert isinstance(dropout, nn.Dropout)
     p = dropout.p if dropout.training else 0.0
@@ -161,7 +120,7 @@ def _parts(stack: Stack) -> list[tuple[nn.Module, BatchNorm]]:
 def _run_convs(
     parts: list[tuple[nn.Module, BatchNorm]],
     c: Rows,
-    e: EdgeStates | None,
+    e: Tensor | None,
     edges: Edges,
     dropout: float,
 ) -> Rows:

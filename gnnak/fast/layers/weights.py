@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
+from inspect import unwrap
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
@@ -16,21 +17,14 @@ from torch import Tensor, nn
 
 from gnnak.fast.kernels.records import BIAS_COLUMN
 from gnnak.fast.layers.encoder import has_foreign_hooks
-from gnnak.fast.layers.parts import blocks_of
+from gnnak.fast.layers.parts import Serves, blocks_of, implements
+from gnnak.models.network import Network
 from gnnak.nn.encodings import HopGate
 from gnnak.nn.uplift import GNNAK
 
 
 class ModelCall:
-    """One call of a model, from its beginning to its end.
-
-    Args:
-        model: The model.
-
-    Attributes:
-        results: Results that a backend has cached for the layers in this call, by any
-            keys.
-    """
+    """One call of a model, with results that are cached for it, by any keys."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -45,9 +39,13 @@ class ModelCall:
 _current: ContextVar[ModelCall | None] = ContextVar("model_call", default=None)
 
 
-def current_call() -> ModelCall | None:
-    """Return the innermost call of a model in this thread; None if there is none."""
-    return _current.get()
+@implements("run_layers")
+def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
+    """Run all layers of a network, with one batch for their weight-only terms."""
+    if network.recompute and network.training:
+        return NotImplemented
+    with call_of(network):
+        return unwrap(Network.run_layers)(network, *arguments)
 
 
 @contextmanager
@@ -75,20 +73,13 @@ def computed_for(
     compute: Callable[[Sequence[GNNAK]], Sequence[T]],
     shapes: Callable[[GNNAK], Hashable],
 ) -> T:
-    """Return what `compute` returns for a layer.
+    """Return what `compute`, which takes several layers, returns for a layer.
 
-    In a call of a model, the result is computed for all layers of the model that fit
-    into one batch with this layer, and cached until the call ends. Under activation
-    checkpointing, and for a layer that is not part of the model, it is computed for
-    this layer alone.
-
-    Args:
-        layer: The layer.
-        name: Name of the results in the cache.
-        compute: Returns the results for several layers.
-        shapes: Returns a key that is equal for layers that fit into one batch.
+    In a call of a model, the result is computed for all layers of the model with equal
+    `shapes(layer)`, and cached until the call ends. Under activation checkpointing, and
+    for a layer that is not part of the model, it is computed for this layer alone.
     """
-    call = current_call()
+    call = _current.get()
     if call is None or has_foreign_hooks():
         return compute([layer])[0]
     autocast = torch.is_autocast_enabled("cuda"), torch.is_autocast_enabled("cpu")
@@ -104,25 +95,21 @@ def computed_for(
 
 
 class WeightProducts(NamedTuple):
-    """Tensors of one GNN-AK layer that depend on its weights but not on its inputs.
+    """The weight-only terms of a GNN-AK layer with MLPs before its pools.
 
     After the base GNN comes `project`, a Linear (weight P, bias b) or the identity.
     Then comes a transform for every pooled encoding: an MLP whose first Linear has no
     bias. Let W be the weights of these first Linears, stacked, and s the states that
     the base GNN returns. A single Linear then replaces `project` and all the first
-    Linears: W (P s + b) = (W P) s + W b. Its weight is `matrix` = W P, or W if
-    `project` is the identity, and its bias is `offset` = W b.
+    Linears: W (P s + b) = (W P) s + W b.
     """
 
     matrix: Tensor
-    """[c', w]: weight of the single Linear that replaces `project` and the first Linear
-    of every transform."""
+    """[c', w]: W P, or W if `project` is the identity."""
     offset: Tensor | None
-    """[c']: bias of the single Linear that replaces `project` and the first Linear of
-    every transform; None if `project` is the identity."""
+    """[c']: W b; None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """The gate of each encoding that has one, [t, c]: a factor in (0, 1) for each of
-    the t possible distances from a node to its root and each channel. The gate of the
+    """The gate of each encoding that has one, at each distance, [t, c]. The gate of the
     centroid encoding is left out if the matrix `centroid` already contains it."""
     centroid: Tensor | None
     """[c, w + 4]: the weight of `project` with its bias appended as 4 equal columns;
@@ -132,22 +119,12 @@ class WeightProducts(NamedTuple):
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Compute the tensors of a layer that depend on its weights but not on its inputs.
-
-    In a call of a network, the tensors of all its layers are computed in one batch,
-    except under activation checkpointing.
-
-    Args:
-        layer: A GNN-AK layer that applies an MLP to node states before pooling them.
-    """
+    """Compute the weight-only terms of a layer; in one batch for all of a network."""
     return computed_for(layer, "weight products", _compute, _shapes)
 
 
 def _shapes(layer: GNNAK) -> Hashable:
-    """Return the shapes, dtypes and devices of the weights of a layer.
-
-    If two layers give the same result, their weights can be stacked.
-    """
+    """Return a key that is equal for layers whose weights can be stacked."""
     parts = (layer.hop_table, layer.gates, layer.project, layer.transforms)
     weights = [w for part in parts if part is not None for w in part.parameters()]
     sizes = tuple((w.shape, w.dtype, w.device) for w in weights)
@@ -183,27 +160,15 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
 
 
 def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """Split tensors that are stacked over the layers into the tensors of each layer.
-
-    Args:
-        tables: By name, a tensor whose first dimension has one entry per layer.
-        count: Number of layers.
-
-    Returns:
-        For each layer, a dictionary from names to the tensors of the layer.
-    """
+    """Split tensors that are stacked over `count` layers into those of each layer."""
     parts = {name: of_all.unbind() for name, of_all in tables.items()}
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 
 
 def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
-    """Compute the gates of all layers, for each encoding that has a gate.
+    """Compute `sigmoid(linear(hop_table))` for each encoding that has a gate.
 
-    A gate is a factor for each distance from a node to its root and each channel,
-    computed as `sigmoid(linear(hop_table))`.
-
-    Returns:
-        By name of the encoding, the gates of all layers, [layers, distances, channels].
+    The gates of all layers are stacked, [layers, t, c].
     """
     tables: list[Tensor] = [
         layer.hop_table.weight for layer in layers if layer.hop_table is not None

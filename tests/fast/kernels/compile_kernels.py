@@ -13,7 +13,6 @@ from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import product
 from gnnak.fast.kernels.records import (
     CentroidRows,
-    EdgeStates,
     GatedGrad,
     GatedSum,
     HopLinears,
@@ -58,14 +57,10 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     gpu.sum_by(h, groups)
     gpu.weighted_sum(h, key, key.double(), groups)
     gpu.table_sum(h, index, 4)
-    slopes = rows(2, width).float()
-    for states in (EdgeStates(e), EdgeStates(slopes, torch.randn(edge_copies))):
-        gpu.messages(c, states, torch.zeros(1), edges)
-        more = h if gated else None
-        gpu.messages_backward(h, c, states, torch.zeros(1), edges, more)
-        lifted = Lifted(c, slopes, key, index)
-        gpu.messages(lifted, states, torch.zeros(1), edges)
-        gpu.messages_backward(h, lifted, states, torch.zeros(1), edges, more)
+    more = h if gated else None
+    for states in (c, Lifted(c, rows(2, width).float(), key, index)):
+        gpu.messages(states, e, torch.zeros(1), edges)
+        gpu.messages_backward(h, states, e, torch.zeros(1), edges, more)
     end, groups_of_ends = (
         (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
     )

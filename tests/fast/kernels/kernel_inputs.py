@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import Edges, EdgeStates, NormConstants
+from gnnak.fast.kernels.records import Edges, NormConstants
 from gnnak.subgraphs.groups import Groups, group
 
 WIDTHS = [1, 5, 16, 64, 65, 144, 300]
@@ -71,13 +71,6 @@ def constants(h, of_batch=True, real=None):
     scale, shift, mean = torch.randn(3, h.size(1)).double()
     rstd = torch.rand(h.size(1)).double() + 0.5
     return NormConstants(scale, shift, mean, rstd, of_batch, real)
-
-
-def states_of_edges(affine, edges, edge, width):
-    """Return states of `edges` edges: rows, or affine with a number per edge copy."""
-    if affine:
-        return EdgeStates(rows(2, width), torch.randn(edge.numel()).double())
-    return EdgeStates(rows(edges, width, strided=True))
 
 
 def edges_of(copies, edge_copies, edges):

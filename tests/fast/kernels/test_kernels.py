@@ -7,7 +7,7 @@ import torch
 
 from gnnak import EgoNets
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import EdgeStates, Lifted
+from gnnak.fast.kernels.records import Lifted
 from gnnak.fast.layers.lift import edges_of as edges_of_subgraphs
 from gnnak.graphs.named import undirected
 from gnnak.nn.segment import lookup
@@ -21,7 +21,6 @@ from tests.fast.kernels.kernel_inputs import (
     groups_of,
     norm_of,
     rows,
-    states_of_edges,
 )
 from tests.fast.layers.fused_layers import (
     fused_and_plain,
@@ -103,35 +102,32 @@ def test_table_sum_agrees_on_few_and_many_rows(few_parts, fast, count):
     ("copies", "edge_copies", "edges"),
     [(20, 60, 9), (1, 1, 1), (1, 40, 2), (3, 0, 0), (3, 0, 5), (2, 90, 1)],
 )
-@pytest.mark.parametrize("affine", [False, True])
-def test_messages_agree(few_parts, fast, copies, edge_copies, edges, affine):
-    check_messages(fast, copies, edge_copies, edges, 5, affine)
+def test_messages_agree(few_parts, fast, copies, edge_copies, edges):
+    check_messages(fast, copies, edge_copies, edges, 5)
 
 
 @pytest.mark.parametrize("width", [1, 16, 65, 300])
-@pytest.mark.parametrize("affine", [False, True])
-def test_messages_agree_at_every_width(few_parts, fast, width, affine):
-    check_messages(fast, 8, 20, 5, width, affine)
+def test_messages_agree_at_every_width(few_parts, fast, width):
+    check_messages(fast, 8, 20, 5, width)
 
 
-def check_messages(fast, copies, edge_copies, edges, width, affine):
+def check_messages(fast, copies, edge_copies, edges, width):
     """Compare forward and backward pass."""
     c, eps = rows(copies, width), rows(1, 1)[0]
     found = edges_of(copies, edge_copies, edges)
-    e = states_of_edges(affine, edges, found.edge, width)
+    e = rows(edges, width, strided=True)
     assert_agree(fast, "messages", c, e, eps, found)
     grad, more = rows(copies, width), rows(copies, width)
     assert_agree(fast, "messages_backward", grad, c, e, eps, found, more)
 
 
 @pytest.mark.parametrize("width", [1, 16, 65, 300])
-@pytest.mark.parametrize("affine", [False, True])
-def test_messages_of_states_that_are_not_stored_agree(few_parts, fast, width, affine):
+def test_messages_of_states_that_are_not_stored_agree(few_parts, fast, width):
     edge_index, nodes = undirected([(0, 1), (1, 2), (2, 3), (3, 1), (4, 5)], 7)
     subgraphs = EgoNets(2)(edge_index, nodes)
     found = edges_of_subgraphs(subgraphs)
     c = Lifted(rows(nodes, width), rows(3, width), subgraphs.node, subgraphs.hop)
-    e = states_of_edges(affine, edge_index.size(1), found.edge, width)
+    e = rows(edge_index.size(1), width, strided=True)
     eps, grad = rows(1, 1)[0], rows(subgraphs.num_copies, width)
     assert_agree(fast, "messages", c, e, eps, found)
     assert_agree(fast, "messages_backward", grad, c, e, eps, found, None)
@@ -145,7 +141,7 @@ def test_an_edge_gets_no_gradient_where_rounding_makes_its_message_zero(fast):
     subgraphs = EgoNets(1)(edge_index, nodes)
     x, table = torch.ones(2, 16), torch.full((2, 16), 1e-9)
     c = Lifted(x, table, subgraphs.node, subgraphs.hop)
-    e, grad = EdgeStates(-torch.ones(2, 16)), torch.ones(subgraphs.num_copies, 16)
+    e, grad = -torch.ones(2, 16), torch.ones(subgraphs.num_copies, 16)
     given = (grad, c, e, torch.zeros(1), edges_of_subgraphs(subgraphs), None)
     assert not fast.messages_backward(*given)[1].any()
 

@@ -13,7 +13,6 @@ from tests.fast.kernels.kernel_inputs import (
     edges_of,
     groups_of,
     rows,
-    states_of_edges,
 )
 
 
@@ -88,7 +87,7 @@ def test_gradients_of_gated_sums_agree(few_parts, fast, width, first, second, ro
 
 def test_messages_have_gradients_without_another_use_of_the_states(fast):
     found = edges_of(20, 60, 9)
-    e = states_of_edges(False, 9, found.edge, 5)
+    e = rows(9, 5, strided=True)
     given = (rows(20, 5), rows(20, 5), e, rows(1, 1)[0], found, None)
     assert_agree(fast, "messages_backward", *given)
 

@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.backend import PLAIN, use_backend
-from gnnak.fast.kernels.records import EdgeStates
 from gnnak.fast.layers.layer import can_fuse
 from gnnak.nn import GNNAK, Stack
 from gnnak.nn.options import PUBLISHED
@@ -51,8 +50,7 @@ def is_fusable_on(
 ) -> bool:
     """Return whether the layer can be fused on these inputs, on any device."""
     x = torch.zeros(subgraphs.num_nodes or 0, CHANNELS, dtype=torch.double)
-    states = None if edge_attr is None else EdgeStates(edge_attr)
-    return can_fuse(layer, x, subgraphs, states)
+    return can_fuse(layer, x, subgraphs, edge_attr)
 
 
 def assert_fused_matches_plain(

@@ -1,6 +1,7 @@
 """Recomputed encodings: same values and gradients, and not saved for backward."""
 
 import copy
+import functools
 import weakref
 
 import pytest
@@ -9,10 +10,16 @@ from torch.utils.checkpoint import checkpoint
 
 from gnnak.fast.layers.encoder import can_recompute
 from gnnak.fast.layers.parts import blocks_of
-from gnnak.models.network import Kernel, run_with_edges
+from gnnak.models import ModelOptions, build_model
+from gnnak.models.network import Kernel, OuterLayer, run_with_edges
+from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.padding import RealRows, real_rows
+from gnnak.subgraphs import EgoNets
+from tests.fast.backends import num_fused_layers, path
+from tests.fast.kernels.kernel_inputs import assert_same
+from tests.fast.layers.fused_layers import random_graph, randomize, state
 
 
 def make_encoder():
@@ -143,3 +150,84 @@ def test_subclasses_and_hooks_of_an_encoder_are_called(fused_operations, kind):
         torch.randn(3, 5), edge_index, torch.randn(3, 2), torch.zeros(3).long(), None
     )
     assert calls == [3]
+
+
+@pytest.mark.parametrize("name", ["gin-ak", "gin-ak+", "gin-ak+-s", "pna*-ak+"])
+@pytest.mark.parametrize("training", [True, False])
+def test_network_on_continuous_edge_features_matches_plain(
+    fused_operations, name, training
+):
+    torch.manual_seed(0)
+    options = ModelOptions(
+        num_layers=2, base_layers=2, channels=6, hop_channels=3, subgraphs=EgoNets(2)
+    )
+    network = build_model(name, Continuous(2), Continuous(1), 3, options).double()
+    randomize(network)
+    edge_index, nodes = random_graph()
+    given = (torch.randn(nodes, 2).double(), edge_index)
+    given += (torch.randn(edge_index.size(1), 1).double(), torch.arange(nodes) // 4)
+    found = []
+    for fused in (True, False):
+        one = copy.deepcopy(network).train(training)
+        with path(fused):
+            out = one(*given, generator=torch.Generator().manual_seed(1))
+        out.square().sum().backward()
+        found.append({"out": out.detach()} | state(one))
+    assert fused_operations.count("run_with_edges") == (2 if training else 0)
+    assert num_fused_layers(fused_operations) == 2
+    assert_same(*found)
+
+
+class Doubling(GNNAK):
+    """A user-defined layer that reads the edge states as a tensor."""
+
+    def forward(self, x, subgraphs, edge_attr=None):
+        """Run the layer on doubled edge states."""
+        return super().forward(x, subgraphs, edge_attr * 2)
+
+
+@pytest.mark.parametrize("kind", ["subclass", "hook"])
+def test_subclasses_and_hooks_of_a_layer_get_edge_states_as_a_tensor(
+    fused_operations, kind
+):
+    seen = []
+    make = Doubling if kind == "subclass" else GNNAK
+    layer = make(
+        Stack([gine(7)], 7), 4, 4, hop_channels=3, max_hops=2, options=PUBLISHED
+    )
+    if kind == "hook":
+        layer.register_forward_pre_hook(lambda _, given: seen.append(given[2]))
+    kernel = Kernel(layer, 4, ContinuousEncoder(1, 7)).double()
+    edge_index, nodes = random_graph()
+    subgraphs = EgoNets(2)(edge_index, nodes)
+    x, edge_attr = torch.randn(nodes, 4).double(), torch.randn(40, 1).double()
+    kernel(x, edge_index, edge_attr, torch.zeros(nodes).long(), subgraphs)
+    assert all(states.shape == (40, 7) for states in seen)
+    assert len(seen) == (kind == "hook")
+
+
+@pytest.mark.parametrize("kind", ["forward", "backward"])
+def test_hooks_of_every_module_are_called(fused_operations, kind):
+    called = []
+    layer = GNNAK(
+        Stack([gine(7)], 7), 4, 4, hop_channels=3, max_hops=2, options=PUBLISHED
+    )
+    outer = OuterLayer([Kernel(layer, 4, ContinuousEncoder(1, 7))], 4).double()
+    for name in ("kernels.0.gnn", "kernels.0.edge_encoder", "after"):
+        module = outer.get_submodule(name)
+        hook = functools.partial(lambda name, *_: called.append(name), name)
+        if kind == "forward":
+            module.register_forward_hook(hook)
+        else:
+            module.register_full_backward_hook(hook)
+    edge_index, nodes = random_graph()
+    x = torch.randn(nodes, 4).double().requires_grad_()
+    edge_attr = torch.randn(edge_index.size(1), 1).double().requires_grad_()
+    given = (
+        edge_index,
+        edge_attr,
+        torch.zeros(nodes).long(),
+        EgoNets(2)(edge_index, nodes),
+    )
+    outer(x, *given).sum().backward()
+    assert sorted(called) == ["after", "kernels.0.edge_encoder", "kernels.0.gnn"]

@@ -7,19 +7,15 @@ import torch
 from torch import nn
 
 from gnnak.backend import PLAIN, use_backend
-from gnnak.fast.layers.ppgn import (
-    can_fuse_block,
-    centred_linear,
-    fused_block,
-    fused_pool,
-    fused_pool_block,
-)
+from gnnak.fast import make_backend
+from gnnak.fast.layers.ppgn import can_fuse_block, centred_linear
 from gnnak.fast.step.recorder import synchronisations_recorded
 from gnnak.nn import PPGN
 from gnnak.nn.base.ppgn import PPGNBlock, find_pairs, pool_pairs
 from tests.gpu import needs_gpu
 
 WIDTH = 3
+FUSED = make_backend(lambda _: True).implementations
 
 
 def graphs(dtype=torch.double, device="cpu", width=WIDTH):
@@ -75,9 +71,9 @@ def test_fused_ppgn_on_no_node_gives_every_parameter_a_gradient(fused_operations
 
 
 BLOCKS = {
-    "block": (fused_block, lambda block, x, pairs: block(x, pairs)),
-    "pooled block": (fused_pool_block, PPGNBlock.pool_block),
-    "pool": (lambda _, x, pairs: fused_pool(x, pairs), lambda _, *x: pool_pairs(*x)),
+    "block": (FUSED["update_pairs"], lambda block, x, pairs: block(x, pairs)),
+    "pooled block": (FUSED["pool_block"], PPGNBlock.pool_block),
+    "pool": (lambda _, *x: FUSED["pool_pairs"](*x), lambda _, *x: pool_pairs(*x)),
 }
 """By name, a fused function and what it computes, of a block, states and pairs."""
 
@@ -118,8 +114,8 @@ def test_centred_linear_is_a_linear(rows):
     torch.testing.assert_close(*slopes)
 
 
-@pytest.mark.parametrize(("call", "wanted"), [(fused_block, 6), (fused_pool_block, 5)])
-def test_fused_blocks_save_few_states_per_pair_for_backward(call, wanted):
+@pytest.mark.parametrize(("name", "wanted"), [("block", 6), ("pooled block", 5)])
+def test_fused_blocks_save_few_states_per_pair_for_backward(name, wanted):
     block, x, pairs = block_and_states()
     saved = {}
 
@@ -129,13 +125,13 @@ def test_fused_blocks_save_few_states_per_pair_for_backward(call, wanted):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        call(block, x, pairs)
+        BLOCKS[name][0](block, x, pairs)
     assert sum(saved.values()) == wanted
 
 
-@pytest.mark.parametrize("call", [fused_block, fused_pool_block])
-def test_fused_blocks_need_no_gradient_of_their_input(call):
-    block, x, pairs = block_and_states()
+@pytest.mark.parametrize("name", ["block", "pooled block"])
+def test_fused_blocks_need_no_gradient_of_their_input(name):
+    (block, x, pairs), (call, _) = block_and_states(), BLOCKS[name]
     wanted = torch.autograd.grad(
         call(block, x, pairs).square().sum(), list(block.parameters())
     )

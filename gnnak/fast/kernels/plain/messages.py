@@ -4,25 +4,19 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.kernels.plain.gather import group_members
-from gnnak.fast.kernels.records import Edges, EdgeStates, Lifted
+from gnnak.fast.kernels.records import Edges, Lifted
 from gnnak.subgraphs.groups import Groups
 
 
-def messages(c: Tensor | Lifted, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
+def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
-    This is GINE's aggregation, in every rooted subgraph.
-
-    Args:
-        c: States c_i of the m node copies, [m, w]. A node copy is a node as seen in one
-            rooted subgraph. `Lifted` states are not stored.
-        e: States e_ji of the edges: one row per edge of the graph or, in affine form,
-            one number per edge of each rooted subgraph (see `EdgeStates.at`).
-        eps: GINE's learned scalar, [1].
-        edges: The edges j -> i of all rooted subgraphs.
+    This is GINE's aggregation in every rooted subgraph, for states c of node copies,
+    [m, w], and e of the edges of the graph, [e, w].
     """
     c = c.stored() if isinstance(c, Lifted) else c
-    sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
+    states = e.index_select(0, edges.edge)
+    sent = torch.relu(c.index_select(0, edges.source) + states)
     own = (1 + eps).to(c.dtype) * c
     return own.index_add(0, edges.target, sent.to(c.dtype))
 
@@ -30,65 +24,31 @@ def messages(c: Tensor | Lifted, e: EdgeStates, eps: Tensor, edges: Edges) -> Te
 def messages_backward(
     grad: Tensor,
     c: Tensor | Lifted,
-    e: EdgeStates,
+    e: Tensor,
     eps: Tensor,
     edges: Edges,
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `messages`.
+    """Compute the gradients of `c`, `e` and, if `with_eps`, `eps` in `messages`.
 
-    Args:
-        grad: Gradient of the result of `messages`, [m, w].
-        c: States of the m node copies (nodes as seen in one rooted subgraph), [m, w].
-        e: Edge states, as in `messages`.
-        eps: GINE's learned scalar, as in `messages`.
-        edges: The edges of all rooted subgraphs, as in `messages`.
-        more: Gradient of `c` from other uses of `c`, [m, w]. It is added to the
-            gradient of `c` here to save a separate addition. None = no other use.
-        with_eps: Whether to compute the gradient of `eps`.
-
-    Returns:
-        Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1]; None for
-        `eps` if its gradient is not computed.
+    `more`, [m, w], is added to the gradient of `c`: the gradient from its other uses.
     """
     c = c.stored() if isinstance(c, Lifted) else c
-    states = _of_copies(e, edges)
-    sent = c.index_select(0, edges.source) + states
+    sent = c.index_select(0, edges.source) + e.index_select(0, edges.edge)
     back = grad.index_select(0, edges.target) * (sent > 0)
     grad_c = ((1 + eps).to(c.dtype) * grad).index_add(0, edges.source, back)
     grad_c = grad_c if more is None else grad_c + more
-    if e.number is None:
-        of_edges = back.to(e.values.dtype)
-        grad_e = torch.zeros_like(e.values).index_add(0, edges.edge, of_edges)
-    else:
-        back = back * (states > 0)
-        of_slope = (back * e.number[:, None]).sum(dim=0)
-        grad_e = torch.stack([of_slope, back.sum(dim=0)])
+    grad_e = torch.zeros_like(e).index_add(0, edges.edge, back.to(e.dtype))
     if not with_eps:
         return grad_c, grad_e, None
     return grad_c, grad_e, (grad * c).sum().view(eps.shape).to(eps.dtype)
 
 
-def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:
-    """Return the state of each edge copy, [f, w].
-
-    There are f edge copies: edges as it occurs in one rooted subgraph. A state has w
-    columns.
-    """
-    return e.rows() if e.number is not None else e.values.index_select(0, edges.edge)
-
-
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return GCN's factors d_i^(-1/2) for all m node copies i, [m].
+    """Return GCN's factors d_i^(-1/2) of all node copies i, [m], with dtype of `like`.
 
-    A node copy is a node as it occurs in one rooted subgraph. Its degree d_i is 1 + the
-    number of edges j -> i with j != i in that subgraph. The 1 counts the self
-    loop that GCN adds to every node.
-
-    Args:
-        like: Any tensor; the result gets its dtype and device.
-        edges: The edges of all rooted subgraphs.
+    d_i is 1 (for the self loop that GCN adds) + the number of edges j -> i, j != i.
     """
     key, row = group_members(edges.by_target)
     from_others = (edges.source.index_select(0, row) != key).to(like.dtype)
@@ -101,21 +61,10 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    This is GCN's forward pass if the edges are grouped by target and `end` holds their
-    sources. With source and target swapped, and the gradient of the output as `h`,
-    the function computes the gradient of the input.
-
-    Args:
-        h: One row for each of the m node copies, [m, w]. A node copy is a node as seen
-            in one rooted subgraph.
-        scale: The result of `gcn_scale`, [m].
-        bias: Added to every row, [w]; None = no bias.
-        end: For each of the f edges of all subgraphs, the node copy j whose row is
-            summed, [f].
-        groups: For each node copy i, the edges over which the sum runs; m groups.
-
-    Returns:
-        One sum per node copy i, [m, w].
+    `end` is the node copy j of each edge copy, [f], and `groups` the edge copies of
+    each i. With sources and edge copies by target, this is GCN's forward pass, [m, w].
+    With targets, edge copies by source and the gradient of the output as `h`, it is the
+    gradient of the input.
     """
     key, row = group_members(groups)
     other = end.index_select(0, row)
@@ -132,19 +81,10 @@ LEAST = 1e-5
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """Add three rows for each edge of each rooted subgraph, [f, c].
+    """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    For an edge from node copy j to node copy i (nodes as seen in that subgraph), the
-    sum is `at_target[i] + at_source[j] + at_edge[r]`; r is the edge's index in the
-    graph. The sum replaces a Linear of the concatenated states of target, source and
-    edge, so the concatenation is never stored.
-
-    Args:
-        at_target: The row that each node copy contributes as a target, [m, c].
-        at_source: The row that each node copy contributes as a source, [m, c].
-        at_edge: The row that each edge of the graph contributes, [e, c]; None = no
-            such row.
-        edges: The f edges of all rooted subgraphs.
+    r is the edge in the graph. The sum replaces a Linear of the concatenated states of
+    target, source and edge, so the concatenation is never stored.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
@@ -152,16 +92,11 @@ def pair_sum(
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
-    """Return `[mean || min || max || std]` of the rows of each group, [k, 4c].
+    """Return `[mean || min || max || std]` of the messages of each group, [k, 4c].
 
     std = sqrt(variance + `LEAST`), with the biased variance. An empty group has mean,
-    min and max 0 and variance 0.
-
-    Args:
-        message: One message for each of the f edges of all rooted subgraphs, [f, c],
-            sorted by group; padding rows come last.
-        groups: The messages that each of k groups aggregates. Messages are already
-            sorted, so `groups.order` is None.
+    min and max 0 and variance 0. Messages, [f, c], are sorted by group (`groups.order`
+    is None), and padding rows come last.
     """
     key, row = group_members(groups)
     rows, zero = message[: row.numel()], message.new_zeros(len(groups), message.size(1))
@@ -180,17 +115,10 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
 def pna_pool_backward(
     grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
 ) -> Tensor:
-    """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
+    """Compute the gradient of the messages in `pna_pool`, [f, c]; zero at padding.
 
-    If several rows of a group attain the minimum (or maximum), the gradient of that
-    minimum (or maximum) is divided equally among these rows. The gradient of padding
-    rows is zero.
-
-    Args:
-        grad: Gradient of the result of `pna_pool`, [k, 4c].
-        message: The messages, as in `pna_pool`.
-        pooled: The result of `pna_pool`, [k, 4c].
-        groups: The k groups of messages, as in `pna_pool`.
+    If several rows of a group attain the minimum (or maximum), its gradient is divided
+    equally among these rows. `pooled` is the result of `pna_pool`.
     """
     key, row = group_members(groups)
     rows, count = message[: row.numel()], _counts(groups)
@@ -209,8 +137,5 @@ def pna_pool_backward(
 
 
 def _counts(groups: Groups) -> Tensor:
-    """Return the number of rows of each of k groups, [k, 1], to divide sums by.
-
-    For an empty group this is 1, which avoids a division by zero.
-    """
+    """Return the number of rows of each group, [k, 1]; 1, not 0, for an empty group."""
     return groups.ptr.diff().clamp(min=1)[:, None]

@@ -1,0 +1,95 @@
+"""Fused layers with dropout against plain PyTorch, with the same masks."""
+
+import copy
+from itertools import count
+
+import pytest
+import torch
+
+from gnnak import LayerOptions
+from tests.fast.backends import num_fused_layers, path
+from tests.fast.kernels.kernel_inputs import assert_same
+from tests.fast.layers.fused_layers import (
+    computed,
+    inputs,
+    make_layer,
+    random_graph,
+    randomize,
+    state,
+)
+from tests.loading.test_padding import NEAR, padded_and_plain
+from tests.models.zoo import small_network
+
+
+@pytest.fixture
+def masks(monkeypatch):
+    """Derive masks from the number of the call; return a function that counts anew.
+
+    An entry of a mask depends on its row and column alone, not on the number of rows.
+    """
+    calls = [count(1)]
+
+    def dropout(values, p=0.5, training=True, inplace=False):
+        if not training or p == 0:
+            return values
+        row, column = (torch.arange(size).double() for size in values.shape)
+        phase = (12.9898 * row[:, None] + 78.233 * column).add(next(calls[0])).sin()
+        random = (43758.5453 * phase).remainder(1)
+        return values * (random >= p) / (1 - p)
+
+    monkeypatch.setattr("torch.nn.functional.dropout", dropout)
+
+    def restart():
+        calls[0] = count(1)
+
+    return restart
+
+
+@pytest.mark.parametrize(
+    ("base", "layer"), [(0.4, 0.0), (0.0, 0.4), (0.2, 0.6), (0.6, 0.2)]
+)
+@pytest.mark.parametrize("mlp_layers", [1, 2])
+@pytest.mark.parametrize("convs", [1, 2])
+def test_fused_dropout_matches_plain(
+    fused_operations, masks, base, layer, mlp_layers, convs
+):
+    options = LayerOptions(mlp_layers=mlp_layers, gate_centroid=True, dropout=layer)
+    module = make_layer(convs=convs, dropout=base, options=options)
+    given, found = inputs(*random_graph()), []
+    for fused in (True, False):
+        masks()
+        with path(fused):
+            found.append(computed(copy.deepcopy(module), *given))
+    assert_same(*found)
+    assert num_fused_layers(fused_operations) == 1
+
+
+def test_fused_dropout_is_off_in_evaluation(fused_operations, masks):
+    options = LayerOptions(mlp_layers=1, dropout=0.5)
+    module = make_layer(dropout=0.5, options=options).eval()
+    given = inputs(*random_graph())
+    with path(fused=False):
+        wanted = module(*given)
+    assert_same(module(*given), wanted)
+
+
+@pytest.mark.parametrize("name", ["gin-ak+", "gin-ak+-s"])
+def test_fused_dropout_ignores_padding(fused_operations, masks, name):
+    items, unpadded_items = padded_and_plain(name.endswith("-s"), NEAR)
+    networks = [small_network(name, dropout=0.3, base_layers=2) for _ in range(2)]
+    for network in networks:
+        torch.manual_seed(5)
+        randomize(network.train())
+    for item, unpadded in zip(items, unpadded_items, strict=True):
+        masks()
+        got = networks[0](item.batch, subgraphs=item.subgraphs)
+        got = got[: item.batch.real.graphs]
+        masks()
+        with path(fused=False):
+            wanted = networks[1](unpadded.batch, subgraphs=unpadded.subgraphs)
+        assert_same(got, wanted)
+        weights = torch.randn_like(wanted)
+        (got * weights).sum().backward()
+        (wanted * weights).sum().backward()
+    assert_same(*map(state, networks))
+    assert num_fused_layers(fused_operations) == 2 * len(items)
