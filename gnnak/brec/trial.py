@@ -128,19 +128,6 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
 
     PPGN-AK has no published options. Its 2-hop egonets and two layers are our choice,
     because the memory of a PPGN grows with the square of the size of an egonet.
-
-    Args:
-        model: Name of the network, as in `build_model`.
-        given: New values of options; None = as published.
-
-    Raises:
-        OptionError: If options of rooted subgraphs are given for a network that has
-            none.
-
-    >>> trial_options("sswl+-gin").num_layers, trial_options("gin-ak+").num_layers
-    (8, 4)
-    >>> trial_options("sswl+-gin", num_layers=2, lr=None).num_layers
-    2
     """
     form = parse_name(model)
     options: dict[str, Any] = {}
@@ -165,15 +152,9 @@ allowed: small symmetric graphs have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Permute the nodes of a graph at random, `count` times.
+    """Permute the nodes of a graph at random, `count` times, to distinct sets of edges.
 
-    The relabelled graphs have distinct sets of edges, unless the graph has too few
-    distinct relabellings.
-
-    >>> path = (torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
-    >>> found = relabellings(path, 3, torch.Generator().manual_seed(0))
-    >>> sorted(int(ends[0].bincount().argmax()) for ends, _ in found)
-    [0, 1, 2]
+    Sets repeat only if the graph has too few distinct relabellings.
     """
     edge_index, num_nodes = graph
     found: list[Graph] = []
@@ -191,10 +172,7 @@ def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[G
 
 
 def collate(graphs: Sequence[Graph]) -> GraphBatch:
-    """Collect graphs, given as (edge_index, num_nodes), in one batch.
-
-    All nodes have the feature 0.
-    """
+    """Collect graphs (edge_index, num_nodes) in one batch, with the node feature 0."""
     sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
     edges = torch.tensor([ends.size(1) for ends, _ in graphs])
     edge_index = torch.cat([ends for ends, _ in graphs], dim=1)
@@ -237,10 +215,6 @@ class PairedTest(NamedTuple):
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
     """Test whether the embeddings of two graphs differ.
 
-    Args:
-        first: Embeddings of q relabellings of one graph, [q, d].
-        second: Embeddings of q relabellings of the other graph, [q, d].
-
     Embeddings that differ, but not at all between relabellings, have the covariance 0;
     the released test misses them:
 
@@ -280,36 +254,25 @@ class Verdict(NamedTuple):
 
 
 def verdict(value: float, same_graph: float) -> Verdict:
-    """Decide from the values of the paired test whether a pair is distinguished.
-
-    Args:
-        value: The value for the two graphs of the pair.
-        same_graph: The value for two sets of relabellings of one and the same graph.
-    """
+    """Decide from the values of the paired test whether a pair is distinguished."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return Verdict(apart, same_graph < THRESHOLD)
 
 
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
-"""Numbers of states that a layer saves for the backward pass: per node copy and per
-edge copy (a node or an edge as it occurs in one rooted subgraph), and in a PPGN also
-per pair of nodes of a subgraph. These are rough numbers for the most costly models."""
+"""Numbers of states that a layer saves for the backward pass per node copy, per edge
+copy, and in a PPGN per pair of nodes of a subgraph: rough numbers of the most costly
+models."""
 LARGE_BYTES = 4 << 30
-"""From this estimated number of bytes on, activations are recomputed in the backward
-pass instead of saved; see `large_bytes`."""
+"""From this estimated number of bytes on, activations are recomputed; see
+`large_bytes`."""
 GPU_SHARE = 1 / 6
-"""On a GPU, activations are saved up to this fraction of its memory: steps that save
-their activations can be captured as CUDA graphs."""
+"""On a GPU, activations are saved up to this fraction of its memory, because such steps
+can be captured as CUDA graphs."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
-    """Estimate how many bytes one layer stores for its backward pass.
-
-    Args:
-        subgraphs: The rooted subgraphs of a batch; None = the network has none, and
-            needs little memory.
-        options: The options of the network.
-    """
+    """Estimate how many bytes one layer stores for its backward pass."""
     if subgraphs is None:
         return 0
     copies = PER_NODE_COPY * subgraphs.num_copies
@@ -332,15 +295,7 @@ def large_bytes(device: torch.device) -> int:
 def is_large(
     subgraphs: RootedSubgraphs | None, options: TrialOptions, device: torch.device
 ) -> bool:
-    """Return whether a step should recompute activations instead of saving them.
-
-    That is so if the layers would save `large_bytes` or more.
-
-    Args:
-        subgraphs: The rooted subgraphs of a batch; None = the network has none.
-        options: The options of the network.
-        device: Where to train.
-    """
+    """Return whether a step should recompute activations instead of saving them."""
     total = options.num_layers * layer_bytes(subgraphs, options)
     return total >= large_bytes(device)
 
@@ -348,15 +303,7 @@ def is_large(
 def step_bytes(
     graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
 ) -> int:
-    """Estimate the peak memory in bytes of a training step.
-
-    Args:
-        graph: One graph of the pair, as (edge_index, num_nodes); the other one has
-            about the same size.
-        options: The options of the network.
-        batch_size: Number of graphs in a batch.
-        device: Where to train.
-    """
+    """Estimate the peak memory in bytes of a step from one graph of the pair."""
     subgraphs = None
     if parse_name(options.model).uplifted:
         subgraphs = extract(options.model_options().extractor, *graph)
@@ -369,8 +316,8 @@ def step_bytes(
 NO_FEATURES = Categorical((1,))
 """The graphs of BREC have no features: all nodes are of one category."""
 OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
-"""Width of the embeddings, weight decay of Adam, number of graphs in a batch (half of
-them are relabellings of each graph), and the loss below which training stops."""
+"""Width of the embeddings, weight decay of Adam, graphs in a batch (half of them are
+relabellings of each graph), and the loss below which training stops."""
 
 
 @dataclass(frozen=True)
@@ -388,24 +335,15 @@ class TrialResult:
     singular: bool
     """Whether the covariance of the pair's embeddings is singular."""
     epochs: int
-    """Number of epochs of training."""
     loss: float
     """Mean loss of the last epoch."""
 
     def distinguished(self, corrected: bool) -> bool:
-        """Whether the network distinguishes the pair, and passes the reliability check.
-
-        Args:
-            corrected: Whether to use the test with the factor q.
-        """
+        """Whether the pair is distinguished, and the reliability check passed."""
         return all(self._verdict(corrected))
 
     def reliable(self, corrected: bool) -> bool:
-        """Whether relabellings of one and the same graph are not distinguished.
-
-        Args:
-            corrected: Whether to use the test with the factor q.
-        """
+        """Whether relabellings of one and the same graph are not distinguished."""
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
@@ -439,12 +377,6 @@ def run_trial(
     running statistics of batch norms are recomputed from the training graphs before the
     test. After so few training steps, moving averages can be wrong by many standard
     deviations, so that ReLUs set to zero everything that differs between the graphs.
-
-    Args:
-        pair: The two graphs, as (edge_index, num_nodes).
-        options: Options of the network and of its training.
-        seed: Seed of the weights and the relabellings.
-        device: Where to train.
     """
     generator = torch.Generator().manual_seed(seed)
     count = options.relabellings
@@ -505,8 +437,8 @@ def _batches(
 def _shape(item: Item) -> Shape:
     """Return the sizes of a batch, which has no padding.
 
-    All batches of a pair have the same sizes, except a smaller last batch, so that a
-    training step can be captured as a CUDA graph.
+    All but a smaller last batch of a pair have the same sizes, so steps can be
+    captured.
     """
     batch, subgraphs = item.batch, item.subgraphs
     sizes = (batch.num_graphs, batch.num_nodes, batch.num_edges)
@@ -521,8 +453,7 @@ def _train(
 ) -> tuple[int, float]:
     """Train the network in place; return the number of epochs and the last loss.
 
-    Training synchronises once per epoch, to read the loss. On a GPU, steps are captured
-    as CUDA graphs if the network allows that.
+    Training synchronises once per epoch, to read the loss.
     """
     device = batches[0].batch.device
     network.train()
@@ -566,11 +497,7 @@ def _is_capturable(network: Network, device: torch.device) -> bool:
 
 
 def _embeddings(network: Network, batches: Sequence[Item]) -> Tensor:
-    """Run the network without gradients on all batches.
-
-    Returns:
-        One row per graph, [g, channels]: the output of the network.
-    """
+    """Return the output of the network for all graphs, [g, channels]."""
     with torch.no_grad():
         rows = [network(item.batch, subgraphs=item.subgraphs) for item in batches]
     return torch.cat(rows)

@@ -149,19 +149,8 @@ def predict_parts(
 ) -> Iterator[Part]:
     """Predict for the rows of a file or list; a large table is read in parts.
 
-    Args:
-        models: The trained networks; the predictions of several are averaged.
-        graphs: Path of a file or folder, or a list; see `as_rows`.
-        batch_size: Graphs per forward pass; None = up to 256.
-        embeddings: Whether to return the states before the head as well.
-        progress: Called with the number of rows done so far.
-        smiles: Column with SMILES strings; None = as in training.
-
-    Yields:
-        The predictions for consecutive rows.
-
-    Raises:
-        CheckpointError: If the networks predict different targets.
+    The predictions of several networks are averaged. `progress` is called with the
+    number of rows done so far; `smiles` names the column, None = as in training.
     """
     _check_alike(models)
     if batch_size is not None:

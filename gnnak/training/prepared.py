@@ -35,11 +35,7 @@ class Prepared(NamedTuple):
 def prepare(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine, clock: Clock
 ) -> Prepared:
-    """Build the Lightning module and the Lightning data module of a run.
-
-    `clock` will measure the time of assembling training batches. Also calls
-    `torch.manual_seed` with the seed of the run.
-    """
+    """Seed PyTorch; build the Lightning module and the data module of a run."""
     torch.manual_seed(config.train.seed)
     degrees = training_degrees(config, dataset, parts)
     info = with_scaling(dataset, parts.train)
@@ -64,12 +60,7 @@ def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None
     """Warn if a training step would take more memory than is free.
 
     The estimate is for plain PyTorch, so fused kernels on a GPU are not checked, and
-    neither are training steps that sample subgraphs, recompute or are split.
-
-    Args:
-        task: The Lightning module.
-        store: The training graphs.
-        machine: Devices and processes.
+    neither are steps that sample subgraphs, recompute or are split.
     """
     model, network = task.config.model, task.network
     saves = machine.recompute or machine.max_copies is not None
@@ -91,11 +82,7 @@ def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None
 def is_captured(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
 ) -> bool:
-    """Return whether `prepare` would capture training steps as CUDA graphs.
-
-    Builds the network to find out, but does not change the state of PyTorch's random
-    number generator on the CPU.
-    """
+    """Return whether `prepare` would capture training steps as CUDA graphs."""
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
         network = build_network(config, dataset.info, degrees)
@@ -105,12 +92,7 @@ def is_captured(
 def training_degrees(
     config: RunConfig, dataset: Dataset, parts: Parts
 ) -> tuple[int, ...] | None:
-    """Count how many nodes of the training graphs have each in-degree, for `pna`.
-
-    Returns:
-        Entry d is the number of nodes of in-degree d. None if the base GNN of the run
-        is not `pna`: other base GNNs do not need these counts.
-    """
+    """Count the training nodes by in-degree for `pna`; None for other base GNNs."""
     if not parse_name(config.model.name).needs_degrees:
         return None
     return degree_counts(dataset.store, parts.train)

@@ -15,19 +15,7 @@ from gnnak.training.records.folder import CARD, CONFIG, WEIGHTS, is_folder, load
 
 
 def download(name: str, revision: str | None = None) -> Path:
-    """Download a pretrained folder, or find it in the cache of `huggingface_hub`.
-
-    Args:
-        name: `owner/name` on the hub.
-        revision: Branch, tag or commit; None = the newest.
-
-    Returns:
-        The local folder.
-
-    Raises:
-        FileFormatError: If there is no such name, or the hub does not answer.
-        MissingPackageError: If huggingface_hub is not installed.
-    """
+    """Download a pretrained folder, or find it in the cache of `huggingface_hub`."""
     hub = _import_hub(f"there is no file or folder {name}, and downloading it from the")
     try:
         found = hub.snapshot_download(
@@ -42,20 +30,7 @@ def download(name: str, revision: str | None = None) -> Path:
 
 
 def upload(folder: Path, name: str, private: bool = False) -> str:
-    """Upload a pretrained folder; create the repository if it does not exist.
-
-    Args:
-        folder: The folder.
-        name: `owner/name` on the hub.
-        private: Whether a new repository is private.
-
-    Returns:
-        The address of the repository.
-
-    Raises:
-        FileFormatError: If the upload fails, for example without a login.
-        MissingPackageError: If huggingface_hub is not installed.
-    """
+    """Upload a pretrained folder; create the repository if it does not exist."""
     hub = _import_hub("uploading to the")
     try:
         address = hub.create_repo(name, private=private, exist_ok=True)
@@ -95,13 +70,8 @@ def shipped_names() -> list[str]:
 def find_local(path: FilePath) -> Checkpoint:
     """Read a trained network from this machine.
 
-    Args:
-        path: A checkpoint (`best.ckpt`), a pretrained folder, or the name of a network
-            that is installed with the package. A file or folder is preferred.
-
-    Raises:
-        FileFormatError: If there is none of these.
-        CheckpointError: If a file is damaged or of another version.
+    `path` is a checkpoint, a pretrained folder, or the name of a network that is
+    installed with the package; a file or folder is preferred.
     """
     _check_type(path)
     where = Path(path)
@@ -133,17 +103,7 @@ def find_local(path: FilePath) -> Checkpoint:
 
 
 def find(path: FilePath, revision: str | None = None) -> Checkpoint:
-    """Read a trained network from this machine, or else from the Hugging Face hub.
-
-    Args:
-        path: As in `find_local`, or `owner/name` on the hub.
-        revision: Branch, tag or commit on the hub; None = the newest.
-
-    Raises:
-        FileFormatError: If there is no such file, or the download fails.
-        CheckpointError: If a file is damaged or of another version.
-        MissingPackageError: If the hub is needed, but huggingface_hub is missing.
-    """
+    """Read a trained network from this machine, or else from the Hugging Face hub."""
     _check_type(path)
     name = os.fspath(path)
     if not Path(path).exists() and HUB_NAME.fullmatch(name):

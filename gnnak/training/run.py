@@ -44,16 +44,10 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
-    """Set the embeddings of unseen categories to the mean embedding of their column.
+    """Set embeddings of categories unseen in training to the mean of their column.
 
     The mean is weighted by the number of nodes, or edges, of each category in the
-    training graphs. Columns without any training row stay unchanged. Changes the
-    weights of the network in place.
-
-    Args:
-        network: The trained network.
-        store: All graphs of the data set.
-        train: Indices of the training graphs.
+    training graphs. Columns without any training row stay unchanged.
     """
     graphs = store.subset(train.to(store.device))
     for encoder, values in _encoders(network, graphs):
@@ -89,16 +83,7 @@ def last_checkpoint(
 ) -> Path | None:
     """Return the path of `last.ckpt`, to resume from; None if there is no such file.
 
-    Args:
-        folder: The folder of the run.
-        resume: Whether the run may be resumed.
-        name: The name of the data set.
-        data_hash: The fingerprint of the data set.
-
-    Raises:
-        TrainingError: If the file exists but `resume` is False.
-        CheckpointError: If the file is damaged, is not a checkpoint of a run, or is of
-            a run on other data.
+    An error if the file must not be resumed, is damaged, or is of a run on other data.
     """
     last = folder / "last.ckpt"
     if not last.exists():
@@ -137,26 +122,8 @@ def run(
 
     Writes `config.yaml`, `metrics.csv`, `best.ckpt` and `last.ckpt` to `folder`. A
     stopped run can be resumed from `last.ckpt`. After storing the returned record, the
-    caller should remove `last.ckpt`, to mark the run as finished.
-
-    Args:
-        config: The options of the run.
-        dataset: The data set.
-        folder: The folder for config, checkpoints and learning curves of this run.
-        machine: Devices and processes; None = one device.
-        resume: Whether to continue from `last.ckpt`, if there is one.
-        console: The console that shows progress; None = no progress is shown.
-
-    Returns:
-        The record of the run, a dict of plain values. With several processes, every
-        process returns the record.
-
-    Raises:
-        TrainingError: If `folder` has an unfinished run and `resume` is False, if
-            another process runs in `folder`, if a part of the data set has too few
-            graphs, if the loss is not finite, or if a process of the run is killed.
-        CheckpointError: If `resume` is True and `last.ckpt` is damaged, or was written
-            by a run on other data.
+    caller should remove `last.ckpt`, to mark the run as finished. With several
+    processes, every process returns the record.
     """
     with reserved(folder):
         return run_reserved(config, dataset, folder, machine, resume, console)

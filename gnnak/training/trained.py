@@ -30,18 +30,7 @@ from gnnak.training.records.folder import save_folder
 
 
 def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
-    """Convert graphs or molecules to a batch.
-
-    Args:
-        graphs: A PyG `Data` or `Batch`, a `GraphBatch`, a `GraphStore`, a SMILES
-            string, or a list of `Data`, SMILES strings or networkx graphs.
-        reading: Attributes of networkx graphs that are features.
-        info: Description of the training data, which tells the features of molecules.
-
-    Raises:
-        GraphError: If a graph is malformed.
-        OptionError: If SMILES strings are given, and the network needs other features.
-    """
+    """Convert what `TrainedModel.forward` takes to a batch."""
     if isinstance(graphs, GraphBatch):
         return graphs
     if isinstance(graphs, GraphStore):

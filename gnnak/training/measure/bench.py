@@ -57,22 +57,10 @@ def short_run(
     meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Train for a few epochs, to measure time and memory.
+    """Train for as many epochs as the callbacks `meters` need, to measure a run.
 
     Trains like `gnnak.training.run.run`, but neither scores the test graphs nor writes
-    any files.
-
-    Args:
-        config: The options of the run; `train.epochs` is ignored.
-        dataset: The data set.
-        parts: Which graphs are for training and validation.
-        machine: The device and how to save memory.
-        meters: The callbacks that measure the run and store the results. The number of
-            epochs is the number of epochs that these callbacks need.
-        evaluate: Whether to score the validation graphs after every epoch.
-
-    Returns:
-        The Lightning trainer, after training.
+    files.
     """
     _free_memory()
     watch, kernels = meters.watch, meters.kernels
@@ -140,27 +128,11 @@ def bench(
     options: BenchOptions | None = None,
     notify: Notify | None = None,
 ) -> Record:
-    """Train for a few epochs and measure time and memory.
+    """Train for a few epochs and return a record of time and memory, of kind "bench".
 
     If `options.profile` is True, GPU kernels are profiled afterwards in a separate
-    short run. Profiling comes last because PyTorch's profiler, once started, slows down
-    kernel launches for the rest of the process.
-
-    Args:
-        config: The options of the run; `train.epochs` is ignored.
-        dataset: The data set.
-        machine: The device and how to save memory; None = the first GPU, or the CPU if
-            there is no GPU.
-        options: Number of graphs and epochs, and what to measure; None = the defaults.
-        notify: Called with a text such as "epoch 2 of 4"; None = not called.
-
-    Returns:
-        The record of the benchmark: a dict of options and results, in which the entry
-        `kind` is "bench".
-
-    Raises:
-        OptionError: If `options.graphs` exceeds the number of training graphs.
-        TrainingError: If the run needs more memory than the GPU has.
+    short run: PyTorch's profiler, once started, slows down kernel launches for the rest
+    of the process.
     """
     machine, options = machine or Machine(), options or BenchOptions()
     record = _timed(config, dataset, machine, options, notify)
@@ -178,13 +150,9 @@ def bench_both(
 ) -> list[Record]:
     """Benchmark the fast backend (fused kernels, CUDA graphs) and plain PyTorch.
 
-    The arguments are those of `bench`. If `options.profile` is True, GPU kernels are
-    profiled after both backends have been timed.
-
-    Returns:
-        The record (dict of results) of the fast backend, and the record of plain
-        PyTorch. The entry `ratio` of the first record is the seconds per epoch of plain
-        PyTorch divided by those of the fast backend.
+    The entry `ratio` of the first record is the seconds per epoch of plain PyTorch
+    divided by those of the fast backend. Kernels are profiled after both have been
+    timed.
     """
     machine, options = machine or Machine(), options or BenchOptions()
     machines = [replace(machine, fast=fast) for fast in (True, False)]
@@ -207,19 +175,7 @@ def with_kernels(
     options: BenchOptions,
     notify: Notify | None = None,
 ) -> Record:
-    """Profile GPU kernels and add the results to the record of a benchmark.
-
-    Returns a copy of the record with the entry `kernels`; without a GPU, returns the
-    record unchanged.
-
-    Args:
-        record: The record (dict of results) that `bench` returned for the same options.
-        config: The options of the run.
-        dataset: The data set.
-        machine: The device and how to save memory.
-        options: Number of graphs, and least number of epochs to train before profiling.
-        notify: Called with a text such as "epoch 2 of 4"; None = not called.
-    """
+    """Return a record with `kernels`, the profile of a run; unchanged on a CPU."""
     if not machine.is_gpu:
         return record
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
@@ -278,10 +234,9 @@ def _short_run(
 
 
 def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
-    """Reduce the training graphs to the first `options.graphs`, for a short benchmark.
+    """Keep the first `options.graphs` training graphs, and as many validation graphs.
 
-    The validation graphs are reduced by the same factor. Raises `OptionError` if the
-    data set `name` has fewer training graphs.
+    The validation graphs are reduced by the same factor.
     """
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -301,11 +256,7 @@ def _warm_up(
     options: BenchOptions,
     parts: Parts,
 ) -> int:
-    """Return the number of epochs to train before the timing starts.
-
-    The number is `options.warm_up`, or higher if training steps are captured as CUDA
-    graphs and an epoch has few batches.
-    """
+    """Return the number of untimed epochs: more if captured epochs have few batches."""
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
     # Batches of more than `size` graphs are not captured. Smaller batches are captured
@@ -338,11 +289,7 @@ def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Re
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Return the seconds of an epoch and of each phase of the epoch.
-
-    The seconds were measured on the graphs `parts`, which may be a subset of all graphs
-    `whole`; they are scaled up to all graphs.
-    """
+    """Return the seconds of an epoch and its phases, scaled from `parts` to `whole`."""
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds
     scaled = {name: six_digits(value * scale) for name, value in seconds.items()}

@@ -57,23 +57,8 @@ def grow(
 ) -> Iterator[Record]:
     """Benchmark a run for several values of one quantity, such as the channels.
 
-    Args:
-        what: The quantity to vary.
-        config: The options of the run; the option that sets `what` is replaced.
-        load: Loads the data set. Not called if `what` is "nodes": then random regular
-            graphs are generated.
-        machine: The device and how to save memory; None = the first GPU, or the CPU if
-            there is no GPU.
-        options: Options of each benchmark; None = the defaults.
-        notify: Called with a text such as "hops 2, epoch 1 of 4"; None = not called.
-        values: The values of `what`; if empty, the default values `RANGES[what]`.
-
-    Yields:
-        One record (a dict of results, with the entry `kind` "growth") per value.
-
-    Raises:
-        OptionError: If `what` is "hops" or "coverage", but the model does not use the
-            quantity; see `check_growing`.
+    Yields one record of kind "growth" per value. `load` is not called for "nodes":
+    random regular graphs are generated.
     """
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
@@ -97,13 +82,7 @@ def _prefixed(notify: Notify, start: str) -> Notify:
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:
-    """Check that the quantity `what` can be varied for the model of a run.
-
-    Raises:
-        OptionError: If `what` is "hops" and the model uses no ego nets (k-hop
-            subgraphs), or if `what` is "coverage" and the model does not use
-            SubgraphDrop.
-    """
+    """Raise `OptionError` if the model of a run does not depend on `what`."""
     name = config.model.name
     form = parse_name(name)
     extractor = config.model.extractor_for(form.kind)
@@ -119,13 +98,7 @@ def check_growing(what: Growing, config: RunConfig) -> None:
 
 
 def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
-    """Generate a data set of random 4-regular graphs that all have the same size.
-
-    At most 32 different graphs are generated; larger data sets repeat these graphs.
-
-    Args:
-        num_nodes: Number of nodes per graph.
-        num_graphs: Number of graphs.
+    """Generate random 4-regular graphs of one size; beyond 32 graphs, they repeat.
 
     >>> regular_graphs(16, 8).store.num_nodes.tolist()
     [16, 16, 16, 16, 16, 16, 16, 16]
