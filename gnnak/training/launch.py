@@ -175,8 +175,9 @@ def run_experiment(
                         finished = _finished(places.records, experiment)
                         record = _done(each, folder, finished)
                     if record is None:
-                        given = (each, dataset, folder, machine, resume, console)
-                        record = {"experiment": experiment} | run_reserved(*given)
+                        record = {"experiment": experiment} | run_reserved(
+                            each, dataset, folder, machine, resume, console
+                        )
                         _append(record, places.records, folder / LAST)
             records.append(record)
     return records

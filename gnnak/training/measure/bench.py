@@ -2,20 +2,27 @@
 
 import gc
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Literal
 
+import networkx as nx
 import torch
 from lightning.pytorch import Callback, Trainer
 
-from gnnak.datasets.record import Dataset
+from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import OptionError, TrainingError
+from gnnak.graphs import from_networkx
 from gnnak.loading.order import BatchSampler
+from gnnak.models.factory import parse_name
+from gnnak.nn.features import Categorical
+from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.callbacks import RestoreSignals
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import DataConfig, RunConfig
 from gnnak.training.measure.meters import (
     KernelTimes,
     Notify,
@@ -23,7 +30,6 @@ from gnnak.training.measure.meters import (
     Stopwatch,
     kernels_share,
 )
-from gnnak.training.prepared import is_captured, prepare
 from gnnak.training.processes.machine import (
     Machine,
     make_trainer,
@@ -32,7 +38,7 @@ from gnnak.training.processes.machine import (
 )
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.records.results import Record, environment, six_digits
-from gnnak.training.run import run_title
+from gnnak.training.run import is_captured, prepare, run_title
 from gnnak.training.timing import Clock
 from gnnak.typing import check_count
 
@@ -62,7 +68,9 @@ def short_run(
     Trains like `gnnak.training.run.run`, but neither scores the test graphs nor writes
     files.
     """
-    _free_memory()
+    gc.collect()  # free the memory of earlier runs
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
     watch, kernels = meters.watch, meters.kernels
     epochs = watch.warm_up + watch.epochs + (kernels is not None)
     config = change(config, {"train.epochs": epochs})
@@ -71,24 +79,23 @@ def short_run(
     callbacks: list[Callback] = [watch, meters.phases, RestoreSignals()]
     if kernels is not None:
         callbacks.append(kernels)
-    with (
-        TemporaryDirectory() as folder,
-        quiet_lightning(),
-        matmul_precision(machine),
-    ):
-        trainer = make_trainer(config, machine, callbacks, Path(folder), captured)
-        clock.device = trainer.strategy.root_device
-        if not evaluate:
-            trainer.limit_val_batches = 0
-        trainer.fit(task, data)
+    try:
+        with (
+            TemporaryDirectory() as folder,
+            quiet_lightning(),
+            matmul_precision(machine),
+        ):
+            trainer = make_trainer(config, machine, callbacks, Path(folder), captured)
+            clock.device = trainer.strategy.root_device
+            if not evaluate:
+                trainer.limit_val_batches = 0
+            trainer.fit(task, data)
+    except torch.OutOfMemoryError as error:
+        raise TrainingError(
+            f"{run_title(config)} needs more memory than the GPU has; add --recompute "
+            "or lower train.batch_size."
+        ) from error
     return trainer
-
-
-def _free_memory() -> None:
-    """Free memory of earlier runs: collect garbage and empty PyTorch's CUDA cache."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 WARM_BATCHES = 48
@@ -178,12 +185,11 @@ def with_kernels(
     """Return a record with `kernels`, the profile of a run; unchanged on a CPU."""
     if not machine.is_gpu:
         return record
-    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
-    parts = _part(whole, options, config.data.name)
+    _, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     kernels = KernelTimes(warm_up)
     meters = Meters(Stopwatch(warm_up, 0, notify), PhaseTimes(), kernels)
-    _short_run(config, dataset, parts, machine, meters)
+    short_run(config, dataset, parts, machine, meters)
     step_seconds = median(record["epochs"]) / record["batches"]
     return record | {"kernels": kernels_share(kernels, step_seconds)}
 
@@ -196,11 +202,10 @@ def _timed(
     notify: Notify | None,
 ) -> Record:
     """Time a run and return its record as `bench` does, without profiling kernels."""
-    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
-    parts = _part(whole, options, config.data.name)
+    whole, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     meters = Meters(Stopwatch(warm_up, options.epochs, notify), PhaseTimes())
-    trainer = _short_run(config, dataset, parts, machine, meters, options.evaluation)
+    trainer = short_run(config, dataset, parts, machine, meters, options.evaluation)
     return {
         "kind": "bench",
         "config": config.to_dict(),
@@ -215,38 +220,24 @@ def _timed(
     } | environment(trainer.strategy.root_device)
 
 
-def _short_run(
-    config: RunConfig,
-    dataset: Dataset,
-    parts: Parts,
-    machine: Machine,
-    meters: Meters,
-    evaluate: bool = False,
-) -> Trainer:
-    """Call `short_run`; raise `TrainingError` if the GPU runs out of memory."""
-    try:
-        return short_run(config, dataset, parts, machine, meters, evaluate)
-    except torch.OutOfMemoryError as error:
-        raise TrainingError(
-            f"{run_title(config)} needs more memory than the GPU has; add --recompute "
-            "or lower train.batch_size."
-        ) from error
-
-
-def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
-    """Keep the first `options.graphs` training graphs, and as many validation graphs.
+def _parts(
+    config: RunConfig, dataset: Dataset, options: BenchOptions
+) -> tuple[Parts, Parts]:
+    """Return all graphs, and the first `options.graphs` training graphs of them.
 
     The validation graphs are reduced by the same factor.
     """
+    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
     if not 2 <= graphs <= total:
         raise OptionError(
-            f"graphs is {graphs}, but {name} has {total} training graphs; give 2 to "
-            f"{total} graphs."
+            f"graphs is {graphs}, but {config.data.name} has {total} training graphs; "
+            f"give 2 to {total} graphs."
         )
     few = max(1, whole.validation.numel() * graphs // total)
-    return replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])
+    part = replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])
+    return whole, part
 
 
 def _warm_up(
@@ -297,3 +288,105 @@ def _seconds(
         scale = whole.validation.numel() / parts.validation.numel()
         scaled["evaluation"] = six_digits(median(watch.evaluation) * scale)
     return scaled
+
+
+Growing = Literal["nodes", "hops", "channels", "coverage"]
+"""The quantity that a benchmark varies: nodes per graph, hops (radius) of the rooted
+subgraphs, channels of the network, or `min_coverage` of SubgraphDrop."""
+RANGES: dict[Growing, tuple[int, ...]] = {
+    "nodes": (16, 32, 64, 128, 256),
+    "hops": (1, 2, 3, 4),
+    "channels": (32, 64, 128, 256),
+    "coverage": (1, 2, 3, 4, 5),
+}
+"""The values that `grow` benchmarks by default, for each quantity."""
+SETTINGS: dict[Growing, str] = {
+    "hops": "model.subgraphs.num_hops",
+    "channels": "model.channels",
+    "coverage": "model.drop.min_coverage",
+}
+"""The config option that sets each quantity. The quantity `nodes` has no option: for
+each number of nodes, `regular_graphs` generates a data set."""
+DEGREE, DISTINCT, GRAPHS = 4, 32, 512
+"""Sizes in `regular_graphs`: neighbours of each node, largest number of different
+graphs, and default number of graphs."""
+
+
+def grow(
+    what: Growing,
+    config: RunConfig,
+    load: Callable[[], Dataset],
+    machine: Machine | None = None,
+    options: BenchOptions | None = None,
+    notify: Notify | None = None,
+    values: Sequence[int] = (),
+) -> Iterator[Record]:
+    """Benchmark a run for several values of one quantity, such as the channels.
+
+    Yields one record of kind "growth" per value. `load` is not called for "nodes":
+    random regular graphs are generated.
+    """
+    check_growing(what, config)
+    dataset = None if what == "nodes" else load()
+    for value in values or RANGES[what]:
+        graphs = dataset or regular_graphs(value)
+        changed = _changed(config, what, value)
+        prefixed = notify and _prefixed(notify, f"{what} {value}, ")
+        record = bench(changed, graphs, machine, options, prefixed)
+        yield record | {"kind": "growth", "what": what, "value": value}
+
+
+def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
+    if what != "nodes":
+        return change(config, {SETTINGS[what]: value})
+    data = DataConfig(name=f"regular-{value}")
+    return change(replace(config, data=data), {"train.loss": None})
+
+
+def _prefixed(notify: Notify, start: str) -> Notify:
+    return lambda text: notify(start + text)
+
+
+def check_growing(what: Growing, config: RunConfig) -> None:
+    """Raise `OptionError` if the model of a run does not depend on `what`."""
+    name = config.model.name
+    form = parse_name(name)
+    extractor = config.model.extractor_for(form.kind)
+    if what == "hops" and not (form.uplifted and isinstance(extractor, EgoNets)):
+        raise OptionError(
+            f"{name} with {extractor} has no hops to vary; use a model with the suffix "
+            "-ak or -ak+, and model.subgraphs.kind=egonets."
+        )
+    if what == "coverage" and not form.sampled:
+        raise OptionError(
+            f"{name} has no coverage to vary; use a model with the suffix -s."
+        )
+
+
+def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
+    """Generate random 4-regular graphs of one size; beyond 32 graphs, they repeat.
+
+    >>> regular_graphs(16, 8).store.num_nodes.tolist()
+    [16, 16, 16, 16, 16, 16, 16, 16]
+    """
+    distinct = [
+        nx.random_regular_graph(DEGREE, num_nodes, seed=seed)
+        for seed in range(min(DISTINCT, num_graphs))
+    ]
+    store = from_networkx(distinct).subset(torch.arange(num_graphs) % len(distinct))
+    x = torch.zeros(num_graphs * num_nodes, 1, dtype=torch.long)
+    store = replace(store, x=x, y=torch.arange(num_graphs) / num_graphs)
+    info = DatasetInfo(
+        name=f"regular-{num_nodes}",
+        title=f"4-regular graphs, {num_nodes} nodes",
+        task="regression",
+        metric="mae",
+        num_outputs=1,
+        node_features=Categorical((1,)),
+        edge_features=None,
+        source="generated",
+    )
+    # The last two graphs are for validation and test, all others for training.
+    split = torch.zeros(num_graphs, dtype=torch.long)
+    split[-2:] = torch.tensor([1, 2])
+    return Dataset(info, store, split)
