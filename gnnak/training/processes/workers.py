@@ -1,4 +1,9 @@
-"""Worker processes of a run: they end with the main process, and it with them."""
+"""Worker processes of a run: they end with the main process, and it with them.
+
+The command line imports this module at its start, so nothing heavy is imported here.
+"""
+
+from __future__ import annotations
 
 import atexit
 import os
@@ -12,12 +17,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from lightning.pytorch import Trainer
-from torch.distributed import DistError
+from typing import TYPE_CHECKING, Any
 
 from gnnak.errors import TrainingError
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
 
 FOLDER = "GNNAK_HEARTBEATS"
 """The environment variable that tells the processes of a run where the files are."""
@@ -161,17 +166,13 @@ def _watch() -> None:
     while not main_is_gone():
         beat()
         if listener.is_frozen(0):
-            _kill_main()
+            # The locks of a frozen process would prevent the run from resuming.
+            with suppress(OSError):
+                os.kill(int(os.environ[MAIN]), signal.SIGKILL)
             _leave("the main process does not answer any more")
         time.sleep(POLL_SECONDS)
     time.sleep(POLL_SECONDS)
     end_with_main()
-
-
-def _kill_main() -> None:
-    """Kill a frozen main process: its locks would prevent the run from resuming."""
-    with suppress(OSError):
-        os.kill(int(os.environ[MAIN]), signal.SIGKILL)
 
 
 def _leave(reason: str) -> None:
@@ -258,7 +259,10 @@ class Monitor(threading.Thread):
         while True:
             time.sleep(POLL_SECONDS)
             beat()
-            self._adopt()
+            # Take over the workers, so that Lightning does not watch them any more.
+            started = getattr(self._launcher, "procs", [])
+            while started:
+                self.workers.append(started.pop(0))
             for rank, worker in enumerate(self.workers, start=1):
                 if self.loss is None:
                     self.loss = self._look_after(rank, worker)
@@ -266,12 +270,6 @@ class Monitor(threading.Thread):
                 self._waited += POLL_SECONDS
                 if self._waited > GRACE_SECONDS:
                     self._leave(self.loss)
-
-    def _adopt(self) -> None:
-        """Take over the workers, so that Lightning does not watch them any more."""
-        started = getattr(self._launcher, "procs", [])
-        while started:
-            self.workers.append(started.pop(0))
 
     def _look_after(self, rank: int, worker: subprocess.Popen) -> str | None:
         """Return a sentence if a worker is lost; kill a worker that is frozen.
@@ -312,5 +310,7 @@ def _sentence(text: str) -> str:
 
 
 def _is_about_communication(error: RuntimeError) -> bool:
+    from torch.distributed import DistError
+
     message = str(error).lower()
     return isinstance(error, DistError) or any(w in message for w in NETWORK_WORDS)
