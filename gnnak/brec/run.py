@@ -70,7 +70,7 @@ class PairTraining:
         )
         device = torch.device(self.device)
         result = run_trial((first, second), self.options, work.seed, device)
-        return json.dumps(result.as_dict())
+        return json.dumps(asdict(result))
 
 
 class _Results:
@@ -137,8 +137,7 @@ PUBLISHED: dict[str, int] = {
     "SSWL+": 248,
     "I2-GNN": 281,
 }
-"""Published numbers of distinguished pairs, of 400, as the BREC paper's code counts
-them. The networks were trained with different options."""
+"""Published numbers of distinguished pairs, of 400; training options differ."""
 
 Results = dict[int, dict[str, list[TrialResult]]]
 """Maps each seed, then each group, to the results of the group's pairs in order."""
@@ -169,7 +168,7 @@ class Progress:
     def add(self, seed: int, group: str, pair: int, result: TrialResult) -> None:
         """Store the result of one pair."""
         place = {"seed": seed, "group": group, "pair": pair}
-        append_record(self.path, place | result.as_dict())
+        append_record(self.path, place | asdict(result))
 
 
 def run_pairs(
@@ -218,11 +217,7 @@ def run_pairs(
 
 
 def counts(found: Sequence[TrialResult]) -> Record:
-    """Count distinguished pairs, unreliable pairs and singular covariances.
-
-    "released" and "corrected" are the two variants of the paired test; see
-    `PairedTest`.
-    """
+    """Count distinguished and unreliable pairs by both variants of the paired test."""
     return {
         "pairs": len(found),
         "released": sum(result.distinguished(corrected=False) for result in found),

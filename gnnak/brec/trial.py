@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 import torch
@@ -18,12 +18,7 @@ from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.loading.items import Item, Shape
 from gnnak.loading.splitting import split
 from gnnak.loading.windows import make_window
-from gnnak.loop.step import (
-    can_capture,
-    make_captured,
-    make_ready,
-    make_step,
-)
+from gnnak.loop.step import can_capture, make_captured, make_ready, make_step
 from gnnak.models.factory import build_model, parse_name
 from gnnak.models.network import Network
 from gnnak.models.options import (
@@ -37,21 +32,14 @@ from gnnak.nn.features import Categorical
 from gnnak.subgraphs import RootedSubgraphs
 from gnnak.subgraphs.extractors import extract
 from gnnak.training.callbacks import recalibrate
-from gnnak.typing import (
-    PairEncoding,
-    Reduce,
-    check_choice,
-    check_count,
-    check_positive,
-)
+from gnnak.typing import PairEncoding, Reduce, check_choice, check_count, check_positive
 
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """Options of the network and of its training on one pair; the defaults are BREC's.
+    """Options of the network and of its training on one pair.
 
-    The defaults of the network are those of GNN-AK in the BREC paper. `trial_options`
-    returns the options of other networks.
+    The defaults are BREC's, with the network of GNN-AK in the BREC paper.
     """
 
     model: str = "gin-ak+"
@@ -59,26 +47,20 @@ class TrialOptions:
     num_hops: int = 6
     """Radius of the egonets; ignored for other kinds of subgraphs."""
     num_layers: int = 4
-    """Number of layers."""
     base_layers: int = 2
     """Number of layers of the base GNN in each layer."""
     channels: int = 32
-    """Width of the node states."""
     lr: float = 1e-4
-    """Learning rate of Adam."""
     epochs: int = 20
-    """Largest number of epochs."""
     relabellings: int = 32
-    """Number of relabellings of each graph, q. The threshold of BREC's test is that for
-    q = 32."""
+    """Number of relabellings of each graph, q. BREC's threshold is that for q = 32."""
     subgraphs: SubgraphKind = "egonets"
-    """Kind of the rooted subgraphs; see `SubgraphOptions.kind`. Random walks are not
-    allowed: the test needs embeddings that do not change from call to call."""
+    """Kind of the rooted subgraphs. Random walks are not allowed: the test needs
+    embeddings that do not change from call to call."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """Encodings of (root, node) in the input of subgraph GNNs other than GNN-AK; None =
-    those that the model was published with."""
+    """Pair encodings of subgraph GNNs other than GNN-AK; None = as published."""
     max_distance: int = 5
-    """For the encoding "distance": larger distances are encoded like this one."""
+    """The encoding "distance" encodes larger distances like this one."""
     reduce: Reduce | None = None
     """How subgraph GNNs other than GNN-AK pool states; None = as published."""
 
@@ -118,8 +100,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "lr": 1e-5,
     },
 }
-"""Options of subgraph GNNs other than GNN-AK in the BREC paper, as far as they differ
-from the defaults of `TrialOptions`. Each layer of these GNNs has one conv."""
+"""Options of other subgraph GNNs in the BREC paper, where they differ from the defaults
+of `TrialOptions`. Each layer of these GNNs has one conv."""
 PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
@@ -147,8 +129,8 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
 
 
 ATTEMPTS = 20
-"""How many permutations are tried for each wanted relabelling before repeats are
-allowed: small symmetric graphs have few distinct relabellings."""
+"""Permutations tried per relabelling before repeats are allowed: small symmetric graphs
+have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
@@ -184,14 +166,13 @@ def collate(graphs: Sequence[Graph]) -> GraphBatch:
 
 
 THRESHOLD = 72.34
-"""Embeddings differ significantly if the value of the test is larger; for 32
-relabellings and 16 channels."""
+"""Embeddings differ significantly above this value, for 32 relabellings and 16
+channels."""
 RIDGE = 1e-8
-"""Multiple of the identity that is added to a singular covariance, relative to the mean
-square of the embeddings."""
+"""Ridge of a singular covariance, relative to the mean square of the embeddings."""
 ROUNDING = 1e-6
-"""A mean difference below this multiple of the size of the embeddings, in float64,
-counts as a rounding error."""
+"""Smaller mean differences, relative to the embeddings in float64, are rounding errors.
+"""
 CLOSE = 1e-6
 """Two values of the test are close if they differ by less than this number."""
 
@@ -200,16 +181,15 @@ class PairedTest(NamedTuple):
     """The result of the paired test for the embeddings of two graphs."""
 
     released: float
-    """The value of the test as in BREC's released code: without the factor q, and with
-    the pseudo-inverse of the covariance."""
+    """The value in BREC's released code: without q, with the covariance's
+    pseudo-inverse."""
     corrected: float
-    """The value with the factor q. If the covariance is singular, a small multiple of
-    the identity is added to it. 0 if the graphs' mean embeddings are equal up to
-    rounding."""
+    """The value with the factor q, and a ridge if the covariance is singular. 0 if the
+    mean embeddings are equal up to rounding."""
     singular: bool
-    """Whether the covariance is singular: for example because the embeddings do not
-    depend on the labelling at all. Its pseudo-inverse then ignores directions in which
-    the embeddings differ."""
+    """Whether the covariance is singular, for example because the embeddings do not
+    depend on the labelling. Its pseudo-inverse then ignores directions in which they
+    differ."""
 
 
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
@@ -247,8 +227,8 @@ class Verdict(NamedTuple):
     """Whether a network distinguishes a pair, by one variant of the paired test."""
 
     distinguished: bool
-    """Whether the test of the two graphs is significant, and not close to that of
-    relabellings of one and the same graph."""
+    """Whether the test is significant, and not close to that of one and the same graph.
+    """
     reliable: bool
     """Whether relabellings of one and the same graph are not distinguished."""
 
@@ -358,10 +338,6 @@ class TrialResult:
         value = self.released if self.corrected else 0.0
         return verdict(value, self.same_released if self.same_corrected else 0.0)
 
-    def as_dict(self) -> dict[str, float | int | bool]:
-        """Return all fields as a dict that can be written as JSON."""
-        return asdict(self)
-
 
 def run_trial(
     pair: tuple[Graph, Graph], options: TrialOptions, seed: int, device: torch.device
@@ -386,9 +362,14 @@ def run_trial(
     alternating = [graph for two in zip(*both, strict=True) for graph in two]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        sizes = (NO_FEATURES, None, OUT_CHANNELS)
-        given = (*sizes, options.model_options())
-        network = build_model(options.model, *given, degrees=_degrees(pair)).to(device)
+        network = build_model(
+            options.model,
+            NO_FEATURES,
+            None,
+            OUT_CHANNELS,
+            options.model_options(),
+            degrees=_degrees(pair),
+        ).to(device)
         batches = _batches(alternating, network, device)
         network.save_memory(recompute=is_large(batches[0].subgraphs, options, device))
         epochs, loss = _train(network, batches, options)
@@ -397,12 +378,17 @@ def run_trial(
     recalibrate(network, batches)
     rows = _embeddings(network, batches)
     others = _embeddings(network, _batches(same, network, device))
-    found, check = (
-        paired_test(rows[::2], rows[1::2]),
-        paired_test(others[:count], others[count:]),
+    found = paired_test(rows[::2], rows[1::2])
+    check = paired_test(others[:count], others[count:])
+    return TrialResult(
+        found.released,
+        found.corrected,
+        check.released,
+        check.corrected,
+        found.singular,
+        epochs,
+        loss,
     )
-    values = (found.released, found.corrected, check.released, check.corrected)
-    return TrialResult(*values, found.singular, epochs, loss)
 
 
 def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
@@ -423,8 +409,13 @@ def _batches(
     whole = collate(graphs).to(device)
     subgraphs = None
     if network.shared is not None and network.drop is None:
-        given = (whole.edge_index, whole.num_nodes, None, whole.batch)
-        subgraphs = extract(network.shared.extractor, *given)
+        subgraphs = extract(
+            network.shared.extractor,
+            whole.edge_index,
+            whole.num_nodes,
+            None,
+            whole.batch,
+        )
     starts = range(0, len(graphs), BATCH_SIZE)
     sizes = [min(BATCH_SIZE, len(graphs) - start) for start in starts]
     window = make_window(whole, subgraphs, sizes)
@@ -441,11 +432,15 @@ def _shape(item: Item) -> Shape:
     captured.
     """
     batch, subgraphs = item.batch, item.subgraphs
-    sizes = (batch.num_graphs, batch.num_nodes, batch.num_edges)
+    shape = Shape(batch.num_graphs, batch.num_nodes, batch.num_edges)
     if subgraphs is None:
-        return Shape(*sizes)
-    copies = (subgraphs.num_copies, subgraphs.num_edge_copies)
-    return Shape(*sizes, subgraphs.num_subgraphs, *copies)
+        return shape
+    return replace(
+        shape,
+        subgraphs=subgraphs.num_subgraphs,
+        copies=subgraphs.num_copies,
+        edge_copies=subgraphs.num_edge_copies,
+    )
 
 
 def _train(

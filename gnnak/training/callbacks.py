@@ -137,12 +137,10 @@ def _add(total: Tensor, x: Tensor) -> None:
 
 
 SAVE_SECONDS = 20.0
-"""Least number of seconds between two checkpoints. Checkpoints are written only at the
-end of an epoch."""
+"""Least number of seconds between two checkpoints."""
 
 STATE_KEY = "Keeper"
-"""The name of the state of `RunHistory` in the checkpoint `last.ckpt`. The name must
-never change, or else older checkpoints could not be resumed."""
+"""Name of the state of `RunHistory` in `last.ckpt`; older checkpoints need it, too."""
 
 
 class RunHistory(Callback):

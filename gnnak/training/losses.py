@@ -14,8 +14,7 @@ from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
-"""Two tensors with one entry per target: the losses of the targets, and the weights of
-the targets in the mean loss."""
+"""The losses of the targets, and their weights in the mean loss."""
 DEFAULT: dict[Task, Loss] = {
     "regression": "l1",
     "classification": "cross-entropy",

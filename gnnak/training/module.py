@@ -14,13 +14,7 @@ from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item
 from gnnak.loading.order import epoch_seed
-from gnnak.loop.step import (
-    Step,
-    make_captured,
-    make_ready,
-    make_step,
-    set_rate,
-)
+from gnnak.loop.step import Step, make_captured, make_ready, make_step, set_rate
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics

@@ -67,7 +67,6 @@ class Part(NamedTuple):
     rows: GraphRows
     """The graphs of these rows, and the columns of the table."""
     predictions: Predictions
-    """The predictions for these rows."""
 
 
 def class_names(info: DatasetInfo) -> tuple[str, ...]:
@@ -223,9 +222,7 @@ def _split(model: Predictor, store: GraphStore, first: int, stop: int) -> list[T
 
 
 def _as_predictions(
-    model: Predictor,
-    rows: GraphRows,
-    outputs: Sequence[tuple[Tensor, Tensor | None]],
+    model: Predictor, rows: GraphRows, outputs: Sequence[tuple[Tensor, Tensor | None]]
 ) -> Predictions:
     """Average the outputs of the networks, and put NaN into bad rows."""
     info = model.info

@@ -14,7 +14,6 @@ class Parts:
     """Which graphs of a data set are for training, validation and test."""
 
     train: Tensor
-    """Indices of the training graphs."""
     validation: Tensor
     """Indices of the graphs scored after each epoch, to choose the best epoch."""
     test: Tensor

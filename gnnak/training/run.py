@@ -189,14 +189,11 @@ class Prepared(NamedTuple):
     """The result of `prepare`: everything that training needs."""
 
     task: GraphTask
-    """The Lightning module: the network, with new random weights, and its loss."""
     data: GraphData
-    """The Lightning data module: batches for training, validation and test."""
     captured: bool
     """Whether training steps are captured as CUDA graphs and replayed."""
     degrees: tuple[int, ...] | None
-    """Entry d is the number of nodes of in-degree d in the training graphs. None if the
-    base GNN is not `pna`: other base GNNs do not need these counts."""
+    """Number of training nodes by in-degree; None if the base GNN is not `pna`."""
 
 
 def prepare(

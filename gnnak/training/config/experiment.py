@@ -35,14 +35,12 @@ class Experiment:
     """An experiment: the options of runs on one data set, and the number of seeds."""
 
     name: str
-    """The name of the experiment: the name of the YAML file, without the suffix."""
+    """The name of the YAML file, without the suffix."""
     config: RunConfig = field(default_factory=RunConfig)
-    """The options that all runs of the experiment share."""
     runs: int = 1
     """Number of runs, with seeds 0, 1, ...; results are averaged over these runs."""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Options of subgraph GNNs other than GNN-AK, as published: maps the first part of
-    the name of a model, such as "sswl+", to options by name."""
+    """Published options of other subgraph GNNs, by family name such as "sswl+"."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
@@ -152,8 +150,7 @@ DEFAULTS: dict[str, Any] = {
     "train.batch_size": 32,
     "train.step": 15,
 }
-"""Options for own data that differ from those of `RunConfig`: a smaller network, which
-trains in minutes on a CPU with some hundred molecules."""
+"""Options for own data: a smaller network, which trains in minutes on a CPU."""
 
 
 def own_config(

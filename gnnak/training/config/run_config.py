@@ -44,12 +44,10 @@ class DataConfig:
     """Options of the data: which graphs, and how they are split."""
 
     name: str = "zinc"
-    """The name of the data set."""
     target: str | None = None
     """The target to predict, if the data set has several; None = the first target."""
     protocol: Protocol = "split"
-    """How the graphs are split into training, validation and test; see `choose_parts`.
-    """
+    """How the graphs are split; see `choose_parts`."""
     fold: int | None = None
     """Number of the cross-validation fold; None = no folds, or each fold in turn."""
     seed: int = 0
@@ -69,7 +67,6 @@ class TrainConfig:
     """Options of the training: epochs, optimiser, loss, precision and seed."""
 
     epochs: int = 310
-    """Number of passes over the training graphs."""
     batch_size: int = 128
     """Number of graphs per training step, summed over all processes."""
     learning_rate: float = 1e-3

@@ -48,9 +48,7 @@ class Meters:
     """The callbacks of a benchmark, which measure the run and store the results."""
 
     watch: Stopwatch
-    """Measures the seconds and the peak memory of training epochs."""
     phases: PhaseTimes
-    """Measures the seconds of each phase of a training step: forward, backward, ..."""
     kernels: KernelTimes | None = None
     """Profiles GPU kernels in one additional epoch; None = no profiling."""
 
@@ -99,8 +97,8 @@ def short_run(
 
 
 WARM_BATCHES = 48
-"""Least number of batches to train on before timing, if training steps are captured as
-CUDA graphs. By then, almost every batch shape has its CUDA graph."""
+"""Least number of batches before timing if steps are captured: by then, almost every
+batch shape has its CUDA graph."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +106,12 @@ class BenchOptions:
     """Options of a benchmark: how much to train, and what to measure."""
 
     graphs: int | None = None
-    """Number of training graphs to use; None = all. With fewer graphs, the measured
-    seconds are scaled up to an epoch with all training graphs."""
+    """Number of training graphs to use; None = all. Seconds are scaled up to all
+    graphs."""
     epochs: int = 3
     """Number of timed epochs; the result is the median of their times."""
     warm_up: int = 1
-    """Least number of untimed epochs at the start, since the first steps are slow. If
-    training steps are captured as CUDA graphs and an epoch has few batches, more
-    untimed epochs are run."""
+    """Least number of untimed epochs at the start."""
     profile: bool = False
     """Whether to also profile GPU kernels, in a separate run after the timing."""
     evaluation: bool = False
@@ -291,8 +287,7 @@ def _seconds(
 
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
-"""The quantity that a benchmark varies: nodes per graph, hops (radius) of the rooted
-subgraphs, channels of the network, or `min_coverage` of SubgraphDrop."""
+"""The quantity that a benchmark varies."""
 RANGES: dict[Growing, tuple[int, ...]] = {
     "nodes": (16, 32, 64, 128, 256),
     "hops": (1, 2, 3, 4),
@@ -305,11 +300,9 @@ SETTINGS: dict[Growing, str] = {
     "channels": "model.channels",
     "coverage": "model.drop.min_coverage",
 }
-"""The config option that sets each quantity. The quantity `nodes` has no option: for
-each number of nodes, `regular_graphs` generates a data set."""
+"""The option that sets each quantity; for `nodes`, data sets are generated."""
 DEGREE, DISTINCT, GRAPHS = 4, 32, 512
-"""Sizes in `regular_graphs`: neighbours of each node, largest number of different
-graphs, and default number of graphs."""
+"""Neighbours of each node, most different graphs and default number of graphs."""
 
 
 def grow(

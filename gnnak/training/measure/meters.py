@@ -165,8 +165,7 @@ def _timed(phase: str, taken: dict[str, float], device: torch.device) -> Iterato
 
 
 STEPS, TOP, WIDTH = 10, 12, 60
-"""Number of training steps to profile, largest number of kernels to report, and largest
-number of characters of a kernel's name."""
+"""Number of steps to profile, of kernels to report, of characters of their names."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,6 @@ class KernelTime:
     """How often one GPU kernel is launched in a training step, and how long it runs."""
 
     name: str
-    """The name of the kernel, shortened by `short_name`."""
     calls: float
     """Mean number of launches per training step."""
     microseconds: float

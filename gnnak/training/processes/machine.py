@@ -59,8 +59,7 @@ class Machine:
     """Approximate number of node copies that a GNN-AK layer processes at a time in
     evaluation, to save memory; None = all of a batch."""
     fast: bool = True
-    """Whether a GPU uses fused kernels and captured training steps; False = plain
-    PyTorch."""
+    """Whether a GPU uses fused kernels and captured steps; False = plain PyTorch."""
     jobs: int = 1
     """Number of runs that share the device; only written to the records."""
 

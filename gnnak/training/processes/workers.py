@@ -191,11 +191,10 @@ NAME = "gnnak-watch-workers"
 NOTICE_SECONDS = 5.0
 """After a communication error, how long to wait for a worker that has ended."""
 GRACE_SECONDS = 10.0
-"""How long the main process may wait for a worker that has ended. After this time the
-main process is ended, because some communication libraries wait for hours."""
+"""How long the main process waits for a worker that has ended before it ends itself:
+some communication libraries wait for hours."""
 NETWORK_WORDS = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe")
-"""An error whose message has one of these words, in any case, is about communication
-between processes."""
+"""Words in the messages of errors of communication between processes."""
 
 
 @contextmanager

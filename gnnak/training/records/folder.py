@@ -32,11 +32,7 @@ from gnnak.training.config.experiment import (
 )
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.records.checkpoint import (
-    Checkpoint,
-    check_layout,
-    checkpoint_from,
-)
+from gnnak.training.records.checkpoint import Checkpoint, check_layout, checkpoint_from
 
 FLAGS = {
     "smiles": "--smiles",

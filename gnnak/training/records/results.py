@@ -26,8 +26,7 @@ from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes
 from gnnak.training.records.schema import Schema, problem
 
 Record = dict[str, Any]
-"""The config, results and environment of a run or a benchmark, as a dict that can be
-written as one line of JSON."""
+"""The config, results and environment of a run or a benchmark, for a line of JSON."""
 CHECKSUM = "checksum"
 """The first key of every line."""
 BEGIN = b'{"checksum": "'

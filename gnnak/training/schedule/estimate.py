@@ -15,8 +15,7 @@ from gnnak.training.config.run_config import LENGTH, RunConfig
 from gnnak.training.records.results import Record
 
 START_SECONDS = 20.0
-"""Seconds from the start of a run to its first epoch, for records that do not say it.
-"""
+"""Seconds before the first epoch, for records that do not say it."""
 SLOWDOWN = 0.3
 """Share of its time alone by which each further run on the device slows a run. Used
 only if all earlier runs shared the device with fewer or more runs."""
@@ -31,9 +30,7 @@ class Cost:
     start: float
     """Seconds from the start of the run to its first epoch."""
     epoch: float
-    """Seconds of an epoch."""
     megabytes: float
-    """Peak memory of the device, in MB."""
 
     def times(self, factor: float) -> Cost:
         """Return this cost with epochs that take `factor` times as long."""
@@ -156,13 +153,7 @@ def any_run(config: RunConfig) -> Hashable:
     return None
 
 
-KEYS: tuple[Key, ...] = (
-    same_cell,
-    same_model,
-    same_base,
-    same_form,
-    any_run,
-)
+KEYS: tuple[Key, ...] = (same_cell, same_model, same_base, same_form, any_run)
 """All keys, from the most similar runs to the least."""
 
 
@@ -173,7 +164,6 @@ class Estimate:
     seconds: float
     """Seconds from the start of the run to its record."""
     megabytes: float
-    """Peak memory of the device, in MB."""
 
 
 class Estimator:

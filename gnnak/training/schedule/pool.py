@@ -105,7 +105,6 @@ class Ended:
     text: str
     """The score of the run, or the reason why it failed."""
     failed: bool = False
-    """Whether the run failed."""
     out_of_memory: bool = False
     """Whether it failed because the GPU had too little memory."""
     elsewhere: bool = False
@@ -117,9 +116,7 @@ class Training:
     """Trains one run and appends its record; a stopped run is resumed."""
 
     places: Places
-    """The folders of data, runs and results."""
     machine: Machine
-    """The device of each run, and options that save memory."""
 
     def __call__(self, job: Job) -> str:
         """Train one run; return its test score as text."""
@@ -217,7 +214,6 @@ class Result:
     done: list[Work] = field(default_factory=list)
     """Runs that have a record now."""
     failed: list[Work] = field(default_factory=list)
-    """Runs that failed."""
     cut: list[Work] = field(default_factory=list)
     """Runs that were stopped when time was up; they can be resumed."""
     waiting: list[Work] = field(default_factory=list)

@@ -19,7 +19,6 @@ class Work:
     """Anything that a worker process of a `Pool` can do; must be picklable."""
 
     title: str
-    """The title of the work on the screen."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,7 @@ class Job(Work):
     """One training run that is to be done."""
 
     experiment: str
-    """The name of the experiment, which is written to the record of the run."""
     config: RunConfig
-    """All options of the run, including its seed and fold."""
 
 
 def without_repeats(jobs: Sequence[Job]) -> list[Job]:
@@ -58,7 +55,6 @@ class Task:
     """A job with its expected cost, and how it is to be run."""
 
     job: Work
-    """The training run, or other work."""
     estimate: Estimate | None = None
     """The expected cost of the rest of the run; None if it is not known."""
     tries: int = 0

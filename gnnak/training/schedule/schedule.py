@@ -40,11 +40,7 @@ class ScheduleView:
     """
 
     def __init__(
-        self,
-        console: Console,
-        total: int,
-        workers: int,
-        epochs: Callable[[Job], int],
+        self, console: Console, total: int, workers: int, epochs: Callable[[Job], int]
     ) -> None:
         self.console, self.total, self.workers = console, total, workers
         self.epochs = epochs
