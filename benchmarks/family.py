@@ -20,10 +20,10 @@ from gnnak.models.factory import parse_name
 from gnnak.models.members import MEMBERS
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.measure.bench import BenchOptions, bench
-from gnnak.training.prepared import is_captured
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
 from gnnak.training.records.results import Record, append_record, read_records
+from gnnak.training.run import is_captured
 
 FILE = RESULTS / "family.jsonl"
 MODELS = ("gin", "gin-ak", "gin-ak+", *(f"{name}-gin" for name in MEMBERS))

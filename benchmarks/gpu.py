@@ -28,12 +28,13 @@ from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.measure.bench import (
+    RANGES,
     BenchOptions,
     bench,
     bench_both,
+    grow,
     with_kernels,
 )
-from gnnak.training.measure.growth import RANGES, grow
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record, append_record, read_records
 

@@ -1,7 +1,6 @@
 """Count exactly how many pairs of BREC each Weisfeiler-Leman (WL) test distinguishes.
 
-BREC is a collection of pairs of graphs; see `gnnak.brec.data`. A network that is
-bounded by a test cannot distinguish more pairs than the test, at any depth.
+A network that is bounded by a test cannot distinguish more pairs, at any depth.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,8 +17,7 @@ from gnnak.wl.options import Options, read_options
 Pair = tuple[Graph, Graph]
 
 CHUNK_BYTES = 1 << 23
-"""Pairs are tested together as long as the test is estimated to need at most this much
-memory, in bytes."""
+"""Pairs are tested together up to this estimated memory, in bytes."""
 
 _MARKED = tuple(
     Contender(test, {"num_hops": num_hops, **readout})
@@ -38,12 +36,10 @@ _UNMARKED = tuple(
     for num_hops in (1, 2, 3)
 )
 BREC_CONTENDERS = (*LAB_CONTENDERS, *_MARKED, *_UNMARKED)
-"""The WL tests, with options, that `gnnak wl brec` can run: those of the lab, and the
-subgraph WL tests on egonets."""
+"""The WL tests that `gnnak wl brec` can run: the lab's, and subgraph WL on egonets."""
 COSTLY = ("3-wl", "3-fwl", "subgraph-1-wl")
-"""Tests that take hours on all 400 pairs, or too much memory on the largest graphs, so
-that `gnnak wl brec` runs them only if they are named. `2-fwl` is as powerful as
-`3-wl`."""
+"""Tests that run only if they are named: they take hours on all pairs, or too much
+memory. `2-fwl` is as powerful as `3-wl`."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +49,17 @@ class BrecCount:
     contender: str
     """The test with its options."""
     group: str
-    """Name of the group of pairs: a key of `gnnak.brec.data.GROUPS`."""
+    """A key of `gnnak.brec.data.GROUPS`."""
     pairs: int
-    """Number of pairs of the group."""
     apart: int
     """Number of pairs that the test distinguishes."""
     missed: tuple[int, ...]
-    """Indices, within the group, of the pairs that the test does not distinguish."""
+    """Indices, within the group, of the pairs that are not distinguished."""
     not_run: tuple[int, ...]
-    """Indices, within the group, of the pairs that the test was not run on, because it
-    would need too much memory."""
+    """Indices of the pairs for which the test would need too much memory."""
     seconds: float
-    """Run time in seconds."""
     note: str = ""
-    """Why the test was not run on some pairs; empty if it was run on all pairs."""
+    """Why the test was not run on some pairs."""
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""
@@ -86,14 +79,8 @@ def run_brec(
     """Run every WL test on every group of pairs, and yield the counts one by one.
 
     Counts are exact: a test stops only if all pairs are distinguished or the colouring
-    is stable.
-
-    Args:
-        groups: The pairs of each group, as `load_brec` returns them.
-        contenders: The tests with their options.
-        max_memory: Memory limit in GiB. A test is not run on pairs for which it is
-            estimated to need more; `BrecCount.not_run` lists these pairs.
-        progress: Function that is called with a number of pairs after each step.
+    is stable. It is not run on pairs for which it is estimated to need more than
+    `max_memory` GiB. `progress` is called with a number of pairs after each step.
 
     >>> from gnnak.graphs.named import four_regular_pair
     >>> groups = {"one pair": [four_regular_pair()]}
@@ -122,11 +109,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return for each pair whether the test distinguishes its graphs.
-
-    None means that the test was not run on the pair; the second result is then the
-    error message of one such pair, otherwise it is empty.
-    """
+    """Return whether each pair is distinguished (None = not run), and why not run."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):
@@ -161,8 +144,8 @@ def _chunks(
 def _apart(test: str, pairs: Sequence[Pair], options: Options) -> list[bool | None]:
     """Return for each pair whether the test distinguishes its two graphs.
 
-    The test runs on all pairs together, until all are distinguished or the colouring is
-    stable. A distinguished pair stays distinguished, since rounds only split colours.
+    The test runs on all pairs together. A distinguished pair stays distinguished, since
+    rounds only split colours.
     """
     union = read_union([graph for pair in pairs for graph in pair], options.labels)
     for coloring in run_test(test, union, options):

@@ -1,8 +1,4 @@
-"""BREC: 400 pairs of non-isomorphic graphs that are hard to distinguish.
-
-Wang and Zhang, "An Empirical Study of Realized GNN Expressiveness" (2024), collected
-the pairs in seven groups, to measure how many pairs a trained network distinguishes.
-"""
+"""BREC: 400 pairs of non-isomorphic graphs that are hard to distinguish."""
 
 import os
 
@@ -25,24 +21,14 @@ GROUPS: dict[str, tuple[str, int]] = {
     "4-vertex": ("g6_4vtx", 20),
     "distance-regular": ("g6_dr", 20),
 }
-"""Maps the name of each group of pairs to its key in the data file and its number of
-pairs. `4-vertex` are strongly regular graphs that satisfy the 4-vertex condition."""
+"""The key in the data file and the number of pairs of each group. `4-vertex` are
+strongly regular graphs that satisfy the 4-vertex condition."""
 
 Pair = tuple[Graph, Graph]
-"""Two non-isomorphic graphs."""
 
 
 def load_brec(data_dir: str | os.PathLike[str] | None = None) -> dict[str, list[Pair]]:
-    """Read the 400 pairs of BREC, by group, in the order of `GROUPS`.
-
-    Args:
-        data_dir: Folder with the file `brec.npz`; None = the folder that the
-            environment variable `GNNAK_DATA` names, then the cache folder.
-
-    Raises:
-        FileFormatError: If there is no such file, or it is damaged or has another
-            layout.
-    """
+    """Read the 400 pairs of BREC by group, by default from the usual data folders."""
     path = find_file(FILE_NAME, data_dir)
     if path is None:
         raise FileFormatError(

@@ -27,8 +27,7 @@ from gnnak.training.schedule.pool import Ended, Pool, multi_process_service
 from gnnak.training.schedule.queue import Queue, Task, Work
 
 Place = tuple[int, str, int]
-"""Identifies the training on one pair: a seed, the name of a group, and the index of
-the pair in this group."""
+"""The training on one pair: seed, name of the group, index of the pair in the group."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,12 @@ class PairWork(Work):
     """Training on one pair of graphs, as it is sent to a worker process."""
 
     seed: int
-    """Seed of the weights and the relabellings."""
     group: str
-    """Name of the group of the pair."""
     pair: int
     """Index of the pair in its group."""
     graphs: tuple[tuple[list[list[int]], int], ...]
-    """The two graphs, each as a list of two lists (`edge_index`) and the number of
-    nodes. Tensors would be sent through shared memory, which is limited."""
+    """The two graphs, each as `edge_index` in two lists and the number of nodes.
+    Tensors would be sent through shared memory, which is limited."""
 
     @staticmethod
     def of(place: Place, pair: Sequence[Graph]) -> PairWork:
@@ -63,9 +60,7 @@ class PairTraining:
     """Trains on pairs, in a worker process."""
 
     options: TrialOptions
-    """Options of the network and of its training."""
     device: str
-    """Where to train."""
 
     def __call__(self, work: PairWork) -> str:
         """Train on one pair; return the result as JSON."""
@@ -75,18 +70,11 @@ class PairTraining:
         )
         device = torch.device(self.device)
         result = run_trial((first, second), self.options, work.seed, device)
-        return json.dumps(result.as_dict())
+        return json.dumps(asdict(result))
 
 
 class _Results:
-    """Receives the results of worker processes, as a `Watcher` of the pool.
-
-    Args:
-        finish: Function that is called with the result of each pair.
-
-    Attributes:
-        failures: For each pair whose training failed, its name and the error message.
-    """
+    """Receives the results of worker processes, as a `Watcher` of the pool."""
 
     def __init__(self, finish: Callable[[Place, TrialResult], None]) -> None:
         self.finish = finish
@@ -118,19 +106,8 @@ def run_in_parallel(
     """Train a network on every pair, with several worker processes.
 
     The largest pairs come first, and no more pairs run at the same time than are
-    expected to fit into the memory of the GPU. On an NVIDIA GPU, kernels of the workers
-    run in parallel if its multi-process service (MPS) is installed.
-
-    Args:
-        pairs: The pairs, each with its seed, group and index.
-        options: Options of the network and of its training.
-        device: Where to train.
-        jobs: Number of worker processes.
-        logs: Folder for the output of the workers.
-        finish: Function that is called with the result of each pair.
-
-    Raises:
-        TrainingError: If the training on some pairs failed; all others were finished.
+    expected to fit into the memory of the GPU. `finish` is called with each result;
+    failures are raised at the end.
     """
     if not pairs:
         return
@@ -160,8 +137,7 @@ PUBLISHED: dict[str, int] = {
     "SSWL+": 248,
     "I2-GNN": 281,
 }
-"""Published numbers of distinguished pairs, of 400, as the BREC paper's code counts
-them. The networks were trained with different options."""
+"""Published numbers of distinguished pairs, of 400; training options differ."""
 
 Results = dict[int, dict[str, list[TrialResult]]]
 """Maps each seed, then each group, to the results of the group's pairs in order."""
@@ -192,7 +168,7 @@ class Progress:
     def add(self, seed: int, group: str, pair: int, result: TrialResult) -> None:
         """Store the result of one pair."""
         place = {"seed": seed, "group": group, "pair": pair}
-        append_record(self.path, place | result.as_dict())
+        append_record(self.path, place | asdict(result))
 
 
 def run_pairs(
@@ -204,16 +180,9 @@ def run_pairs(
     notify: Callable[[str, int], None] = lambda group, seed: None,
     jobs: int = 1,
 ) -> Results:
-    """Train and test a network on every pair, for every seed.
+    """Train and test a network on every pair and seed that `progress` does not contain.
 
-    Args:
-        groups: The pairs of each group, as `load_brec` returns them.
-        options: Options of the network and of its training.
-        seeds: Seeds of the weights and relabellings.
-        device: Where to train.
-        progress: Where results are stored; pairs that it contains are not run again.
-        notify: Function that is called with the group and the seed after each pair.
-        jobs: Number of worker processes; 1 = train in this process.
+    `notify` is called with the group and the seed after each pair.
     """
     found = progress.finished()
     pairs = {
@@ -248,11 +217,7 @@ def run_pairs(
 
 
 def counts(found: Sequence[TrialResult]) -> Record:
-    """Count distinguished pairs, unreliable pairs and singular covariances.
-
-    "released" and "corrected" are the two variants of the paired test; see
-    `PairedTest`.
-    """
+    """Count distinguished and unreliable pairs by both variants of the paired test."""
     return {
         "pairs": len(found),
         "released": sum(result.distinguished(corrected=False) for result in found),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 import torch
@@ -18,12 +18,7 @@ from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.loading.items import Item, Shape
 from gnnak.loading.splitting import split
 from gnnak.loading.windows import make_window
-from gnnak.loop.step import (
-    can_capture,
-    make_captured,
-    make_ready,
-    make_step,
-)
+from gnnak.loop.step import can_capture, make_captured, make_ready, make_step
 from gnnak.models.factory import build_model, parse_name
 from gnnak.models.network import Network
 from gnnak.models.options import (
@@ -37,21 +32,14 @@ from gnnak.nn.features import Categorical
 from gnnak.subgraphs import RootedSubgraphs
 from gnnak.subgraphs.extractors import extract
 from gnnak.training.callbacks import recalibrate
-from gnnak.typing import (
-    PairEncoding,
-    Reduce,
-    check_choice,
-    check_count,
-    check_positive,
-)
+from gnnak.typing import PairEncoding, Reduce, check_choice, check_count, check_positive
 
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """Options of the network and of its training on one pair; the defaults are BREC's.
+    """Options of the network and of its training on one pair.
 
-    The defaults of the network are those of GNN-AK in the BREC paper. `trial_options`
-    returns the options of other networks.
+    The defaults are BREC's, with the network of GNN-AK in the BREC paper.
     """
 
     model: str = "gin-ak+"
@@ -59,26 +47,20 @@ class TrialOptions:
     num_hops: int = 6
     """Radius of the egonets; ignored for other kinds of subgraphs."""
     num_layers: int = 4
-    """Number of layers."""
     base_layers: int = 2
     """Number of layers of the base GNN in each layer."""
     channels: int = 32
-    """Width of the node states."""
     lr: float = 1e-4
-    """Learning rate of Adam."""
     epochs: int = 20
-    """Largest number of epochs."""
     relabellings: int = 32
-    """Number of relabellings of each graph, q. The threshold of BREC's test is that for
-    q = 32."""
+    """Number of relabellings of each graph, q. BREC's threshold is that for q = 32."""
     subgraphs: SubgraphKind = "egonets"
-    """Kind of the rooted subgraphs; see `SubgraphOptions.kind`. Random walks are not
-    allowed: the test needs embeddings that do not change from call to call."""
+    """Kind of the rooted subgraphs. Random walks are not allowed: the test needs
+    embeddings that do not change from call to call."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """Encodings of (root, node) in the input of subgraph GNNs other than GNN-AK; None =
-    those that the model was published with."""
+    """Pair encodings of subgraph GNNs other than GNN-AK; None = as published."""
     max_distance: int = 5
-    """For the encoding "distance": larger distances are encoded like this one."""
+    """The encoding "distance" encodes larger distances like this one."""
     reduce: Reduce | None = None
     """How subgraph GNNs other than GNN-AK pool states; None = as published."""
 
@@ -118,8 +100,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "lr": 1e-5,
     },
 }
-"""Options of subgraph GNNs other than GNN-AK in the BREC paper, as far as they differ
-from the defaults of `TrialOptions`. Each layer of these GNNs has one conv."""
+"""Options of other subgraph GNNs in the BREC paper, where they differ from the defaults
+of `TrialOptions`. Each layer of these GNNs has one conv."""
 PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
@@ -128,19 +110,6 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
 
     PPGN-AK has no published options. Its 2-hop egonets and two layers are our choice,
     because the memory of a PPGN grows with the square of the size of an egonet.
-
-    Args:
-        model: Name of the network, as in `build_model`.
-        given: New values of options; None = as published.
-
-    Raises:
-        OptionError: If options of rooted subgraphs are given for a network that has
-            none.
-
-    >>> trial_options("sswl+-gin").num_layers, trial_options("gin-ak+").num_layers
-    (8, 4)
-    >>> trial_options("sswl+-gin", num_layers=2, lr=None).num_layers
-    2
     """
     form = parse_name(model)
     options: dict[str, Any] = {}
@@ -160,20 +129,14 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
 
 
 ATTEMPTS = 20
-"""How many permutations are tried for each wanted relabelling before repeats are
-allowed: small symmetric graphs have few distinct relabellings."""
+"""Permutations tried per relabelling before repeats are allowed: small symmetric graphs
+have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Permute the nodes of a graph at random, `count` times.
+    """Permute the nodes of a graph at random, `count` times, to distinct sets of edges.
 
-    The relabelled graphs have distinct sets of edges, unless the graph has too few
-    distinct relabellings.
-
-    >>> path = (torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
-    >>> found = relabellings(path, 3, torch.Generator().manual_seed(0))
-    >>> sorted(int(ends[0].bincount().argmax()) for ends, _ in found)
-    [0, 1, 2]
+    Sets repeat only if the graph has too few distinct relabellings.
     """
     edge_index, num_nodes = graph
     found: list[Graph] = []
@@ -191,10 +154,7 @@ def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[G
 
 
 def collate(graphs: Sequence[Graph]) -> GraphBatch:
-    """Collect graphs, given as (edge_index, num_nodes), in one batch.
-
-    All nodes have the feature 0.
-    """
+    """Collect graphs (edge_index, num_nodes) in one batch, with the node feature 0."""
     sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
     edges = torch.tensor([ends.size(1) for ends, _ in graphs])
     edge_index = torch.cat([ends for ends, _ in graphs], dim=1)
@@ -206,14 +166,13 @@ def collate(graphs: Sequence[Graph]) -> GraphBatch:
 
 
 THRESHOLD = 72.34
-"""Embeddings differ significantly if the value of the test is larger; for 32
-relabellings and 16 channels."""
+"""Embeddings differ significantly above this value, for 32 relabellings and 16
+channels."""
 RIDGE = 1e-8
-"""Multiple of the identity that is added to a singular covariance, relative to the mean
-square of the embeddings."""
+"""Ridge of a singular covariance, relative to the mean square of the embeddings."""
 ROUNDING = 1e-6
-"""A mean difference below this multiple of the size of the embeddings, in float64,
-counts as a rounding error."""
+"""Smaller mean differences, relative to the embeddings in float64, are rounding errors.
+"""
 CLOSE = 1e-6
 """Two values of the test are close if they differ by less than this number."""
 
@@ -222,24 +181,19 @@ class PairedTest(NamedTuple):
     """The result of the paired test for the embeddings of two graphs."""
 
     released: float
-    """The value of the test as in BREC's released code: without the factor q, and with
-    the pseudo-inverse of the covariance."""
+    """The value in BREC's released code: without q, with the covariance's
+    pseudo-inverse."""
     corrected: float
-    """The value with the factor q. If the covariance is singular, a small multiple of
-    the identity is added to it. 0 if the graphs' mean embeddings are equal up to
-    rounding."""
+    """The value with the factor q, and a ridge if the covariance is singular. 0 if the
+    mean embeddings are equal up to rounding."""
     singular: bool
-    """Whether the covariance is singular: for example because the embeddings do not
-    depend on the labelling at all. Its pseudo-inverse then ignores directions in which
-    the embeddings differ."""
+    """Whether the covariance is singular, for example because the embeddings do not
+    depend on the labelling. Its pseudo-inverse then ignores directions in which they
+    differ."""
 
 
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
     """Test whether the embeddings of two graphs differ.
-
-    Args:
-        first: Embeddings of q relabellings of one graph, [q, d].
-        second: Embeddings of q relabellings of the other graph, [q, d].
 
     Embeddings that differ, but not at all between relabellings, have the covariance 0;
     the released test misses them:
@@ -273,43 +227,32 @@ class Verdict(NamedTuple):
     """Whether a network distinguishes a pair, by one variant of the paired test."""
 
     distinguished: bool
-    """Whether the test of the two graphs is significant, and not close to that of
-    relabellings of one and the same graph."""
+    """Whether the test is significant, and not close to that of one and the same graph.
+    """
     reliable: bool
     """Whether relabellings of one and the same graph are not distinguished."""
 
 
 def verdict(value: float, same_graph: float) -> Verdict:
-    """Decide from the values of the paired test whether a pair is distinguished.
-
-    Args:
-        value: The value for the two graphs of the pair.
-        same_graph: The value for two sets of relabellings of one and the same graph.
-    """
+    """Decide from the values of the paired test whether a pair is distinguished."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return Verdict(apart, same_graph < THRESHOLD)
 
 
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
-"""Numbers of states that a layer saves for the backward pass: per node copy and per
-edge copy (a node or an edge as it occurs in one rooted subgraph), and in a PPGN also
-per pair of nodes of a subgraph. These are rough numbers for the most costly models."""
+"""Numbers of states that a layer saves for the backward pass per node copy, per edge
+copy, and in a PPGN per pair of nodes of a subgraph: rough numbers of the most costly
+models."""
 LARGE_BYTES = 4 << 30
-"""From this estimated number of bytes on, activations are recomputed in the backward
-pass instead of saved; see `large_bytes`."""
+"""From this estimated number of bytes on, activations are recomputed; see
+`large_bytes`."""
 GPU_SHARE = 1 / 6
-"""On a GPU, activations are saved up to this fraction of its memory: steps that save
-their activations can be captured as CUDA graphs."""
+"""On a GPU, activations are saved up to this fraction of its memory, because such steps
+can be captured as CUDA graphs."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
-    """Estimate how many bytes one layer stores for its backward pass.
-
-    Args:
-        subgraphs: The rooted subgraphs of a batch; None = the network has none, and
-            needs little memory.
-        options: The options of the network.
-    """
+    """Estimate how many bytes one layer stores for its backward pass."""
     if subgraphs is None:
         return 0
     copies = PER_NODE_COPY * subgraphs.num_copies
@@ -332,15 +275,7 @@ def large_bytes(device: torch.device) -> int:
 def is_large(
     subgraphs: RootedSubgraphs | None, options: TrialOptions, device: torch.device
 ) -> bool:
-    """Return whether a step should recompute activations instead of saving them.
-
-    That is so if the layers would save `large_bytes` or more.
-
-    Args:
-        subgraphs: The rooted subgraphs of a batch; None = the network has none.
-        options: The options of the network.
-        device: Where to train.
-    """
+    """Return whether a step should recompute activations instead of saving them."""
     total = options.num_layers * layer_bytes(subgraphs, options)
     return total >= large_bytes(device)
 
@@ -348,15 +283,7 @@ def is_large(
 def step_bytes(
     graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
 ) -> int:
-    """Estimate the peak memory in bytes of a training step.
-
-    Args:
-        graph: One graph of the pair, as (edge_index, num_nodes); the other one has
-            about the same size.
-        options: The options of the network.
-        batch_size: Number of graphs in a batch.
-        device: Where to train.
-    """
+    """Estimate the peak memory in bytes of a step from one graph of the pair."""
     subgraphs = None
     if parse_name(options.model).uplifted:
         subgraphs = extract(options.model_options().extractor, *graph)
@@ -369,8 +296,8 @@ def step_bytes(
 NO_FEATURES = Categorical((1,))
 """The graphs of BREC have no features: all nodes are of one category."""
 OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
-"""Width of the embeddings, weight decay of Adam, number of graphs in a batch (half of
-them are relabellings of each graph), and the loss below which training stops."""
+"""Width of the embeddings, weight decay of Adam, graphs in a batch (half of them are
+relabellings of each graph), and the loss below which training stops."""
 
 
 @dataclass(frozen=True)
@@ -388,24 +315,15 @@ class TrialResult:
     singular: bool
     """Whether the covariance of the pair's embeddings is singular."""
     epochs: int
-    """Number of epochs of training."""
     loss: float
     """Mean loss of the last epoch."""
 
     def distinguished(self, corrected: bool) -> bool:
-        """Whether the network distinguishes the pair, and passes the reliability check.
-
-        Args:
-            corrected: Whether to use the test with the factor q.
-        """
+        """Whether the pair is distinguished, and the reliability check passed."""
         return all(self._verdict(corrected))
 
     def reliable(self, corrected: bool) -> bool:
-        """Whether relabellings of one and the same graph are not distinguished.
-
-        Args:
-            corrected: Whether to use the test with the factor q.
-        """
+        """Whether relabellings of one and the same graph are not distinguished."""
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
@@ -419,10 +337,6 @@ class TrialResult:
             return verdict(self.corrected, self.same_corrected)
         value = self.released if self.corrected else 0.0
         return verdict(value, self.same_released if self.same_corrected else 0.0)
-
-    def as_dict(self) -> dict[str, float | int | bool]:
-        """Return all fields as a dict that can be written as JSON."""
-        return asdict(self)
 
 
 def run_trial(
@@ -439,12 +353,6 @@ def run_trial(
     running statistics of batch norms are recomputed from the training graphs before the
     test. After so few training steps, moving averages can be wrong by many standard
     deviations, so that ReLUs set to zero everything that differs between the graphs.
-
-    Args:
-        pair: The two graphs, as (edge_index, num_nodes).
-        options: Options of the network and of its training.
-        seed: Seed of the weights and the relabellings.
-        device: Where to train.
     """
     generator = torch.Generator().manual_seed(seed)
     count = options.relabellings
@@ -454,9 +362,14 @@ def run_trial(
     alternating = [graph for two in zip(*both, strict=True) for graph in two]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        sizes = (NO_FEATURES, None, OUT_CHANNELS)
-        given = (*sizes, options.model_options())
-        network = build_model(options.model, *given, degrees=_degrees(pair)).to(device)
+        network = build_model(
+            options.model,
+            NO_FEATURES,
+            None,
+            OUT_CHANNELS,
+            options.model_options(),
+            degrees=_degrees(pair),
+        ).to(device)
         batches = _batches(alternating, network, device)
         network.save_memory(recompute=is_large(batches[0].subgraphs, options, device))
         epochs, loss = _train(network, batches, options)
@@ -465,12 +378,17 @@ def run_trial(
     recalibrate(network, batches)
     rows = _embeddings(network, batches)
     others = _embeddings(network, _batches(same, network, device))
-    found, check = (
-        paired_test(rows[::2], rows[1::2]),
-        paired_test(others[:count], others[count:]),
+    found = paired_test(rows[::2], rows[1::2])
+    check = paired_test(others[:count], others[count:])
+    return TrialResult(
+        found.released,
+        found.corrected,
+        check.released,
+        check.corrected,
+        found.singular,
+        epochs,
+        loss,
     )
-    values = (found.released, found.corrected, check.released, check.corrected)
-    return TrialResult(*values, found.singular, epochs, loss)
 
 
 def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
@@ -491,8 +409,13 @@ def _batches(
     whole = collate(graphs).to(device)
     subgraphs = None
     if network.shared is not None and network.drop is None:
-        given = (whole.edge_index, whole.num_nodes, None, whole.batch)
-        subgraphs = extract(network.shared.extractor, *given)
+        subgraphs = extract(
+            network.shared.extractor,
+            whole.edge_index,
+            whole.num_nodes,
+            None,
+            whole.batch,
+        )
     starts = range(0, len(graphs), BATCH_SIZE)
     sizes = [min(BATCH_SIZE, len(graphs) - start) for start in starts]
     window = make_window(whole, subgraphs, sizes)
@@ -505,15 +428,19 @@ def _batches(
 def _shape(item: Item) -> Shape:
     """Return the sizes of a batch, which has no padding.
 
-    All batches of a pair have the same sizes, except a smaller last batch, so that a
-    training step can be captured as a CUDA graph.
+    All but a smaller last batch of a pair have the same sizes, so steps can be
+    captured.
     """
     batch, subgraphs = item.batch, item.subgraphs
-    sizes = (batch.num_graphs, batch.num_nodes, batch.num_edges)
+    shape = Shape(batch.num_graphs, batch.num_nodes, batch.num_edges)
     if subgraphs is None:
-        return Shape(*sizes)
-    copies = (subgraphs.num_copies, subgraphs.num_edge_copies)
-    return Shape(*sizes, subgraphs.num_subgraphs, *copies)
+        return shape
+    return replace(
+        shape,
+        subgraphs=subgraphs.num_subgraphs,
+        copies=subgraphs.num_copies,
+        edge_copies=subgraphs.num_edge_copies,
+    )
 
 
 def _train(
@@ -521,8 +448,7 @@ def _train(
 ) -> tuple[int, float]:
     """Train the network in place; return the number of epochs and the last loss.
 
-    Training synchronises once per epoch, to read the loss. On a GPU, steps are captured
-    as CUDA graphs if the network allows that.
+    Training synchronises once per epoch, to read the loss.
     """
     device = batches[0].batch.device
     network.train()
@@ -566,11 +492,7 @@ def _is_capturable(network: Network, device: torch.device) -> bool:
 
 
 def _embeddings(network: Network, batches: Sequence[Item]) -> Tensor:
-    """Run the network without gradients on all batches.
-
-    Returns:
-        One row per graph, [g, channels]: the output of the network.
-    """
+    """Return the output of the network for all graphs, [g, channels]."""
     with torch.no_grad():
         rows = [network(item.batch, subgraphs=item.subgraphs) for item in batches]
     return torch.cat(rows)

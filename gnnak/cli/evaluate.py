@@ -47,9 +47,9 @@ def evaluate(
         from gnnak.graphs.readers.npz import PARTS
         from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset
-        from gnnak.training.pretrained import find_local
         from gnnak.training.processes.machine import Machine
         from gnnak.training.run import run_title
+        from gnnak.training.trained import find_local
 
     check_choice("part", part, PARTS)
     for module in modules or []:

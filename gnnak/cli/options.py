@@ -65,7 +65,7 @@ BREC_GROUPS = (
 """Names of the groups of pairs in BREC: the keys of `gnnak.brec.data.GROUPS`."""
 GROWING = ("nodes", "hops", "channels", "coverage")
 """Quantities that `gnnak bench --grow` can vary: the keys of
-`gnnak.training.measure.growth.RANGES`."""
+`gnnak.training.measure.bench.RANGES`."""
 
 
 Experiment = Annotated[

@@ -40,11 +40,10 @@ from gnnak.training.timing import Clock
 
 
 class RestoreSignals(Callback):
-    """Callback that replaces Lightning's handler of SIGTERM with the earlier handler.
+    """Callback that puts back the handler of SIGTERM from before Lightning's.
 
-    The earlier handler is the one that was installed when the callback was created.
     Lightning's handler broadcasts to all processes of the run; the program hangs if one
-    of the processes does not take part in the broadcast.
+    of them does not take part.
     """
 
     def __init__(self) -> None:
@@ -64,11 +63,7 @@ class RestoreSignals(Callback):
 
 
 class Recalibrate(Callback):
-    """Callback that calls `recalibrate` with all training graphs before validation.
-
-    The new statistics are part of the weights of the epoch, so the test and
-    checkpoints use them too.
-    """
+    """Callback that recalibrates with all training graphs before each validation."""
 
     def on_validation_epoch_start(
         self, trainer: Trainer, module: LightningModule
@@ -85,21 +80,15 @@ class Recalibrate(Callback):
 def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
     r"""Replace running statistics of batch norms by statistics of the given batches.
 
-    With $n_b$ rows, mean $\mu_b$ and biased variance $\sigma_b^2$ of a channel in
-    batch $b$, the new running statistics are
+    With $n_b$ rows, mean $\mu_b$ and biased variance $\sigma_b^2$ of a channel in batch
+    $b$, the new running statistics are
 
     $$\mu = \sum_b n_b \mu_b / \sum_b n_b \qquad
-      \sigma^2 = \sum_b n_b \sigma_b^2 / \sum_b n_b$$
+    \sigma^2 = \sum_b n_b \sigma_b^2 / \sum_b n_b$$
 
-    For a single batch, the network then computes the same in evaluation as with batch
-    statistics. A batch norm that gets no batch of two rows or more does not change.
-
-    Args:
-        network: The network, in evaluation mode: without dropout, and with all rooted
-            subgraphs.
-        batches: The batches, for example all training graphs. In distributed training,
-            each process has its own batches, and all processes must call this function
-            together.
+    The network must be in evaluation mode. A batch norm that gets no batch of two rows
+    or more does not change. In distributed training, all processes must call this
+    together, each with its own batches.
     """
     with _statistics(network) as sums, use_backend(PLAIN), batch_statistics(network):
         for item in batches:
@@ -119,9 +108,8 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
     """Context manager: sum up the statistics of the inputs of all batch norms.
 
-    Yields:
-        For each batch norm with running statistics, a tensor [3, c] in float64: the
-        number of rows, and the sums over batches of rows * mean and rows * variance.
+    Yields for each batch norm a tensor [3, c] in float64: the number of rows, and the
+    sums over batches of rows * mean and rows * variance.
     """
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
@@ -138,12 +126,9 @@ def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
 
 
 def _add(total: Tensor, x: Tensor) -> None:
-    """Add the number of rows, rows * mean and rows * biased variance to `total`.
+    """Add rows, rows * mean and rows * biased variance of `x` [n, c] to `total` [3, c].
 
-    Args:
-        total: The sums, [3, c]; changed in place.
-        x: Input of a batch norm, [n, c]. A single row is ignored, since a batch norm
-            does not normalise it with its own statistics.
+    A single row is ignored: a batch norm does not normalise it with its own statistics.
     """
     rows = x.size(0)
     if rows > 1:
@@ -152,25 +137,14 @@ def _add(total: Tensor, x: Tensor) -> None:
 
 
 SAVE_SECONDS = 20.0
-"""Least number of seconds between two checkpoints. Checkpoints are written only at the
-end of an epoch."""
+"""Least number of seconds between two checkpoints."""
 
 STATE_KEY = "Keeper"
-"""The name of the state of `RunHistory` in the checkpoint `last.ckpt`. The name must
-never change, or else older checkpoints could not be resumed."""
+"""Name of the state of `RunHistory` in `last.ckpt`; older checkpoints need it, too."""
 
 
 class RunHistory(Callback):
-    """Callback for learning curves, best weights, early stopping and checkpoints.
-
-    Args:
-        folder: The folder to write the checkpoint `last.ckpt` and the learning curves
-            `metrics.csv` to.
-        clock: Measures the time of the run; checkpoints contain this time.
-        early_stop: Stop after this many epochs without a better validation score;
-            None = never.
-        fingerprint: A hash of the data set, which checkpoints contain.
-    """
+    """Callback for learning curves, best weights, early stopping and checkpoints."""
 
     def __init__(
         self,
@@ -202,21 +176,13 @@ class RunHistory(Callback):
         return STATE_KEY
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Give the module the validation scores before a resumed run was stopped.
-
-        If the run had already stopped early, stop at once.
-        """
+        """Give the module the earlier scores of a resumed run; stop if it had ended."""
         assert isinstance(module, GraphTask)
         module.curve = self.curves["validation"]
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the training loss and the validation score of the epoch.
-
-        Also copies the weights if the score is the best so far, stops the run if it is
-        time to stop, and writes a checkpoint unless the last one is less than
-        `SAVE_SECONDS` old.
-        """
+        """Record loss and score, copy the best weights, stop or write a checkpoint."""
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
         loss = module.train_loss()
@@ -251,10 +217,7 @@ class RunHistory(Callback):
         self.clock.megabytes.update(state["megabytes"])
 
     def _stop_early(self, trainer: Trainer) -> None:
-        """Stop if `early_stop` says so, or if the learning rate is below `stop_rate`.
-
-        The option `train.stop_rate` of the run belongs to its learning rate schedule.
-        """
+        """Stop if `early_stop` says so, or the learning rate is below `stop_rate`."""
         if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
             trainer.should_stop = True
         module = trainer.lightning_module
@@ -317,13 +280,7 @@ def _check_finite(loss: float, score: float, epochs: int) -> None:
 
 
 class ProgressLines(Callback):
-    """Callback that shows one progress bar for the run, with loss and scores below it.
-
-    Args:
-        console: The console to write to; only the main process of a run writes.
-        title: The title of the run, shown left of the bar.
-        history: Records the loss and the scores that are shown.
-    """
+    """Callback that shows a progress bar for the run, with loss and scores below it."""
 
     def __init__(self, console: Console, title: str, history: RunHistory) -> None:
         self.title, self.history = title, history
@@ -346,10 +303,7 @@ class ProgressLines(Callback):
             self.progress.start()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Set the bar to the number of finished epochs.
-
-        In a resumed run, the bar thus includes the epochs before the interruption.
-        """
+        """Set the bar to the number of finished epochs, also in a resumed run."""
         self.progress.update(self.task, completed=trainer.current_epoch)
 
     def on_train_batch_end(

@@ -29,21 +29,9 @@ EVALUATION_FACTOR = 4
 class GraphData(LightningDataModule):
     """Batches for training, validation and test, assembled on the device.
 
-    All graphs of the data set are moved to the device once, before training.
-
-    Args:
-        dataset: The graphs.
-        parts: Which graphs are for training, validation and test.
-        train: Batch size, seed, precision and number of epochs.
-        clock: Times the assembly of training batches.
-        extractor: Extracts rooted subgraphs; None for models without subgraphs.
-            Subgraphs that are not random and fit into memory are extracted only once
-            and cached on the device.
-        drop: Samples the rooted subgraphs to use in each training step (SubgraphDrop);
-            None = all rooted subgraphs are used.
-        padded: Whether training batches are padded to a few fixed shapes, so that
-            training steps can be captured as CUDA graphs. Ignored in runs of several
-            processes.
+    All graphs are moved to the device once, before training. `padded` pads training
+    batches to a few fixed shapes, so that steps can be captured as CUDA graphs; it is
+    ignored in runs of several processes.
     """
 
     def __init__(
@@ -66,12 +54,7 @@ class GraphData(LightningDataModule):
         self._training: Loader | None = None
 
     def setup(self, stage: str) -> None:
-        """Move the graphs to the device and, if possible, cache their rooted subgraphs.
-
-        Rooted subgraphs are cached if they are not random and fit into memory.
-        Lightning calls this method before training and before the test; only the first
-        call has an effect. `stage` is ignored.
-        """
+        """Move the graphs to the device; cache their subgraphs if possible."""
         assert self.trainer is not None
         device = self.trainer.strategy.root_device
         if self.store.device != device:
@@ -133,10 +116,7 @@ class GraphData(LightningDataModule):
         return self._evaluation_loader(self.parts.test)
 
     def statistics_dataloader(self) -> Loader:
-        """Return the loader for `recalibrate`: the training graphs, as in evaluation.
-
-        Batches have the size of training batches, and all rooted subgraphs.
-        """
+        """Return the loader for `recalibrate`: training graphs with all subgraphs."""
         return self._evaluation_loader(self.parts.train, self.train.batch_size)
 
     def transfer_batch_to_device(
@@ -182,15 +162,7 @@ def in_double(store: GraphStore) -> GraphStore:
 
 
 def degree_counts(store: GraphStore, positions: Tensor) -> tuple[int, ...]:
-    """Count how many nodes of some graphs have each in-degree.
-
-    Args:
-        store: The graphs of a data set.
-        positions: Indices of the graphs whose nodes are counted.
-
-    Returns:
-        Entry d is the number of nodes of in-degree d.
-    """
+    """Count the nodes of some graphs by in-degree."""
     batch = store[positions]
     degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
     return tuple(torch.bincount(degree).tolist())

@@ -30,24 +30,10 @@ def evaluate(
     machine: Machine | None = None,
     other_data: bool = False,
 ) -> float:
-    """Score a trained network on one part of a data set.
+    """Score a trained network on the train, validation or test part of a data set.
 
-    Args:
-        checkpoint: The weights and the config of the trained network.
-        dataset: The graphs. Their features and task must be the same as in training.
-        part: The part of the data set to score: `train`, `validation` or `test`.
-        machine: The device; None = the first GPU, or the CPU if there is no GPU.
-        other_data: Whether the graphs, targets and splits may differ from those of the
-            run. If they differ, the parts of the two data sets need not be the same.
-
-    Returns:
-        The score, by the metric of the data set; NaN if it is undefined, for example
-        because the metric needs two classes and the graphs have one.
-
-    Raises:
-        CheckpointError: If the network was trained for other features or another task
-            than those of `dataset`, or on other data although `other_data` is False; or
-            if the part has no graphs.
+    The score is NaN if it is undefined. Features and task must be those of training;
+    graphs, targets and splits may differ only with `other_data`.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)

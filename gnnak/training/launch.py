@@ -1,8 +1,4 @@
-"""Run all configs and folds of an experiment.
-
-The record of each run (options, scores and times, as one line of JSON) is appended to
-`runs.jsonl` in the folder of records.
-"""
+"""Run all configs and folds of an experiment, and record each run in `runs.jsonl`."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ from gnnak.training.records.results import (
 from gnnak.training.run import run_reserved
 
 LAST = "last.ckpt"
-"""The checkpoint, in the folder of a run, from which the run can be resumed."""
+"""The checkpoint, in the folder of a run, to resume from."""
 RESULTS = Path("results")
 """Default folder of the records of runs on the data sets of gnnak."""
 
@@ -43,14 +39,11 @@ class Places:
     """The folders from which data are read and to which results are written."""
 
     data: Path | None = None
-    """Folder of the data sets; None = search the folder that the environment
-    variable GNNAK_DATA names, then the cache folder of gnnak."""
+    """Folder of the data sets; None = that of GNNAK_DATA, then the cache folder."""
     runs: Path = Path("runs")
-    """Folder with one subfolder per run, for the config, the learning curves and the
-    checkpoints of the run."""
+    """Folder with one subfolder per run: config, learning curves and checkpoints."""
     results: Path = RESULTS
-    """Folder of `runs.jsonl`, the file with the records (options, scores and times) of
-    all runs."""
+    """Folder of `runs.jsonl`, with the records of all runs."""
     earlier: Path | None = None
     """Folder to which earlier versions wrote the records of such runs; None = none."""
 
@@ -58,33 +51,24 @@ class Places:
     def of_run(
         cls, config: RunConfig, data: Path | None, runs: Path, results: Path | None
     ) -> Places:
-        """Return the folders of a run, with the default folder of records.
+        """Return the folders of a run, with the default for `results` = None.
 
-        Args:
-            config: The options of the run.
-            data: Folder of the data sets; None = the default folders.
-            runs: Folder with one subfolder per run.
-            results: Folder of the records. None = `results` for data sets of gnnak,
-                which `gnnak table` compares with the paper, and `runs` for the user's
-                own data.
+        The records are in `results` for data sets of gnnak, which `gnnak table`
+        compares with the paper, and in `runs` for the user's own data.
         """
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)
         return cls(data, runs, results or RESULTS)
 
     def of(self, config: RunConfig, experiment: str) -> Path:
-        """Return the folder of one run, a subfolder of `runs`.
-
-        The folder is named after the experiment, the target, the model and a hash of
-        the config.
-        """
+        """Return the folder of a run: experiment, target, model and config hash."""
         model = config.model.name.replace("*", "star").replace(":", ".")
         words = [experiment, config.data.target, model, config.hash()]
         return self.runs / "-".join(word for word in words if word)
 
     @property
     def records(self) -> Path:
-        """Path of `runs.jsonl`, with one record (options, scores, times) per run."""
+        """Path of `runs.jsonl`."""
         return self.results / "runs.jsonl"
 
     @property
@@ -96,11 +80,8 @@ class Places:
 def find_dataset(config: RunConfig, places: Places) -> Dataset:
     """Load the data set that a config names, or the user's own data.
 
-    Data sets are searched in the data folder of `places`. If `data.own.graphs` is set,
-    only that many graphs are used: of a data set evenly spaced ones.
-
-    Raises:
-        OptionError: If there is no such data set.
+    If `data.own.graphs` is set, only that many graphs are used: of a data set, evenly
+    spaced ones.
     """
     data = config.data
     if data.own.path is not None:
@@ -126,13 +107,7 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 
 @rank_zero_only
 def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
-    """Print what was found in the user's own data, and which rows were left out.
-
-    Args:
-        dataset: The user's own data.
-        task: The task that the user has given; None = it was told from the targets.
-        console: Where to print.
-    """
+    """Print what was found in the user's own data, and which rows were left out."""
     info, kind = dataset.info, "molecules" if dataset.info.featurizer else "graphs"
     classes = f" ({len(info.classes)} classes)" if info.classes else ""
     targets = ", ".join(info.targets[:5]) + (", ..." if len(info.targets) > 5 else "")
@@ -156,11 +131,7 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per cross-validation fold of the data set.
-
-    If `config` already names a fold, or its protocol (the way the data set is split)
-    has no folds, the list contains only `config`.
-    """
+    """Return one config per fold, or only `config` if it has a fold or none exist."""
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]
@@ -175,24 +146,11 @@ def run_experiment(
     resume: bool = False,
     console: Console | None = None,
 ) -> list[Record]:
-    """Train one run per config, and append the record of each run to `runs.jsonl`.
+    """Train one run per config and fold, and append each record to `runs.jsonl`.
 
-    A record is a dict with the options, scores and times of a run.
-
-    Args:
-        configs: The options of the runs. If `data.protocol` is a cross-validation and
-            `data.fold` is None, the config is run once per fold.
-        experiment: The name of the experiment, which is written to the records.
-        places: The folders of data, runs and results; None = the default folders.
-        machine: Devices and processes; None = one device.
-        resume: Whether to continue unfinished runs, and skip runs that already have a
-            record. False = train every run from the start, and raise `TrainingError`
-            if the folder of a run contains an unfinished run.
-        console: The console that shows progress; None = no progress is shown.
-
-    Returns:
-        The records of all runs, including skipped runs. In distributed training, every
-        process returns all records.
+    With `resume`, unfinished runs continue and runs that have a record are skipped;
+    without it, every run starts anew and an unfinished run in its folder is an error.
+    Returns the records of all runs, in every process.
     """
     places = places or Places()
     for config in configs:
@@ -217,8 +175,9 @@ def run_experiment(
                         finished = _finished(places.records, experiment)
                         record = _done(each, folder, finished)
                     if record is None:
-                        given = (each, dataset, folder, machine, resume, console)
-                        record = {"experiment": experiment} | run_reserved(*given)
+                        record = {"experiment": experiment} | run_reserved(
+                            each, dataset, folder, machine, resume, console
+                        )
                         _append(record, places.records, folder / LAST)
             records.append(record)
     return records
@@ -229,20 +188,13 @@ def _done(
 ) -> Record | None:
     """Return the record of a run that has ended; None if it must be trained.
 
-    Args:
-        config: The options of the run.
-        folder: The folder of the run. A run with a checkpoint to go on from was started
-            again after it had ended.
-        finished: The records of finished runs, by the hash of their options.
+    A run with a checkpoint to resume from was started again after it had ended.
     """
     return None if (folder / LAST).exists() else finished.get(config.hash())
 
 
 def _finished(path: Path, experiment: str) -> dict[str, Record]:
-    """Read the newest record of each finished run of an experiment from a file.
-
-    The result maps the hash of the config of a run to the record of the run.
-    """
+    """Return the newest record of each finished run in a file, by config hash."""
     return {
         record["hash"]: record
         for record in read_records(path)

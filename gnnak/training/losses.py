@@ -14,8 +14,7 @@ from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
-"""Two tensors with one entry per target: the losses of the targets, and the weights of
-the targets in the mean loss."""
+"""The losses of the targets, and their weights in the mean loss."""
 DEFAULT: dict[Task, Loss] = {
     "regression": "l1",
     "classification": "cross-entropy",
@@ -31,18 +30,11 @@ FOR: dict[Task, tuple[Loss, ...]] = {
 
 
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
-    """Return the loss function for a data set.
+    """Return the loss function for a data set; `name` = None is the task's default.
 
-    The returned function takes the outputs of the network, the targets and, optionally,
-    the number of rows without padding (a tensor with one entry), and returns the mean
-    loss. Padding rows, which are the last rows, are ignored.
-
-    Args:
-        info: The data set; its task decides which losses are possible.
-        name: The name of the loss; None = the default of the task, see `DEFAULT`.
-
-    Raises:
-        OptionError: If the loss cannot be used for the task, see `FOR`.
+    The function takes the outputs, the targets and, optionally, the number of rows
+    without padding (a tensor with one entry), and returns the mean loss. Padding rows
+    come last and are ignored.
     """
     name = name or DEFAULT[info.task]
     if name not in FOR[info.task]:
@@ -92,8 +84,8 @@ def _weighted_cross_entropy(
 ) -> TermsAndWeights:
     """Return the cross entropy, with smaller weights for more frequent classes.
 
-    For example, if 30 % of the targets in the batch belong to a class, each of these
-    targets has weight 0.7. The frequencies are computed over all processes.
+    If 30 % of the targets in the batch (of all processes) are of a class, each of them
+    has weight 0.7.
     """
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)
@@ -127,11 +119,7 @@ _TERMS: dict[Loss, Callable[[Tensor, Tensor, Tensor], TermsAndWeights]] = {
 
 
 class Scaler(nn.Module):
-    r"""Normalise targets, $(y - \mu) / \sigma$, and undo it, $\sigma z + \mu$.
-
-    Args:
-        scaling: Mean and standard deviation of each target.
-    """
+    r"""Normalise targets, $(y - \mu) / \sigma$, and undo it, $\sigma z + \mu$."""
 
     mean: Tensor
     """[t]: the mean of each target."""
@@ -154,14 +142,10 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return the description of a data set, with the scaling of its targets.
+    """Return the description of a data set, with the scaling of its training targets.
 
     Only the user's own regression targets are normalised; gnnak's data sets are used as
     published.
-
-    Args:
-        dataset: The graphs with their targets.
-        train: Indices of the training graphs, from which the scaling is computed.
     """
     info = dataset.info
     if not info.own_data or info.task != "regression":
@@ -173,10 +157,7 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
 
 
 def target_scaling(y: Tensor) -> Scaling:
-    """Return mean and standard deviation of each target; NaN entries are ignored.
-
-    Args:
-        y: The targets, [rows, t].
+    """Return mean and deviation of each column of `y`, [rows, t]; NaN is ignored.
 
     >>> target_scaling(torch.tensor([[1.0, 5.0], [3.0, torch.nan]]))
     Scaling(mean=(2.0, 5.0), deviation=(1.0, 1.0))

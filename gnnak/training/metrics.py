@@ -21,11 +21,7 @@ from gnnak.datasets.record import DatasetInfo
 
 
 class Collected(Metric):
-    """A metric that collects all outputs and targets; subclasses compute the score.
-
-    Args:
-        figure: Computes the metric from predictions and targets.
-    """
+    """A metric that collects all outputs and targets; subclasses compute the score."""
 
     full_state_update = False
     scores: list[Tensor]
@@ -46,18 +42,12 @@ class Collected(Metric):
 class ColumnMean(Collected):
     """A metric of binary classification, averaged over the label columns.
 
-    Labels that are NaN (unknown) are ignored, and so are columns whose known labels are
-    all 0 or all 1.
-
-    Args:
-        figure: Computes the metric of one column from probabilities and labels.
+    Ignored are labels that are NaN (unknown), and columns whose known labels are all
+    equal.
     """
 
     def compute(self) -> Tensor:
-        """Return the metric averaged over columns.
-
-        The result is NaN if no column has both labels, or if a logit is NaN.
-        """
+        """Return the mean over columns; NaN if a logit is NaN, or no column counts."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         if scores.isnan().any():
             return torch.tensor(torch.nan)
@@ -74,17 +64,10 @@ class ColumnMean(Collected):
 
 
 class TargetMean(Collected):
-    """A metric of regression, averaged over the targets; unknown targets are ignored.
-
-    Args:
-        figure: Computes the metric of one target from outputs and targets.
-    """
+    """A metric of regression, averaged over the targets; NaN targets are ignored."""
 
     def compute(self) -> Tensor:
-        """Return the metric averaged over the targets for which it is defined.
-
-        The result is NaN if the metric is defined for no target.
-        """
+        """Return the mean over the targets for which the metric is defined, or NaN."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         figures = []
         for score, answer in zip(scores.t(), answers.t(), strict=True):
@@ -97,10 +80,8 @@ class TargetMean(Collected):
 class OfProbabilities(Collected):
     """A metric of classification, computed from the probabilities of the classes.
 
-    Args:
-        figure: Computes the metric from probabilities [rows, classes] and classes
-            [rows]; for two classes from the probability of the second class.
-        needs_both: Whether the metric is undefined if all rows are of one class.
+    `figure` takes probabilities [rows, classes], or for two classes that of the second,
+    [rows], and classes [rows]. `needs_both`: undefined if all rows are of one class.
     """
 
     def __init__(
@@ -110,11 +91,7 @@ class OfProbabilities(Collected):
         self.needs_both = needs_both
 
     def compute(self) -> Tensor:
-        """Return the metric over all rows seen since the last reset.
-
-        The result is NaN if the metric needs rows of both classes, but all rows belong
-        to one class.
-        """
+        """Return the metric over all rows; NaN if it needs both classes of two."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         if self.needs_both and answers.unique().numel() < 2:
             return torch.tensor(torch.nan)
@@ -155,15 +132,8 @@ def _figure(
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """Return a function that computes a metric of torchmetrics in one call.
 
-    Args:
-        module: The module with the class of the metric.
-        name: The name of the class.
-        arguments: The arguments of the class.
-        then: A function that is applied to the score; None = the score itself.
-
-    Returns:
-        The function. It takes predictions and targets, and returns NaN if the metric is
-        undefined for them, such as a correlation of a single row.
+    The function returns NaN if the metric is undefined, such as a correlation of a
+    single row. `then` is applied to the score.
     """
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:
@@ -189,10 +159,9 @@ class LogSquared(MeanSquaredError):  # noqa: N818, no exception
 
 
 def make_metric(info: DatasetInfo) -> Metric:
-    """Build the torchmetrics metric of a data set.
+    """Build the metric of a data set; its `update(outputs, targets)` adds a batch.
 
-    The method `update(outputs, targets)` of the metric adds a batch. Both tensors are
-    [rows, columns], where a row is a graph, or a node if the task has node targets. For
+    Both are [rows, columns], where a row is a graph or, in node tasks, a node. For
     multi-class classification, they are [rows, classes] and [rows].
     """
     if info.own_data:
@@ -212,14 +181,7 @@ def make_metric(info: DatasetInfo) -> Metric:
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
-    """Say why the score of some graphs is not a finite number.
-
-    Args:
-        metric: The metric, with the batches of these graphs.
-        name: The name of the metric.
-        part: The part of the data set to which the graphs belong.
-        score: The score: NaN or infinite.
-    """
+    """Say why the score of some graphs is not a finite number."""
     finite = isinstance(metric, Collected) and not any(
         scores.isnan().any() for scores in metric.scores
     )

@@ -14,13 +14,7 @@ from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item
 from gnnak.loading.order import epoch_seed
-from gnnak.loop.step import (
-    Step,
-    make_captured,
-    make_ready,
-    make_step,
-    set_rate,
-)
+from gnnak.loop.step import Step, make_captured, make_ready, make_step, set_rate
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics
@@ -30,8 +24,7 @@ from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 
 THRESHOLD = 1e-4
-"""A validation score counts as better than the best one before only if it is better by
-this share of that one, as in PyTorch's `ReduceLROnPlateau`."""
+"""A score must be better than the best by this share, as in `ReduceLROnPlateau`."""
 
 
 def learning_rate(
@@ -40,14 +33,7 @@ def learning_rate(
     scores: Sequence[float] = (),
     lower_is_better: bool = True,
 ) -> float:
-    """Return the learning rate of an epoch.
-
-    Args:
-        train: The schedule (`train.schedule`) and its options.
-        epoch: Number of finished epochs.
-        scores: The validation scores of all finished epochs; only the schedule
-            "plateau" uses them.
-        lower_is_better: Whether a lower score is better.
+    """Return the learning rate after `epoch` epochs with these validation scores.
 
     >>> halving = TrainConfig(step=2, learning_rate=8.0)
     >>> [learning_rate(halving, epoch) for epoch in range(5)]
@@ -62,10 +48,7 @@ def learning_rate(
 
 
 def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> int:
-    """Count how often more than `patience` epochs brought no better score.
-
-    After each such plateau, the count of epochs starts again at 0.
-    """
+    """Count how often more than `patience` epochs in a row brought no better score."""
     plateaus = waited = 0
     best = math.inf if lower_is_better else -math.inf
     for score in scores:
@@ -83,24 +66,10 @@ class GraphTask(LightningModule):
     """The Lightning module of a run: network, loss, optimiser and metric.
 
     The random numbers of an epoch depend only on the seed of the run, the number of the
-    epoch and the rank of the process. The learning rate depends only on the number of
-    the epoch and, for some schedules, on the validation scores of all epochs before. A
-    resumed run therefore continues as if it had never stopped.
-
-    Args:
-        config: The options of the run.
-        info: Task, metric and feature sizes of the data set.
-        network: The network that is trained.
-        batch_statistics: Whether batch norms also use the statistics of the batch in
-            evaluation; False = running statistics.
-        capture: Whether training steps on padded batches (batches of a fixed size) are
-            captured as CUDA graphs and replayed.
-        backend: Chooses fused kernels or plain PyTorch for the network; None = the
-            default backend.
-
-    Attributes:
-        curve: The validation scores of all finished epochs. `RunHistory` sets this
-            attribute, so that the list also has the epochs before a run was resumed.
+    epoch and the rank of the process; the learning rate only on the number of the epoch
+    and the validation scores before. A resumed run therefore continues as if it had
+    never stopped. `RunHistory` sets `curve`, the validation scores of all finished
+    epochs.
     """
 
     def __init__(
@@ -138,8 +107,8 @@ class GraphTask(LightningModule):
     def on_train_start(self) -> None:
         """Prepare the optimiser and, if wanted, the step captured as CUDA graphs.
 
-        The optimiser must be prepared because its state may have been loaded from a
-        checkpoint that was written on another device.
+        The state of the optimiser may come from a checkpoint that was written on
+        another device.
         """
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
@@ -169,13 +138,10 @@ class GraphTask(LightningModule):
         return learning_rate(self.config.train, epoch, self.curve, lower)
 
     def training_step(self, item: Item, _: int) -> Tensor | None:
-        """Train on one batch.
+        """Train on one batch; return the loss, or None if the step is captured.
 
-        Returns:
-            The loss, with which Lightning runs the backward pass and the optimiser.
-            None if the step is captured as a CUDA graph, which already contains the
-            backward pass and the optimiser. This method then also increments
-            Lightning's step counter.
+        A captured step contains the backward pass and the optimiser, which Lightning
+        runs otherwise.
         """
         if self.captured is None:
             loss = self.loss_of(item)
@@ -226,10 +192,7 @@ class GraphTask(LightningModule):
         self.log("validation", self.scores["validation"], rank_zero_only=True)
 
     def on_test_epoch_end(self) -> None:
-        """Store the score of all test batches in `scores`.
-
-        If the score is not finite, store the reason in `undefined`.
-        """
+        """Store the score of all test batches in `scores`, or why it is undefined."""
         metric, score = self.metric, float(self.metric.compute())
         if not math.isfinite(score):
             reason = why_undefined(metric, self.info.metric, "test", score)
@@ -243,10 +206,7 @@ class GraphTask(LightningModule):
         return self.network.extractor
 
     def train_loss(self) -> float:
-        """Return the mean loss of this epoch's batches, averaged over processes.
-
-        In distributed training, all processes must call this method together.
-        """
+        """Return the mean loss of this epoch; all processes must call it together."""
         mean = torch.stack(self.losses).mean()
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
 
@@ -260,14 +220,7 @@ class GraphTask(LightningModule):
 def build_network(
     config: RunConfig, info: DatasetInfo, degrees: tuple[int, ...] | None = None
 ) -> Network:
-    """Build the network of a run, with new random weights.
-
-    Args:
-        config: The options of the run; with `train.precision` 64, weights are float64.
-        info: Task and feature sizes of the data set.
-        degrees: Entry d is the number of nodes of in-degree d in the training graphs;
-            needed only if the base GNN is `pna`.
-    """
+    """Build the network of a run with new random weights; `pna` needs `degrees`."""
     network = build_model(
         config.model.name,
         info.node_features,
@@ -287,14 +240,7 @@ def _as_float32(outputs: Tensor) -> Tensor:
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Context manager: batch norms use the statistics of the batch, as in training.
-
-    The running statistics of the batch norms are not updated.
-
-    Args:
-        network: The network with the batch norms.
-        wanted: Whether to use these statistics; False = no effect.
-    """
+    """Context manager: batch norms use statistics of the batch, and keep their own."""
     if not wanted:
         yield
         return

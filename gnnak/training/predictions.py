@@ -67,7 +67,6 @@ class Part(NamedTuple):
     rows: GraphRows
     """The graphs of these rows, and the columns of the table."""
     predictions: Predictions
-    """The predictions for these rows."""
 
 
 def class_names(info: DatasetInfo) -> tuple[str, ...]:
@@ -149,19 +148,8 @@ def predict_parts(
 ) -> Iterator[Part]:
     """Predict for the rows of a file or list; a large table is read in parts.
 
-    Args:
-        models: The trained networks; the predictions of several are averaged.
-        graphs: Path of a file or folder, or a list; see `as_rows`.
-        batch_size: Graphs per forward pass; None = up to 256.
-        embeddings: Whether to return the states before the head as well.
-        progress: Called with the number of rows done so far.
-        smiles: Column with SMILES strings; None = as in training.
-
-    Yields:
-        The predictions for consecutive rows.
-
-    Raises:
-        CheckpointError: If the networks predict different targets.
+    The predictions of several networks are averaged. `progress` is called with the
+    number of rows done so far; `smiles` names the column, None = as in training.
     """
     _check_alike(models)
     if batch_size is not None:
@@ -234,9 +222,7 @@ def _split(model: Predictor, store: GraphStore, first: int, stop: int) -> list[T
 
 
 def _as_predictions(
-    model: Predictor,
-    rows: GraphRows,
-    outputs: Sequence[tuple[Tensor, Tensor | None]],
+    model: Predictor, rows: GraphRows, outputs: Sequence[tuple[Tensor, Tensor | None]]
 ) -> Predictions:
     """Average the outputs of the networks, and put NaN into bad rows."""
     info = model.info

@@ -14,22 +14,19 @@ class Parts:
     """Which graphs of a data set are for training, validation and test."""
 
     train: Tensor
-    """Indices of the training graphs."""
     validation: Tensor
     """Indices of the graphs scored after each epoch, to choose the best epoch."""
     test: Tensor
     """Indices of the graphs scored once, with the weights of the best epoch."""
     batch_statistics: bool = False
-    """Whether batch norms use the statistics of the batch in evaluation, as in
-    training; False = running statistics."""
+    """Whether batch norms use the statistics of the batch in evaluation, too."""
 
 
 def num_folds(dataset: Dataset, protocol: Protocol) -> int:
     """Return the number of folds that a protocol uses on a data set; 0 = no folds.
 
-    The protocol `published` uses folds only if the published experiments on the data
-    set did. The published experiments on EXP, for example, trained and scored on all
-    graphs.
+    `published` uses folds only if the published experiments did: those on EXP, for
+    example, trained and scored on all graphs.
     """
     published_whole = protocol == "published" and not dataset.info.published_in_folds
     if protocol == "split" or published_whole:
@@ -52,16 +49,6 @@ def choose_parts(
       others are for training.
     - `held-out`, without folds: as `published`, but in evaluation batch norms use
       running statistics, never the statistics of the batch.
-
-    Args:
-        dataset: The graphs.
-        protocol: One of the protocols that the data set supports.
-        fold: The number of the fold, from 0; None for protocols without folds.
-
-    Raises:
-        OptionError: If the data set does not support the protocol, has no such fold, or
-            has no split although the protocol is `split`; or if `fold` is None although
-            the protocol has folds.
     """
     info = dataset.info
     if protocol not in info.protocols:
@@ -100,8 +87,8 @@ def choose_parts(
 def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
     """Raise `TrainingError` if a data set has too few graphs for a run.
 
-    Validation needs one graph, training two graphs per process. The user's own data may
-    have no test graphs.
+    Validation needs one graph, training two graphs per process. Own data may have no
+    test graphs.
     """
     for part in ("validation",) if info.own_data else ("validation", "test"):
         if not getattr(parts, part).numel():

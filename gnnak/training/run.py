@@ -2,19 +2,23 @@
 
 import math
 import time
+import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import yaml
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback
 from rich.console import Console
 from torch import Tensor, nn
 
-from gnnak.datasets.own.molecules import find_featurizer
-from gnnak.datasets.record import Dataset
+from gnnak.datasets.describe import memory_advice, sampled_sizes
+from gnnak.datasets.own.molecules import FEATURIZERS, find_featurizer
+from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import CheckpointError, TrainingError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import make_folder, write_bytes
+from gnnak.models.factory import parse_name
 from gnnak.models.network import Network
 from gnnak.nn.features import CategoricalEncoder
 from gnnak.training.callbacks import (
@@ -25,8 +29,9 @@ from gnnak.training.callbacks import (
     RunHistory,
 )
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.module import GraphTask
-from gnnak.training.prepared import prepare, warn_of_memory
+from gnnak.training.data import GraphData, degree_counts
+from gnnak.training.losses import with_scaling
+from gnnak.training.module import GraphTask, build_network
 from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import (
     Machine,
@@ -36,7 +41,7 @@ from gnnak.training.processes.machine import (
 )
 from gnnak.training.processes.stopping import stoppable
 from gnnak.training.processes.workers import watched
-from gnnak.training.protocols import check_parts, choose_parts
+from gnnak.training.protocols import Parts, check_parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint, read_tensors
 from gnnak.training.records.results import Record, environment, fingerprint, six_digits
 from gnnak.training.timing import Clock, Timing
@@ -44,19 +49,15 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
-    """Set the embeddings of unseen categories to the mean embedding of their column.
+    """Set embeddings of categories unseen in training to the mean of their column.
 
     The mean is weighted by the number of nodes, or edges, of each category in the
-    training graphs. Columns without any training row stay unchanged. Changes the
-    weights of the network in place.
-
-    Args:
-        network: The trained network.
-        store: All graphs of the data set.
-        train: Indices of the training graphs.
+    training graphs. Columns without any training row stay unchanged.
     """
     graphs = store.subset(train.to(store.device))
-    for encoder, values in _encoders(network, graphs):
+    encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
+    encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
+    for encoder, values in encoders:
         if not isinstance(encoder, CategoricalEncoder) or values is None:
             continue
         table = encoder.tables.weight
@@ -66,22 +67,15 @@ def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
             rows = table[start : start + size]
             counts = torch.bincount(values[:, column], minlength=size).to(rows)
             if counts.sum() > 0:
-                mean = (counts / counts.sum()) @ rows
-                rows[counts == 0] = mean
+                rows[counts == 0] = (counts / counts.sum()) @ rows
 
 
-def _encoders(
-    network: Network, graphs: GraphStore
-) -> list[tuple[nn.Module, Tensor | None]]:
-    """Return all encoders of a network, each with the features that it encodes."""
-    encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
-    for layer in network.layers:
-        encoders += [
-            (module, graphs.edge_attr)
-            for module in layer.modules()
-            if isinstance(module, CategoricalEncoder)
-        ]
-    return encoders
+def _fills_unseen(info: DatasetInfo) -> bool:
+    """Return whether new graphs may have categories that training did not see."""
+    featurizer = find_featurizer(info)
+    return info.own_data or (
+        featurizer is not None and FEATURIZERS[featurizer].fill_unseen
+    )
 
 
 def last_checkpoint(
@@ -89,16 +83,7 @@ def last_checkpoint(
 ) -> Path | None:
     """Return the path of `last.ckpt`, to resume from; None if there is no such file.
 
-    Args:
-        folder: The folder of the run.
-        resume: Whether the run may be resumed.
-        name: The name of the data set.
-        data_hash: The fingerprint of the data set.
-
-    Raises:
-        TrainingError: If the file exists but `resume` is False.
-        CheckpointError: If the file is damaged, is not a checkpoint of a run, or is of
-            a run on other data.
+    An error if the file must not be resumed, is damaged, or is of a run on other data.
     """
     last = folder / "last.ckpt"
     if not last.exists():
@@ -137,26 +122,8 @@ def run(
 
     Writes `config.yaml`, `metrics.csv`, `best.ckpt` and `last.ckpt` to `folder`. A
     stopped run can be resumed from `last.ckpt`. After storing the returned record, the
-    caller should remove `last.ckpt`, to mark the run as finished.
-
-    Args:
-        config: The options of the run.
-        dataset: The data set.
-        folder: The folder for config, checkpoints and learning curves of this run.
-        machine: Devices and processes; None = one device.
-        resume: Whether to continue from `last.ckpt`, if there is one.
-        console: The console that shows progress; None = no progress is shown.
-
-    Returns:
-        The record of the run, a dict of plain values. With several processes, every
-        process returns the record.
-
-    Raises:
-        TrainingError: If `folder` has an unfinished run and `resume` is False, if
-            another process runs in `folder`, if a part of the data set has too few
-            graphs, if the loss is not finite, or if a process of the run is killed.
-        CheckpointError: If `resume` is True and `last.ckpt` is damaged, or was written
-            by a run on other data.
+    caller should remove `last.ckpt`, to mark the run as finished. With several
+    processes, every process returns the record.
     """
     with reserved(folder):
         return run_reserved(config, dataset, folder, machine, resume, console)
@@ -190,23 +157,109 @@ def run_reserved(
         trainer = make_trainer(config, machine, callbacks, folder, captured)
         clock.device = trainer.strategy.root_device
         if trainer.is_global_zero:
-            write_bytes(make_folder(folder) / "config.yaml", _as_yaml(config))
+            text = yaml.safe_dump(config.to_dict(), sort_keys=False)
+            write_bytes(make_folder(folder) / "config.yaml", text.encode())
         start = time.monotonic() - began
         with watched(trainer):
             trainer.fit(task, data, ckpt_path=last)
             task.network.load_state_dict(history.best_weights)
-            if task.info.own_data or find_featurizer(task.info) == "zinc":
-                # All categories of ZINC's test graphs occur in its training graphs, so
-                # its scores do not change.
+            if _fills_unseen(task.info):
                 fill_unseen(task.network, dataset.store, parts.train)
             if parts.test.numel():
                 trainer.test(task, data, verbose=False)
             else:
                 task.scores["test"] = math.nan
                 task.undefined["test"] = "there are no test graphs"
-    record = _finish(config, dataset, trainer, task, history, degrees)
-    record["seconds"]["start"] = six_digits(start)
-    return record | {"fast": machine.fast, "captured": captured, "jobs": machine.jobs}
+    record = _results(task, history, start) | {
+        "processes": trainer.world_size,
+        "fast": machine.fast,
+        "captured": captured,
+        "jobs": machine.jobs,
+    }
+    if trainer.is_global_zero:
+        history.write_curves()
+        weights = {k: v.cpu() for k, v in task.network.state_dict().items()}
+        scores = record["scores"]
+        best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
+        best.save(folder / "best.ckpt")
+    return record | environment(clock.device)
+
+
+class Prepared(NamedTuple):
+    """The result of `prepare`: everything that training needs."""
+
+    task: GraphTask
+    data: GraphData
+    captured: bool
+    """Whether training steps are captured as CUDA graphs and replayed."""
+    degrees: tuple[int, ...] | None
+    """Number of training nodes by in-degree; None if the base GNN is not `pna`."""
+
+
+def prepare(
+    config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine, clock: Clock
+) -> Prepared:
+    """Seed PyTorch; build the Lightning module and the data module of a run."""
+    torch.manual_seed(config.train.seed)
+    degrees = training_degrees(config, dataset, parts)
+    info = with_scaling(dataset, parts.train)
+    network = build_network(config, info, degrees)
+    network.save_memory(machine.recompute, machine.max_copies)
+    captured = machine.captures(network, config.train.precision)
+    task = GraphTask(
+        config,
+        info,
+        network,
+        batch_statistics=parts.batch_statistics,
+        capture=captured,
+        backend=machine.backend,
+    )
+    data = GraphData(
+        dataset, parts, config.train, clock, task.extractor, network.drop, captured
+    )
+    return Prepared(task, data, captured, degrees)
+
+
+def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None:
+    """Warn if a training step would take more memory than is free.
+
+    The estimate is for plain PyTorch, so fused kernels on a GPU are not checked, and
+    neither are steps that sample subgraphs, recompute or are split.
+    """
+    model, network = task.config.model, task.network
+    saves = machine.recompute or machine.max_copies is not None
+    fused = machine.is_gpu and machine.fast
+    if task.extractor is None or network.drop is not None or saves or fused:
+        return
+    sizes = sampled_sizes(store, task.extractor)
+    if sizes is None:
+        return
+    batch_size = min(task.config.train.batch_size, len(store))
+    needed = sizes.training_bytes(
+        batch_size, model.num_layers, model.channels, model.hop_channels
+    )
+    advice = memory_advice(needed, batch_size, machine.device)
+    if advice is not None:
+        warnings.warn(advice, stacklevel=2)
+
+
+def is_captured(
+    config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
+) -> bool:
+    """Return whether `prepare` would capture training steps as CUDA graphs."""
+    with torch.random.fork_rng(devices=[]):
+        degrees = training_degrees(config, dataset, parts)
+        network = build_network(config, dataset.info, degrees)
+    return machine.captures(network, config.train.precision)
+
+
+def training_degrees(
+    config: RunConfig, dataset: Dataset, parts: Parts
+) -> tuple[int, ...] | None:
+    """Count the training nodes by in-degree for `pna`; None for other base GNNs."""
+    if not parse_name(config.model.name).needs_degrees:
+        return None
+    return degree_counts(dataset.store, parts.train)
 
 
 def run_title(config: RunConfig) -> str:
@@ -218,58 +271,42 @@ def run_title(config: RunConfig) -> str:
     return " ".join(word for word in words if word)
 
 
-def _finish(
-    config: RunConfig,
-    dataset: Dataset,
-    trainer: Trainer,
-    task: GraphTask,
-    history: RunHistory,
-    degrees: tuple[int, ...] | None,
-) -> Record:
-    """Write `metrics.csv` and `best.ckpt` of a finished run, and return its record."""
+def _results(task: GraphTask, history: RunHistory, start: float) -> Record:
+    """Return the options, scores, times and memory of a run, for its record.
+
+    `start` is the number of seconds from the start of the run to its first epoch.
+    """
+    config, info, clock = task.config, task.info, history.clock
     test = task.scores["test"]
-    scores = {"validation": history.best, "test": test if math.isfinite(test) else None}
-    if trainer.is_global_zero:
-        history.write_curves()
-        weights = {k: v.cpu() for k, v in task.network.state_dict().items()}
-        data_hash = history.fingerprint
-        best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
-        best.save(history.folder / "best.ckpt")
-    seconds = history.clock.seconds
-    found = {"undefined": task.undefined} if task.undefined else {}
-    if task.info.skipped:
-        found["skipped"] = list(task.info.skipped)  # type: ignore[assignment]
-    return (
-        found
-        | {
-            "kind": "run",
-            "config": config.to_dict(),
-            "hash": config.hash(),
-            "cell": config.cell(),
-            "seed": config.train.seed,
-            "fold": config.data.fold,
-            "protocol": config.data.protocol,
-            "metric": dataset.info.metric,
-            "lower_is_better": dataset.info.lower_is_better,
-            "scores": scores,
-            "best_epoch": history.best_epoch,
-            "epochs": history.epochs,
-            "curves": {
-                k: [six_digits(v) for v in c] for k, c in history.curves.items()
-            },
-            "seconds": {k: six_digits(s / history.epochs) for k, s in seconds.items()}
-            | {"total": six_digits(sum(seconds.values()))},
-            "peak_memory_mb": {
-                k: round(v, 1) for k, v in history.clock.megabytes.items()
-            },
-            "parameters": sum(p.numel() for p in task.network.parameters()),
-            "source": dataset.info.source,
-            "fingerprint": history.fingerprint,
-            "processes": trainer.world_size,
-        }
-        | environment(trainer.strategy.root_device)
-    )
-
-
-def _as_yaml(config: RunConfig) -> bytes:
-    return yaml.safe_dump(config.to_dict(), sort_keys=False).encode()
+    record: Record = {
+        "kind": "run",
+        "config": config.to_dict(),
+        "hash": config.hash(),
+        "cell": config.cell(),
+        "seed": config.train.seed,
+        "fold": config.data.fold,
+        "protocol": config.data.protocol,
+        "metric": info.metric,
+        "lower_is_better": info.lower_is_better,
+        "scores": {
+            "validation": history.best,
+            "test": test if math.isfinite(test) else None,
+        },
+        "best_epoch": history.best_epoch,
+        "epochs": history.epochs,
+        "curves": {k: [six_digits(v) for v in c] for k, c in history.curves.items()},
+        "seconds": {
+            **{k: six_digits(s / history.epochs) for k, s in clock.seconds.items()},
+            "total": six_digits(sum(clock.seconds.values())),
+            "start": six_digits(start),
+        },
+        "peak_memory_mb": {k: round(v, 1) for k, v in clock.megabytes.items()},
+        "parameters": sum(p.numel() for p in task.network.parameters()),
+        "source": info.source,
+        "fingerprint": history.fingerprint,
+    }
+    if task.undefined:
+        record["undefined"] = task.undefined
+    if info.skipped:
+        record["skipped"] = list(info.skipped)
+    return record

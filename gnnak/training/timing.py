@@ -20,14 +20,9 @@ Phase = Literal["data", "train", "evaluation"]
 
 
 class Clock:
-    """Sums up the seconds of each phase of a run, and records peak memory.
+    """Sums up the `seconds` and records the peak `megabytes` of each phase of a run.
 
-    Phases may nest: the time of an inner phase does not count for the outer phase. The
-    attribute `seconds` maps each phase to its seconds; `megabytes` maps each phase that
-    was measured with the method `measure` to its peak memory.
-
-    Args:
-        device: The device on which training and evaluation run.
+    Phases may nest: the time of an inner phase does not count for the outer phase.
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
@@ -50,11 +45,7 @@ class Clock:
 
     @contextmanager
     def measure(self, phase: Phase) -> Iterator[None]:
-        """Context manager: measure the seconds and the peak memory of a phase.
-
-        Like the method `time`, but synchronises with the device at the end of the
-        `with` block, and stores the peak memory of the device in `megabytes`.
-        """
+        """Context manager: `time` a phase, synchronise, and record the peak memory."""
         reset_peak(self.device)
         with self.time(phase):
             try:
@@ -68,11 +59,7 @@ class Clock:
 
 
 class Timing(Callback):
-    """Callback that measures the training and the evaluation of every epoch.
-
-    Args:
-        clock: Sums up the seconds of both phases and records their peak memory.
-    """
+    """Callback that measures the training and the evaluation of every epoch."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

@@ -1,8 +1,10 @@
-"""`TrainedModel`: a trained network that takes graphs, molecules or tables."""
+"""Trained networks: find them here or on the Hugging Face hub, and predict."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,29 +21,131 @@ from gnnak.datasets.own.molecules import (
 from gnnak.datasets.own.objects import are_smiles, as_items, graphs_in_list
 from gnnak.datasets.own.read import Reading
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import GraphError
+from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphBatch, GraphStore
+from gnnak.optional import missing_package
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.losses import Scaler
 from gnnak.training.predictions import Predictions, predict
-from gnnak.training.pretrained import find, find_local, upload
-from gnnak.training.records.checkpoint import Checkpoint
-from gnnak.training.records.folder import save_folder
+from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
+from gnnak.training.records.folder import (
+    CARD,
+    CONFIG,
+    WEIGHTS,
+    is_folder,
+    load_folder,
+    save_folder,
+)
+
+
+def download(name: str, revision: str | None = None) -> Path:
+    """Download a pretrained folder, or find it in the cache of `huggingface_hub`."""
+    hub = _import_hub(f"there is no file or folder {name}, and downloading it from the")
+    try:
+        found = hub.snapshot_download(
+            name, revision=revision, allow_patterns=[CONFIG, WEIGHTS, CARD]
+        )
+    except Exception as error:  # the hub's client raises errors of many types
+        raise FileFormatError(
+            f"{name} is not here, and cannot be downloaded from the Hugging Face hub: "
+            f"{_reason(error)}; check the name and the connection."
+        ) from error
+    return Path(found)
+
+
+def upload(folder: Path, name: str, private: bool = False) -> str:
+    """Upload a pretrained folder; create the repository if it does not exist."""
+    hub = _import_hub("uploading to the")
+    try:
+        address = hub.create_repo(name, private=private, exist_ok=True)
+        hub.upload_folder(repo_id=name, folder_path=str(folder))
+    except Exception as error:  # the hub's client raises errors of many types
+        raise FileFormatError(
+            f"{name} cannot be uploaded to the Hugging Face hub: {_reason(error)}; log "
+            "in with `hf auth login`, and check the name."
+        ) from error
+    return str(address)
+
+
+def _import_hub(purpose: str) -> Any:
+    try:
+        return importlib.import_module("huggingface_hub")
+    except ImportError as error:
+        use = f"{purpose} Hugging Face hub needs"
+        raise missing_package(use, "huggingface_hub") from error
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+
+
+SHIPPED = Path(__file__).parents[1] / "pretrained"
+"""The folder of the networks that are installed with the package."""
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+"""The form of a name on the Hugging Face hub, `owner/name`."""
+FilePath = str | os.PathLike[str]
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the networks that are installed with the package."""
+    return sorted(path.name for path in SHIPPED.glob("*") if is_folder(path))
+
+
+def find_local(path: FilePath) -> Checkpoint:
+    """Read a trained network from this machine.
+
+    `path` is a checkpoint, a pretrained folder, or the name of a network that is
+    installed with the package; a file or folder is preferred.
+    """
+    _check_type(path)
+    where = Path(path)
+    if is_folder(where):
+        return load_folder(where)
+    name, shipped = os.fspath(path).lower(), shipped_names()
+    if name in shipped and not where.is_file():
+        return load_folder(SHIPPED / name)
+    if shipped and not where.exists():
+        raise FileFormatError(
+            f"there is no file {where}; give a checkpoint, a folder of "
+            "save_pretrained, or a network that is installed with gnnak: "
+            f"{', '.join(shipped)}."
+        )
+    if where.is_dir():
+        inside = where / "best.ckpt"
+        if inside.is_file():
+            return load_checkpoint(inside)
+        if (where / "last.ckpt").is_file():
+            raise FileFormatError(
+                f"{where} is an unfinished run; finish it with gnnak train and "
+                "--resume, which writes best.ckpt."
+            )
+        raise FileFormatError(
+            f"the folder {where} has no config.json and no best.ckpt; give a "
+            "checkpoint, or a folder of save_pretrained."
+        )
+    return load_checkpoint(where)
+
+
+def find(path: FilePath, revision: str | None = None) -> Checkpoint:
+    """Read a trained network from this machine, or else from the Hugging Face hub."""
+    _check_type(path)
+    name = os.fspath(path)
+    if not Path(path).exists() and HUB_NAME.fullmatch(name):
+        return load_folder(download(name, revision))
+    return find_local(path)
+
+
+def _check_type(path: object) -> None:
+    """Refuse what is neither a string nor a path."""
+    if not isinstance(path, str | os.PathLike):
+        raise FileFormatError(
+            f"the path is {path!r}; give the path of a checkpoint or of a folder of "
+            "save_pretrained."
+        )
 
 
 def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
-    """Convert graphs or molecules to a batch.
-
-    Args:
-        graphs: A PyG `Data` or `Batch`, a `GraphBatch`, a `GraphStore`, a SMILES
-            string, or a list of `Data`, SMILES strings or networkx graphs.
-        reading: Attributes of networkx graphs that are features.
-        info: Description of the training data, which tells the features of molecules.
-
-    Raises:
-        GraphError: If a graph is malformed.
-        OptionError: If SMILES strings are given, and the network needs other features.
-    """
+    """Convert what `TrainedModel.forward` takes to a batch."""
     if isinstance(graphs, GraphBatch):
         return graphs
     if isinstance(graphs, GraphStore):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from gnnak.brec.data import GROUPS
 from gnnak.cli import options as choices
 from gnnak.cli.program import app
-from gnnak.training.measure.growth import RANGES
+from gnnak.training.measure.bench import RANGES
 from gnnak.wl import HASHES, TESTS
 from gnnak.wl.families import FAMILIES
 from gnnak.wl.networks import LAB_NETWORKS

@@ -5,7 +5,7 @@ import pytest
 
 import gnnak
 from gnnak.errors import CheckpointError, FileFormatError, MissingPackageError
-from gnnak.training import pretrained
+from gnnak.training import trained
 from gnnak.training.trained import TrainedModel
 from tests.training.molecules import SMILES
 
@@ -50,9 +50,9 @@ def test_model_card_tells_task_scores_data_and_use(folder):
 
 
 def test_shipped_network_is_found_by_name_in_any_case(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(pretrained, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(trained, "SHIPPED", tmp_path / "shipped")
     shutil.copytree(folder, tmp_path / "shipped" / "amber")
-    assert pretrained.shipped_names() == ["amber"]
+    assert trained.shipped_names() == ["amber"]
     for read in (gnnak.load, gnnak.from_pretrained):
         assert repr(read("Amber")) == repr(gnnak.load(folder))
     with pytest.raises(FileFormatError, match=r"there is no file ember; .*: amber"):

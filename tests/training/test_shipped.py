@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gnnak
-from gnnak.training.pretrained import SHIPPED, shipped_names
+from gnnak.training.trained import SHIPPED, shipped_names
 
 pytestmark = pytest.mark.skipif(not shipped_names(), reason="no network is shipped")
 

@@ -36,6 +36,9 @@ class Featurizer(NamedTuple):
     """Description of the node features."""
     edges: Categorical
     """Description of the edge features."""
+    fill_unseen: bool = False
+    """Whether runs on the data set of this name fill embeddings of unseen categories.
+    Scores do not change: all categories of its test graphs occur in training."""
 
 
 FEATURIZERS = {
@@ -48,6 +51,7 @@ FEATURIZERS = {
         zinc_from_molecules,
         Categorical((len(ATOM_TYPES),)),
         Categorical((len(BOND_TYPES) + 1,)),
+        fill_unseen=True,
     ),
 }
 """The featurizers by name: `ogb`, the features of the Open Graph Benchmark, and `zinc`,

@@ -35,14 +35,12 @@ class Experiment:
     """An experiment: the options of runs on one data set, and the number of seeds."""
 
     name: str
-    """The name of the experiment: the name of the YAML file, without the suffix."""
+    """The name of the YAML file, without the suffix."""
     config: RunConfig = field(default_factory=RunConfig)
-    """The options that all runs of the experiment share."""
     runs: int = 1
     """Number of runs, with seeds 0, 1, ...; results are averaged over these runs."""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Options of subgraph GNNs other than GNN-AK, as published: maps the first part of
-    the name of a model, such as "sswl+", to options by name."""
+    """Published options of other subgraph GNNs, by family name such as "sswl+"."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
@@ -60,9 +58,6 @@ class Experiment:
     def config_for(self, model: str | None = None) -> RunConfig:
         """Return the options of the runs of a model, as published for the model.
 
-        Args:
-            model: The name of the model; None = the model that `config` names.
-
         >>> load_experiment("zinc").config_for("sswl+-gin").model.channels
         96
         """
@@ -72,14 +67,7 @@ class Experiment:
         return change(self.config, {"model.name": model, **options})
 
     def settings(self, config: RunConfig) -> list[str]:
-        """Return the options of a config that differ from the experiment's.
-
-        They are texts for the command-line option `--set`.
-
-        >>> config = change(load_experiment("zinc").config, {"train.seed": 2})
-        >>> load_experiment("zinc").settings(config)
-        ['train.seed=2']
-        """
+        """Return the options that differ from the experiment's, to give to `--set`."""
         start, own = flat(self.config.to_dict()), flat(config.to_dict())
         changed = {key: own[key] for key in own if own[key] != start[key]}
         return [f"{key}={json.dumps(value)}" for key, value in changed.items()]
@@ -95,16 +83,7 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read the YAML file of an experiment.
-
-    Args:
-        name: One of `experiment_names`, in any case, or the path of a YAML file.
-
-    Raises:
-        OptionError: If there is no experiment of this name, or if the file has an
-            unknown option or an invalid value.
-        FileFormatError: If the content of the file is not a YAML mapping.
-    """
+    """Read the YAML file of an experiment, by path or by name, in any case."""
     if name.lower() in experiment_names():
         name = name.lower()
     path = CONFIGS / f"{name}.yaml"
@@ -138,12 +117,7 @@ def _option_names(options: Mapping[Any, Any], prefix: str = "") -> Iterator[str]
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
-    """Read a YAML file whose content is a mapping.
-
-    Raises:
-        FileFormatError: If the file is not YAML, has a key twice, is too large or too
-            deeply nested for settings, or its content is not a mapping.
-    """
+    """Read a YAML file whose content is a mapping."""
     text = read_bytes(path, at_most=4 * MAX_CHARACTERS)
     try:
         content = parse_yaml(text.decode("utf-8"))
@@ -176,21 +150,13 @@ DEFAULTS: dict[str, Any] = {
     "train.batch_size": 32,
     "train.step": 15,
 }
-"""Options for own data that differ from those of `RunConfig`: a smaller network, which
-trains in minutes on a CPU with some hundred molecules."""
+"""Options for own data: a smaller network, which trains in minutes on a CPU."""
 
 
 def own_config(
     own: OwnData, seed: int, options: Mapping[str, Any], fold: int | None = None
 ) -> RunConfig:
-    """Return the options of a run on own data.
-
-    Args:
-        own: Files, columns, task, metric and split.
-        seed: Seed of the split, the weights and the batches.
-        options: Options that differ from the defaults, by name.
-        fold: Number of the cross-validation fold; None = no or all folds.
-    """
+    """Return the options of a run on own data, with some changed from the defaults."""
     config = change(RunConfig(), DEFAULTS | {"train.seed": seed, "data.seed": seed})
     config = change(config, options)
     protocol: Protocol = "split" if own.folds is None else "held-out"

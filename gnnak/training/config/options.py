@@ -37,10 +37,6 @@ class InvalidYamlError(ValueError):
 def parse_yaml(text: str) -> Any:
     """Parse a YAML text without running code, like `yaml.safe_load`.
 
-    Raises:
-        InvalidYamlError: If the text is not YAML, has the same key twice in a mapping,
-            or exceeds one of the limits.
-
     >>> parse_yaml("train: {epochs: 3}")
     {'train': {'epochs': 3}}
     """
@@ -127,16 +123,6 @@ LONGEST_SHOWN = 80
 def change(record: Record, options: Mapping[str, Any]) -> Record:
     """Return a copy of a frozen dataclass with some options changed.
 
-    Args:
-        record: An instance of a frozen dataclass; it is not modified.
-        options: The new values by name. Options of nested dataclasses are named with
-            dots, `{"train.epochs": 3}`, or by nested mappings,
-            `{"train": {"epochs": 3}}`.
-
-    Raises:
-        OptionError: If an option is unknown, or a value has the wrong type. For an
-            unknown option, the message names the most similar known one.
-
     >>> from gnnak.training.config.run_config import RunConfig
     >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
     3
@@ -145,16 +131,7 @@ def change(record: Record, options: Mapping[str, Any]) -> Record:
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """Parse the arguments of the command-line option `--set` into a dict.
-
-    Each argument is a string `key=value`, where the value is YAML.
-
-    Raises:
-        OptionError: If an argument has no key or no "=", or its value is not YAML.
-
-    >>> parse_settings(["train.epochs=3", "model.encodings=[centroid, context]"])
-    {'train.epochs': 3, 'model.encodings': ['centroid', 'context']}
-    """
+    """Parse arguments `key=value` of the option `--set`; values are YAML."""
     options = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -174,13 +151,7 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
 
 
 def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
-    """Return a copy of a frozen dataclass with some options changed.
-
-    Args:
-        record: The dataclass.
-        options: The new values by name, as in `change`.
-        prefix: What precedes the names of these options in error messages.
-    """
+    """Do the work of `change`; `prefix` precedes the names in error messages."""
     new: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for key, value in options.items():
@@ -218,11 +189,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _unknown(name: str, head: str, record: Any) -> str:
-    """Return the error message for an unknown option, whose full name is `name`.
-
-    The message names the field of the dataclass `record` that is most similar to
-    `head`, or all fields if none is similar.
-    """
+    """Say that an option is unknown; name the most similar one, or all of them."""
     prefix = name[: name.rfind(head)]
     known = _hints(record.__class__)
     near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)
@@ -232,16 +199,7 @@ def _unknown(name: str, head: str, record: Any) -> str:
 
 
 def converted(name: str, value: Any, hint: Any) -> Any:
-    """Convert a value that was read from YAML or JSON to the type of an option.
-
-    Args:
-        name: Name of the option, for error messages.
-        value: Plain value: number, text, list or None.
-        hint: Type hint of the option, such as `int | None`.
-
-    Raises:
-        OptionError: If the value has another type.
-    """
+    """Convert a value that was read from YAML or JSON to the type of an option."""
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for kind in kinds:
         fitting, found = _fit(value, kind)
@@ -252,12 +210,7 @@ def converted(name: str, value: Any, hint: Any) -> Any:
 
 
 def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
-    """Try to convert a value to a type.
-
-    Returns:
-        Whether the value has been converted, and the converted value, which has no
-        meaning if the conversion failed.
-    """
+    """Return whether a value fits a type, and the converted value."""
     if kind is type(None):
         return value is None, None
     if get_origin(kind) is Literal:

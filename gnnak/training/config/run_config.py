@@ -21,11 +21,9 @@ Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
 Precision = Literal["32", "64", "bf16", "16"]
 RateSchedule = Literal["step", "plateau", "cosine"]
 PER_RUN = ("train.seed", "data.fold")
-"""Options that may differ between runs of the same model on the same task. In a table
-of results, the mean over such runs is one cell."""
+"""Options that may differ between the runs of one table cell."""
 LENGTH = ("train.epochs", "train.step")
-"""Options in which a shorter run may differ: it has fewer epochs, and it halves the
-learning rate after fewer of them."""
+"""Options in which a shorter run may differ."""
 ADDED = (
     "train.recalibrate",
     "train.schedule",
@@ -36,9 +34,9 @@ ADDED = (
     "model.drop.ties",
     "model.drop.share",
 )
-"""Options that were added after records of runs had been written. An option of these
-that has its default value is left out of hashes, so that older records keep theirs. So
-are those of `model.drop` if the model does not use SubgraphDrop."""
+"""Options that were added after records had been written. They are left out of hashes
+at their default value, so that older records keep their hashes; those of `model.drop`
+also if the model does not use SubgraphDrop."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,16 @@ class DataConfig:
     """Options of the data: which graphs, and how they are split."""
 
     name: str = "zinc"
-    """The name of the data set."""
     target: str | None = None
     """The target to predict, if the data set has several; None = the first target."""
     protocol: Protocol = "split"
-    """How the graphs are split into training, validation and test graphs; see
-    `choose_parts`."""
+    """How the graphs are split; see `choose_parts`."""
     fold: int | None = None
-    """Number of the cross-validation fold, from 0; None if `protocol` has no folds.
-    `run_experiment` replaces None by each fold in turn."""
+    """Number of the cross-validation fold; None = no folds, or each fold in turn."""
     seed: int = 0
     """Seed for data sets that are generated at random; independent of `train.seed`."""
     own: OwnData = field(default_factory=OwnData)
-    """The user's own data: files, columns and split. At its default, the data set is
-    one of gnnak's, and `to_dict` leaves this option out."""
+    """The user's own data; at its default, the data set is one of gnnak's."""
 
     def __post_init__(self) -> None:
         check_choice("data.protocol", self.protocol, get_args(Protocol))
@@ -73,7 +67,6 @@ class TrainConfig:
     """Options of the training: epochs, optimiser, loss, precision and seed."""
 
     epochs: int = 310
-    """Number of passes over the training graphs."""
     batch_size: int = 128
     """Number of graphs per training step, summed over all processes."""
     learning_rate: float = 1e-3
@@ -82,14 +75,12 @@ class TrainConfig:
     """Weight decay of Adam: an L2 penalty, not decoupled as in AdamW."""
     schedule: RateSchedule = "step"
     """How the learning rate falls: "step" halves it after every `step` epochs,
-    "plateau" halves it after more than `patience` epochs without a better validation
-    score, and "cosine" lowers it to 0 along half a cosine wave."""
+    "plateau" after more than `patience` epochs without a better validation score;
+    "cosine" lowers it to 0 along half a cosine wave."""
     step: int = 50
-    """For the schedule "step": the learning rate is halved after every `step`
-    epochs."""
+    """For the schedule "step": number of epochs between two halvings."""
     patience: int = 20
-    """For the schedule "plateau": the number of epochs without a better validation
-    score that are allowed before the learning rate is halved."""
+    """For the schedule "plateau": number of epochs allowed without a better score."""
     stop_rate: float | None = None
     """Stop once the learning rate is below this number; None = train all epochs."""
     loss: Loss | None = None
@@ -100,14 +91,12 @@ class TrainConfig:
     early_stop: int | None = None
     """Stop after this many epochs without a better validation score; None = never."""
     precision: Precision = "32"
-    """Floating-point precision: `32` (float32), `64` (float64), or automatic mixed
-    precision with `bf16` (bfloat16) or `16` (float16)."""
+    """float32, float64, or automatic mixed precision with bfloat16 or float16."""
     recalibrate: bool = False
-    """Whether the statistics of batch norms are recomputed from all training graphs
-    before each evaluation; False = moving averages over the last training steps."""
+    """Whether statistics of batch norms are recomputed from all training graphs before
+    each evaluation; False = moving averages."""
     seed: int = 0
-    """Seed of all randomness in training: initial weights, order of graphs, dropout
-    and the subgraphs that SubgraphDrop samples."""
+    """Seed of initial weights, order of graphs, dropout and SubgraphDrop."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "step", "patience"):
@@ -140,11 +129,8 @@ class RunConfig:
     """
 
     data: DataConfig = field(default_factory=DataConfig)
-    """Options of the data: which graphs, and how they are split."""
     model: ModelOptions = field(default_factory=ModelOptions)
-    """Options of the network: model name, layers, channels, subgraphs."""
     train: TrainConfig = field(default_factory=TrainConfig)
-    """Options of the training: epochs, optimiser, loss, precision and seed."""
 
     def __post_init__(self) -> None:
         parse_name(self.model.name)
@@ -170,15 +156,7 @@ class RunConfig:
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """Return a hash of all options except the seed and the fold (`PER_RUN`).
-
-        Runs with the same hash are averaged: their mean is one cell of a table of
-        results.
-
-        Args:
-            also_without: Further options to leave out of the hash, such as
-                `train.epochs`.
-        """
+        """Return a hash of all options but seed and fold: that of a table cell."""
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:

@@ -1,4 +1,1 @@
-"""Benchmarks of training: seconds by phase, peak memory and GPU kernels.
-
-`growth.py` benchmarks how the cost grows with the size of graphs or networks.
-"""
+"""Benchmarks of training: seconds by phase, peak memory and GPU kernels."""

@@ -2,20 +2,27 @@
 
 import gc
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Literal
 
+import networkx as nx
 import torch
 from lightning.pytorch import Callback, Trainer
 
-from gnnak.datasets.record import Dataset
+from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import OptionError, TrainingError
+from gnnak.graphs import from_networkx
 from gnnak.loading.order import BatchSampler
+from gnnak.models.factory import parse_name
+from gnnak.nn.features import Categorical
+from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.callbacks import RestoreSignals
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import DataConfig, RunConfig
 from gnnak.training.measure.meters import (
     KernelTimes,
     Notify,
@@ -23,7 +30,6 @@ from gnnak.training.measure.meters import (
     Stopwatch,
     kernels_share,
 )
-from gnnak.training.prepared import is_captured, prepare
 from gnnak.training.processes.machine import (
     Machine,
     make_trainer,
@@ -32,7 +38,7 @@ from gnnak.training.processes.machine import (
 )
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.records.results import Record, environment, six_digits
-from gnnak.training.run import run_title
+from gnnak.training.run import is_captured, prepare, run_title
 from gnnak.training.timing import Clock
 from gnnak.typing import check_count
 
@@ -42,9 +48,7 @@ class Meters:
     """The callbacks of a benchmark, which measure the run and store the results."""
 
     watch: Stopwatch
-    """Measures the seconds and the peak memory of training epochs."""
     phases: PhaseTimes
-    """Measures the seconds of each phase of a training step: forward, backward, ..."""
     kernels: KernelTimes | None = None
     """Profiles GPU kernels in one additional epoch; None = no profiling."""
 
@@ -57,24 +61,14 @@ def short_run(
     meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Train for a few epochs, to measure time and memory.
+    """Train for as many epochs as the callbacks `meters` need, to measure a run.
 
     Trains like `gnnak.training.run.run`, but neither scores the test graphs nor writes
-    any files.
-
-    Args:
-        config: The options of the run; `train.epochs` is ignored.
-        dataset: The data set.
-        parts: Which graphs are for training and validation.
-        machine: The device and how to save memory.
-        meters: The callbacks that measure the run and store the results. The number of
-            epochs is the number of epochs that these callbacks need.
-        evaluate: Whether to score the validation graphs after every epoch.
-
-    Returns:
-        The Lightning trainer, after training.
+    files.
     """
-    _free_memory()
+    gc.collect()  # free the memory of earlier runs
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
     watch, kernels = meters.watch, meters.kernels
     epochs = watch.warm_up + watch.epochs + (kernels is not None)
     config = change(config, {"train.epochs": epochs})
@@ -83,29 +77,28 @@ def short_run(
     callbacks: list[Callback] = [watch, meters.phases, RestoreSignals()]
     if kernels is not None:
         callbacks.append(kernels)
-    with (
-        TemporaryDirectory() as folder,
-        quiet_lightning(),
-        matmul_precision(machine),
-    ):
-        trainer = make_trainer(config, machine, callbacks, Path(folder), captured)
-        clock.device = trainer.strategy.root_device
-        if not evaluate:
-            trainer.limit_val_batches = 0
-        trainer.fit(task, data)
+    try:
+        with (
+            TemporaryDirectory() as folder,
+            quiet_lightning(),
+            matmul_precision(machine),
+        ):
+            trainer = make_trainer(config, machine, callbacks, Path(folder), captured)
+            clock.device = trainer.strategy.root_device
+            if not evaluate:
+                trainer.limit_val_batches = 0
+            trainer.fit(task, data)
+    except torch.OutOfMemoryError as error:
+        raise TrainingError(
+            f"{run_title(config)} needs more memory than the GPU has; add --recompute "
+            "or lower train.batch_size."
+        ) from error
     return trainer
 
 
-def _free_memory() -> None:
-    """Free memory of earlier runs: collect garbage and empty PyTorch's CUDA cache."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
 WARM_BATCHES = 48
-"""Least number of batches to train on before timing, if training steps are captured as
-CUDA graphs. By then, almost every batch shape has its CUDA graph."""
+"""Least number of batches before timing if steps are captured: by then, almost every
+batch shape has its CUDA graph."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +106,12 @@ class BenchOptions:
     """Options of a benchmark: how much to train, and what to measure."""
 
     graphs: int | None = None
-    """Number of training graphs to use; None = all. With fewer graphs, the measured
-    seconds are scaled up to an epoch with all training graphs."""
+    """Number of training graphs to use; None = all. Seconds are scaled up to all
+    graphs."""
     epochs: int = 3
     """Number of timed epochs; the result is the median of their times."""
     warm_up: int = 1
-    """Least number of untimed epochs at the start, since the first steps are slow. If
-    training steps are captured as CUDA graphs and an epoch has few batches, more
-    untimed epochs are run."""
+    """Least number of untimed epochs at the start."""
     profile: bool = False
     """Whether to also profile GPU kernels, in a separate run after the timing."""
     evaluation: bool = False
@@ -140,27 +131,11 @@ def bench(
     options: BenchOptions | None = None,
     notify: Notify | None = None,
 ) -> Record:
-    """Train for a few epochs and measure time and memory.
+    """Train for a few epochs and return a record of time and memory, of kind "bench".
 
     If `options.profile` is True, GPU kernels are profiled afterwards in a separate
-    short run. Profiling comes last because PyTorch's profiler, once started, slows down
-    kernel launches for the rest of the process.
-
-    Args:
-        config: The options of the run; `train.epochs` is ignored.
-        dataset: The data set.
-        machine: The device and how to save memory; None = the first GPU, or the CPU if
-            there is no GPU.
-        options: Number of graphs and epochs, and what to measure; None = the defaults.
-        notify: Called with a text such as "epoch 2 of 4"; None = not called.
-
-    Returns:
-        The record of the benchmark: a dict of options and results, in which the entry
-        `kind` is "bench".
-
-    Raises:
-        OptionError: If `options.graphs` exceeds the number of training graphs.
-        TrainingError: If the run needs more memory than the GPU has.
+    short run: PyTorch's profiler, once started, slows down kernel launches for the rest
+    of the process.
     """
     machine, options = machine or Machine(), options or BenchOptions()
     record = _timed(config, dataset, machine, options, notify)
@@ -178,13 +153,9 @@ def bench_both(
 ) -> list[Record]:
     """Benchmark the fast backend (fused kernels, CUDA graphs) and plain PyTorch.
 
-    The arguments are those of `bench`. If `options.profile` is True, GPU kernels are
-    profiled after both backends have been timed.
-
-    Returns:
-        The record (dict of results) of the fast backend, and the record of plain
-        PyTorch. The entry `ratio` of the first record is the seconds per epoch of plain
-        PyTorch divided by those of the fast backend.
+    The entry `ratio` of the first record is the seconds per epoch of plain PyTorch
+    divided by those of the fast backend. Kernels are profiled after both have been
+    timed.
     """
     machine, options = machine or Machine(), options or BenchOptions()
     machines = [replace(machine, fast=fast) for fast in (True, False)]
@@ -207,27 +178,14 @@ def with_kernels(
     options: BenchOptions,
     notify: Notify | None = None,
 ) -> Record:
-    """Profile GPU kernels and add the results to the record of a benchmark.
-
-    Returns a copy of the record with the entry `kernels`; without a GPU, returns the
-    record unchanged.
-
-    Args:
-        record: The record (dict of results) that `bench` returned for the same options.
-        config: The options of the run.
-        dataset: The data set.
-        machine: The device and how to save memory.
-        options: Number of graphs, and least number of epochs to train before profiling.
-        notify: Called with a text such as "epoch 2 of 4"; None = not called.
-    """
+    """Return a record with `kernels`, the profile of a run; unchanged on a CPU."""
     if not machine.is_gpu:
         return record
-    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
-    parts = _part(whole, options, config.data.name)
+    _, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     kernels = KernelTimes(warm_up)
     meters = Meters(Stopwatch(warm_up, 0, notify), PhaseTimes(), kernels)
-    _short_run(config, dataset, parts, machine, meters)
+    short_run(config, dataset, parts, machine, meters)
     step_seconds = median(record["epochs"]) / record["batches"]
     return record | {"kernels": kernels_share(kernels, step_seconds)}
 
@@ -240,11 +198,10 @@ def _timed(
     notify: Notify | None,
 ) -> Record:
     """Time a run and return its record as `bench` does, without profiling kernels."""
-    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
-    parts = _part(whole, options, config.data.name)
+    whole, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     meters = Meters(Stopwatch(warm_up, options.epochs, notify), PhaseTimes())
-    trainer = _short_run(config, dataset, parts, machine, meters, options.evaluation)
+    trainer = short_run(config, dataset, parts, machine, meters, options.evaluation)
     return {
         "kind": "bench",
         "config": config.to_dict(),
@@ -259,39 +216,24 @@ def _timed(
     } | environment(trainer.strategy.root_device)
 
 
-def _short_run(
-    config: RunConfig,
-    dataset: Dataset,
-    parts: Parts,
-    machine: Machine,
-    meters: Meters,
-    evaluate: bool = False,
-) -> Trainer:
-    """Call `short_run`; raise `TrainingError` if the GPU runs out of memory."""
-    try:
-        return short_run(config, dataset, parts, machine, meters, evaluate)
-    except torch.OutOfMemoryError as error:
-        raise TrainingError(
-            f"{run_title(config)} needs more memory than the GPU has; add --recompute "
-            "or lower train.batch_size."
-        ) from error
+def _parts(
+    config: RunConfig, dataset: Dataset, options: BenchOptions
+) -> tuple[Parts, Parts]:
+    """Return all graphs, and the first `options.graphs` training graphs of them.
 
-
-def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
-    """Reduce the training graphs to the first `options.graphs`, for a short benchmark.
-
-    The validation graphs are reduced by the same factor. Raises `OptionError` if the
-    data set `name` has fewer training graphs.
+    The validation graphs are reduced by the same factor.
     """
+    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
     if not 2 <= graphs <= total:
         raise OptionError(
-            f"graphs is {graphs}, but {name} has {total} training graphs; give 2 to "
-            f"{total} graphs."
+            f"graphs is {graphs}, but {config.data.name} has {total} training graphs; "
+            f"give 2 to {total} graphs."
         )
     few = max(1, whole.validation.numel() * graphs // total)
-    return replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])
+    part = replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])
+    return whole, part
 
 
 def _warm_up(
@@ -301,11 +243,7 @@ def _warm_up(
     options: BenchOptions,
     parts: Parts,
 ) -> int:
-    """Return the number of epochs to train before the timing starts.
-
-    The number is `options.warm_up`, or higher if training steps are captured as CUDA
-    graphs and an epoch has few batches.
-    """
+    """Return the number of untimed epochs: more if captured epochs have few batches."""
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
     # Batches of more than `size` graphs are not captured. Smaller batches are captured
@@ -338,11 +276,7 @@ def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Re
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Return the seconds of an epoch and of each phase of the epoch.
-
-    The seconds were measured on the graphs `parts`, which may be a subset of all graphs
-    `whole`; they are scaled up to all graphs.
-    """
+    """Return the seconds of an epoch and its phases, scaled from `parts` to `whole`."""
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds
     scaled = {name: six_digits(value * scale) for name, value in seconds.items()}
@@ -350,3 +284,102 @@ def _seconds(
         scale = whole.validation.numel() / parts.validation.numel()
         scaled["evaluation"] = six_digits(median(watch.evaluation) * scale)
     return scaled
+
+
+Growing = Literal["nodes", "hops", "channels", "coverage"]
+"""The quantity that a benchmark varies."""
+RANGES: dict[Growing, tuple[int, ...]] = {
+    "nodes": (16, 32, 64, 128, 256),
+    "hops": (1, 2, 3, 4),
+    "channels": (32, 64, 128, 256),
+    "coverage": (1, 2, 3, 4, 5),
+}
+"""The values that `grow` benchmarks by default, for each quantity."""
+SETTINGS: dict[Growing, str] = {
+    "hops": "model.subgraphs.num_hops",
+    "channels": "model.channels",
+    "coverage": "model.drop.min_coverage",
+}
+"""The option that sets each quantity; for `nodes`, data sets are generated."""
+DEGREE, DISTINCT, GRAPHS = 4, 32, 512
+"""Neighbours of each node, most different graphs and default number of graphs."""
+
+
+def grow(
+    what: Growing,
+    config: RunConfig,
+    load: Callable[[], Dataset],
+    machine: Machine | None = None,
+    options: BenchOptions | None = None,
+    notify: Notify | None = None,
+    values: Sequence[int] = (),
+) -> Iterator[Record]:
+    """Benchmark a run for several values of one quantity, such as the channels.
+
+    Yields one record of kind "growth" per value. `load` is not called for "nodes":
+    random regular graphs are generated.
+    """
+    check_growing(what, config)
+    dataset = None if what == "nodes" else load()
+    for value in values or RANGES[what]:
+        graphs = dataset or regular_graphs(value)
+        changed = _changed(config, what, value)
+        prefixed = notify and _prefixed(notify, f"{what} {value}, ")
+        record = bench(changed, graphs, machine, options, prefixed)
+        yield record | {"kind": "growth", "what": what, "value": value}
+
+
+def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
+    if what != "nodes":
+        return change(config, {SETTINGS[what]: value})
+    data = DataConfig(name=f"regular-{value}")
+    return change(replace(config, data=data), {"train.loss": None})
+
+
+def _prefixed(notify: Notify, start: str) -> Notify:
+    return lambda text: notify(start + text)
+
+
+def check_growing(what: Growing, config: RunConfig) -> None:
+    """Raise `OptionError` if the model of a run does not depend on `what`."""
+    name = config.model.name
+    form = parse_name(name)
+    extractor = config.model.extractor_for(form.kind)
+    if what == "hops" and not (form.uplifted and isinstance(extractor, EgoNets)):
+        raise OptionError(
+            f"{name} with {extractor} has no hops to vary; use a model with the suffix "
+            "-ak or -ak+, and model.subgraphs.kind=egonets."
+        )
+    if what == "coverage" and not form.sampled:
+        raise OptionError(
+            f"{name} has no coverage to vary; use a model with the suffix -s."
+        )
+
+
+def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
+    """Generate random 4-regular graphs of one size; beyond 32 graphs, they repeat.
+
+    >>> regular_graphs(16, 8).store.num_nodes.tolist()
+    [16, 16, 16, 16, 16, 16, 16, 16]
+    """
+    distinct = [
+        nx.random_regular_graph(DEGREE, num_nodes, seed=seed)
+        for seed in range(min(DISTINCT, num_graphs))
+    ]
+    store = from_networkx(distinct).subset(torch.arange(num_graphs) % len(distinct))
+    x = torch.zeros(num_graphs * num_nodes, 1, dtype=torch.long)
+    store = replace(store, x=x, y=torch.arange(num_graphs) / num_graphs)
+    info = DatasetInfo(
+        name=f"regular-{num_nodes}",
+        title=f"4-regular graphs, {num_nodes} nodes",
+        task="regression",
+        metric="mae",
+        num_outputs=1,
+        node_features=Categorical((1,)),
+        edge_features=None,
+        source="generated",
+    )
+    # The last two graphs are for validation and test, all others for training.
+    split = torch.zeros(num_graphs, dtype=torch.long)
+    split[-2:] = torch.tensor([1, 2])
+    return Dataset(info, store, split)

@@ -38,12 +38,6 @@ class Stopwatch(Callback):
     The time of an epoch starts at the end of the previous epoch, so that it includes
     everything an epoch needs, such as the creation of loaders. Evaluation is timed
     separately.
-
-    Args:
-        warm_up: Number of untimed epochs at the start.
-        epochs: Number of timed epochs, which follow the untimed ones.
-        notify: Called at the start of each epoch with a text such as "epoch 2 of 4";
-            None = not called.
     """
 
     def __init__(self, warm_up: int, epochs: int, notify: Notify | None = None) -> None:
@@ -81,11 +75,7 @@ class Stopwatch(Callback):
             self.evaluation.append(now - self._since)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start timing the next epoch.
-
-        If there was no evaluation, first record the training time of this epoch;
-        otherwise `on_validation_start` has already recorded it.
-        """
+        """Start timing the next epoch; end this one if no validation has ended it."""
         if len(self.training) <= trainer.current_epoch - self.warm_up:
             self._end_training(trainer)
         self._since = synchronised_time(trainer.strategy.root_device)
@@ -112,12 +102,10 @@ WARM_UP, MOST = 2, 20
 
 
 class PhaseTimes(Callback):
-    """Callback that times the phases of training steps.
+    """Callback that times the phases of some further training steps after training.
 
-    After training, the callback runs some further steps and synchronises with the
-    device after every phase. These steps are never captured as CUDA graphs. If the
-    training itself used CUDA graphs, its steps were faster than the timed ones; then
-    only the ratios between the phases are meaningful.
+    It synchronises after every phase and captures nothing as CUDA graphs. If the
+    training itself did, only the ratios between the phases are meaningful.
     """
 
     def __init__(self) -> None:
@@ -136,10 +124,7 @@ class PhaseTimes(Callback):
 
 
 def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
-    """Run training steps, and yield after each step the seconds of its phases.
-
-    If the batches of an epoch do not suffice, the loader starts another epoch.
-    """
+    """Run training steps, in several epochs if need be; yield the seconds by phase."""
     data = trainer.datamodule  # type: ignore[attr-defined]
     assert isinstance(data, GraphData)
     device = trainer.strategy.root_device
@@ -180,8 +165,7 @@ def _timed(phase: str, taken: dict[str, float], device: torch.device) -> Iterato
 
 
 STEPS, TOP, WIDTH = 10, 12, 60
-"""Number of training steps to profile, largest number of kernels to report, and largest
-number of characters of a kernel's name."""
+"""Number of steps to profile, of kernels to report, of characters of their names."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +173,6 @@ class KernelTime:
     """How often one GPU kernel is launched in a training step, and how long it runs."""
 
     name: str
-    """The name of the kernel, shortened by `short_name`."""
     calls: float
     """Mean number of launches per training step."""
     microseconds: float
@@ -201,9 +184,6 @@ class KernelTimes(Callback):
 
     Prefetching of batches is paused while the profiler starts and stops, because the
     process may crash if another thread uses the GPU at that time.
-
-    Args:
-        epoch: The number of the epoch to profile, from 0.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -258,13 +238,7 @@ class KernelTimes(Callback):
 
 
 def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
-    """Return the time of each GPU kernel in a profile, the longest time first.
-
-    Args:
-        events: The result of `profile.key_averages()`. Events other than GPU
-            kernels are ignored.
-        steps: Number of profiled training steps, to compute means per step.
-    """
+    """Return the time of each GPU kernel in a profile, the longest time first."""
     calls: dict[str, float] = defaultdict(float)
     taken: dict[str, float] = defaultdict(float)
     for event in events:
@@ -280,8 +254,6 @@ def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
 def short_name(kernel: str) -> str:
     """Return the name of a kernel without return type, namespaces and arguments.
 
-    Longer names are cut to `WIDTH` characters.
-
     >>> short_name("void at::native::vectorized_add<4, float>(int, float*)")
     'vectorized_add<4, float>'
     """
@@ -295,13 +267,8 @@ def short_name(kernel: str) -> str:
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
     """Return the results of profiling as a dict, for the record of a benchmark.
 
-    The entry `share` is the fraction of a training step in which GPU kernels run;
-    `microseconds` and `calls` are the time and number of all kernels per step; `top`
-    lists the kernels with the longest times.
-
-    Args:
-        found: The callback that has profiled the kernels.
-        step_seconds: Seconds of a training step, measured without the profiler.
+    `share` is the fraction of a training step in which GPU kernels run; `microseconds`
+    and `calls` count all kernels of a step, `top` the kernels with the longest times.
     """
     return {
         "share": found.microseconds / 1e6 / step_seconds,

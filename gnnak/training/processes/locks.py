@@ -17,8 +17,7 @@ from gnnak.errors import FileFormatError, TrainingError
 from gnnak.graphs.readers.files import make_folder, try_lock
 
 LOCK = "run.lock"
-"""The file in the folder of a run that the process of the run locks. Its text says
-which process that is."""
+"""The lock file in the folder of a run; its text says which process has the lock."""
 
 
 class InUseError(TrainingError):
@@ -27,14 +26,9 @@ class InUseError(TrainingError):
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
-    """Context manager: no other run can use the folder at the same time.
+    """Context manager: no other run can use the folder; otherwise `InUseError`.
 
-    Of the processes of a run, only the main process locks the folder. Has no effect on
-    file systems without locks, such as some network drives.
-
-    Raises:
-        InUseError: If another run uses the folder.
-        FileFormatError: If the lock file cannot be written.
+    Only the main process of a run locks. Has no effect on file systems without locks.
     """
     rank: int = rank_zero_only.rank  # type: ignore[attr-defined]
     if rank or os.environ.get("NODE_RANK", "0") != "0":

@@ -28,25 +28,21 @@ from gnnak.training.processes.workers import (
 from gnnak.typing import check_choice, check_count
 
 Accelerator = Literal["auto", "cpu", "gpu"]
-"""The kind of device that a run uses; `auto` = a GPU if there is one, or the CPU."""
+"""The kind of device; `auto` = a GPU if there is one, or the CPU."""
 PRECISIONS: dict[Precision, str] = {
     "32": "32-true",
     "64": "32-true",  # the network has float64 weights
     "bf16": "bf16-mixed",
     "16": "16-mixed",
 }
-"""Lightning's argument `precision` for each value of the option `train.precision`."""
+"""Lightning's argument `precision` for each value of `train.precision`."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """How a run is executed: devices, processes, memory and kernels.
-
-    None of these options changes the results, except for rounding.
-    """
+    """How a run is executed; no option changes the results, except for rounding."""
 
     accelerator: Accelerator = "auto"
-    """The kind of device; `auto` = a GPU if there is one, or the CPU."""
     devices: int = 1
     """Number of GPUs per machine; on the CPU, number of processes per machine."""
     num_nodes: int = 1
@@ -58,18 +54,14 @@ class Machine:
     tensorboard: bool = False
     """Whether to write the validation scores to a TensorBoard log."""
     recompute: bool = False
-    """Whether the backward pass recomputes activations instead of reading stored ones,
-    to save memory."""
+    """Whether the backward pass recomputes activations, to save memory."""
     max_copies: int | None = None
-    """Approximate number of node copies (a node as it occurs in one rooted subgraph)
-    that a GNN-AK layer processes at a time in evaluation, to save memory; None = all
-    node copies of a batch at once."""
+    """Approximate number of node copies that a GNN-AK layer processes at a time in
+    evaluation, to save memory; None = all of a batch."""
     fast: bool = True
-    """Whether a GPU uses fused kernels and captured training steps (CUDA graphs);
-    False = plain PyTorch."""
+    """Whether a GPU uses fused kernels and captured steps; False = plain PyTorch."""
     jobs: int = 1
-    """Number of runs that use the device at the same time. It changes nothing, but is
-    written to the records: shared runs are slower."""
+    """Number of runs that share the device; only written to the records."""
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
@@ -117,9 +109,8 @@ class Machine:
     def captures(self, network: nn.Module, precision: Precision) -> bool:
         """Return whether training steps of a network are captured as CUDA graphs.
 
-        This needs `fast`, a single process, a network and a precision that can be
-        captured, and no `recompute`: with `recompute`, the backward pass synchronises
-        with the device, to restore the state of the random number generator.
+        Not with `recompute`: the backward pass synchronises, to restore the state of
+        the random number generator.
         """
         if not self.fast or not self.is_single_process or self.recompute:
             return False
@@ -135,18 +126,7 @@ def make_trainer(
 ) -> Trainer:
     """Build the Lightning trainer of a run.
 
-    Args:
-        config: The options of the run.
-        machine: Devices and processes.
-        callbacks: The callbacks of the trainer.
-        folder: The parent folder of the TensorBoard log.
-        captured: Whether training steps are captured as CUDA graphs. A captured step
-            clips the gradients itself, so the trainer then does not clip them.
-
-    Raises:
-        OptionError: If `train.precision` is `16` and the run is not on a GPU.
-        MissingPackageError: If `machine.tensorboard` is True, but TensorBoard is not
-            installed.
+    A captured step clips the gradients itself, so the trainer then does not.
     """
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
@@ -187,11 +167,7 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
 
 @contextmanager
 def matmul_precision(machine: Machine) -> Iterator[None]:
-    """Context manager: let float32 matrix products use TF32, if `machine.tf32`.
-
-    Has no effect on the CPU. At the end of the `with` block, PyTorch's global setting
-    is restored.
-    """
+    """Context manager: float32 matrix products on a GPU use TF32, if `machine.tf32`."""
     if not (machine.is_gpu and machine.tf32):
         yield
         return

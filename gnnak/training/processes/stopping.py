@@ -14,19 +14,11 @@ from gnnak.training.processes.workers import is_worker
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the program to stop."""
 RESEND_SECONDS = 0.05
-"""Seconds after which `stoppable` sends a signal again, if Python has discarded the
-exception `Stopped`. Python discards exceptions that are raised during a destructor."""
+"""Seconds after which `stoppable` sends a signal again that a destructor swallowed."""
 
 
 class Stopped(BaseException):
-    """Raised when a signal asks the program to stop.
-
-    It is not a subclass of `Exception`, so that `except Exception` does not catch it.
-
-    Args:
-        number: The number of the signal.
-        advice: Tells the user how to continue; appended to the error message.
-    """
+    """Raised when a signal asks the program to stop; no subclass of `Exception`."""
 
     def __init__(self, number: int, advice: str = "") -> None:
         name = signal.Signals(number).name
@@ -37,14 +29,10 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable(advice: str = "") -> Iterator[None]:
-    """Context manager: SIGINT and SIGTERM raise `Stopped`.
+    """Context manager: SIGINT and SIGTERM raise `Stopped`, a second one ends all.
 
-    A second signal ends the process at once. The context manager has no effect in two
-    cases: in worker processes, which end with the main process, and in threads other
+    No effect in worker processes, which end with the main process, and in threads other
     than the main thread, where Python allows no signal handlers.
-
-    Args:
-        advice: Tells the user how to continue; appended to the error message.
     """
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -81,9 +69,8 @@ def stoppable(advice: str = "") -> Iterator[None]:
 def stoppable_at_once() -> Iterator[None]:
     """Context manager: SIGINT and SIGTERM print a message and end the process at once.
 
-    Used while large libraries are imported, when no results can be lost. The signal
-    handler must not raise an exception there: native code that calls Python may ignore
-    the exception or crash.
+    Used while large libraries are imported: native code that calls Python may ignore an
+    exception of the handler, or crash.
     """
 
     def leave(number: int, _: FrameType | None) -> None:
@@ -98,12 +85,7 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: install a handler of `SIGNALS`; at the end, restore the old one.
-
-    Yields:
-        Whether the handler was installed. It is not installed in worker processes, nor
-        in threads other than the main thread.
-    """
+    """Context manager: handle `SIGNALS`; yields False in workers and threads."""
     if threading.current_thread() is not threading.main_thread() or is_worker():
         yield False
         return

@@ -1,4 +1,9 @@
-"""Worker processes of a run: they end with the main process, and it with them."""
+"""Worker processes of a run: they end with the main process, and it with them.
+
+The command line imports this module at its start, so nothing heavy is imported here.
+"""
+
+from __future__ import annotations
 
 import atexit
 import os
@@ -12,12 +17,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from lightning.pytorch import Trainer
-from torch.distributed import DistError
+from typing import TYPE_CHECKING, Any
 
 from gnnak.errors import TrainingError
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
 
 FOLDER = "GNNAK_HEARTBEATS"
 """The environment variable that tells the processes of a run where the files are."""
@@ -62,11 +67,8 @@ def beat() -> None:
 class Listener:
     """Measures for how long processes have sent no heartbeat.
 
-    Time is counted in calls, not with a clock: if this process was itself frozen, or
-    the computer asleep, that time does not count.
-
-    Args:
-        interval: Seconds between two calls of `is_frozen` for the same process.
+    Time is counted in calls, `interval` seconds apart, not with a clock: if this
+    process was itself frozen, or the computer asleep, that time does not count.
     """
 
     def __init__(self, interval: float) -> None:
@@ -74,12 +76,7 @@ class Listener:
         self._heard: dict[int, tuple[int | None, int]] = {}
 
     def is_frozen(self, rank: int) -> bool:
-        """Return whether a process is frozen; call this at regular intervals.
-
-        Args:
-            rank: The number of the process among those of this machine. A process that
-                has never sent a heartbeat is not frozen.
-        """
+        """Return whether a process is frozen; not if it has never sent a heartbeat."""
         try:
             now = Path(os.environ[FOLDER], str(rank)).stat().st_mtime_ns
         except (KeyError, OSError):
@@ -101,11 +98,10 @@ LEAVING = threading.Lock()
 
 
 def become_main() -> None:
-    """Declare this process the main process of a run.
+    """Declare this process the main process of a run, unless it is a worker.
 
-    The process id is stored in the environment variable `MAIN`. Processes that the main
-    process starts later inherit the variable, which makes them workers. In a worker,
-    this function does nothing.
+    Processes that it starts later inherit the environment variable `MAIN`, its process
+    id, which makes them workers.
     """
     os.environ.setdefault(MAIN, str(os.getpid()))
 
@@ -123,16 +119,7 @@ def main_of_workers() -> Iterator[None]:
 
 
 def how_ended(code: int | None) -> str:
-    """Return how a process ended, as the predicate of a sentence.
-
-    Args:
-        code: Its exit code, negative if a signal killed it; None if it is not known.
-
-    >>> how_ended(-9), how_ended(None)
-    ('was killed by SIGKILL', 'ended')
-    >>> how_ended(3), how_ended(-999)
-    ('ended with exit code 3', 'ended with exit code -999')
-    """
+    """Return how a process with an exit code ended, as the predicate of a sentence."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"
@@ -145,11 +132,7 @@ def is_worker() -> bool:
 
 
 def main_is_gone(seconds: float = 0.0) -> bool:
-    """Return whether the main process has ended. Workers call this function.
-
-    Args:
-        seconds: How long to wait for the end of a main process that is still alive.
-    """
+    """Return whether the main process of this worker ends within some seconds."""
     deadline = time.monotonic() + seconds
     while os.environ.get(MAIN) == str(os.getppid()):
         if time.monotonic() >= deadline:
@@ -161,9 +144,8 @@ def main_is_gone(seconds: float = 0.0) -> bool:
 def follow_main() -> None:
     """Make this worker end when the main process ends, and ignore SIGINT and SIGTERM.
 
-    Ctrl-C sends SIGINT to all processes of a terminal. Only the main process handles
-    the signal and prints a message. If a worker ended first, the main process would
-    fail with a communication error instead.
+    Ctrl-C sends SIGINT to all processes of a terminal. If a worker ended first, the
+    main process would fail with a communication error.
     """
     if any(thread.name == WATCHER for thread in threading.enumerate()):
         return
@@ -173,13 +155,7 @@ def follow_main() -> None:
 
 
 def end_with_main(seconds: float = 0.0) -> None:
-    """End this worker if the main process has ended.
-
-    If the main process was killed, the first worker prints a message.
-
-    Args:
-        seconds: How long to wait for the end of a main process that is still alive.
-    """
+    """End this worker if the main process has ended; say so if it was killed."""
     if main_is_gone(seconds):
         _leave("the main process was killed" if has_heartbeats() else "")
 
@@ -190,17 +166,13 @@ def _watch() -> None:
     while not main_is_gone():
         beat()
         if listener.is_frozen(0):
-            _kill_main()
+            # The locks of a frozen process would prevent the run from resuming.
+            with suppress(OSError):
+                os.kill(int(os.environ[MAIN]), signal.SIGKILL)
             _leave("the main process does not answer any more")
         time.sleep(POLL_SECONDS)
     time.sleep(POLL_SECONDS)
     end_with_main()
-
-
-def _kill_main() -> None:
-    """Kill a frozen main process: its locks would prevent the run from resuming."""
-    with suppress(OSError):
-        os.kill(int(os.environ[MAIN]), signal.SIGKILL)
 
 
 def _leave(reason: str) -> None:
@@ -219,23 +191,15 @@ NAME = "gnnak-watch-workers"
 NOTICE_SECONDS = 5.0
 """After a communication error, how long to wait for a worker that has ended."""
 GRACE_SECONDS = 10.0
-"""How long the main process may wait for a worker that has ended. After this time the
-main process is ended, because some communication libraries wait for hours."""
+"""How long the main process waits for a worker that has ended before it ends itself:
+some communication libraries wait for hours."""
 NETWORK_WORDS = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe")
-"""An error whose message has one of these words, in any case, is about communication
-between processes."""
+"""Words in the messages of errors of communication between processes."""
 
 
 @contextmanager
 def watched(trainer: Trainer) -> Iterator[None]:
-    """Context manager: end with one sentence if a process of the run is lost.
-
-    Has no effect in a run of one process.
-
-    Raises:
-        TrainingError: In the main process, if a worker was killed, froze, or ended with
-            an error.
-    """
+    """Context manager: end with one sentence if a process of the run is lost."""
     if trainer.world_size == 1:
         yield
         return
@@ -294,7 +258,10 @@ class Monitor(threading.Thread):
         while True:
             time.sleep(POLL_SECONDS)
             beat()
-            self._adopt()
+            # Take over the workers, so that Lightning does not watch them any more.
+            started = getattr(self._launcher, "procs", [])
+            while started:
+                self.workers.append(started.pop(0))
             for rank, worker in enumerate(self.workers, start=1):
                 if self.loss is None:
                     self.loss = self._look_after(rank, worker)
@@ -302,12 +269,6 @@ class Monitor(threading.Thread):
                 self._waited += POLL_SECONDS
                 if self._waited > GRACE_SECONDS:
                     self._leave(self.loss)
-
-    def _adopt(self) -> None:
-        """Take over the workers, so that Lightning does not watch them any more."""
-        started = getattr(self._launcher, "procs", [])
-        while started:
-            self.workers.append(started.pop(0))
 
     def _look_after(self, rank: int, worker: subprocess.Popen) -> str | None:
         """Return a sentence if a worker is lost; kill a worker that is frozen.
@@ -348,5 +309,7 @@ def _sentence(text: str) -> str:
 
 
 def _is_about_communication(error: RuntimeError) -> bool:
+    from torch.distributed import DistError
+
     message = str(error).lower()
     return isinstance(error, DistError) or any(w in message for w in NETWORK_WORDS)

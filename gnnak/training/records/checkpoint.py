@@ -1,8 +1,4 @@
-"""Write and read the file `best.ckpt`: the best weights and the options of a run.
-
-A Lightning checkpoint would not be enough: it lacks the config and the feature sizes of
-the data set, without which the network cannot be built.
-"""
+"""Write and read `best.ckpt`: weights, options and feature sizes of a run."""
 
 from __future__ import annotations
 
@@ -37,7 +33,11 @@ LENGTH = len(TAG) + hashlib.sha256().digest_size
 
 
 def sealed(content: bytes) -> bytes:
-    """Return the content of a file, followed by its checksum."""
+    """Return the content of a file, followed by its checksum.
+
+    The CRCs of a zip file do not cover its directory: after one flipped bit there,
+    `torch.load` returns uninitialised memory as weights, without an error.
+    """
     return content + TAG + hashlib.sha256(content).digest()
 
 
@@ -45,9 +45,6 @@ def unsealed(content: bytes) -> bytes:
     """Return the content of a file without its checksum.
 
     A file without a checksum, from an older version, is returned unchanged.
-
-    Raises:
-        ValueError: If the checksum is wrong.
     """
     inner, seal = content[:-LENGTH], content[-LENGTH:]
     if not seal.startswith(TAG):
@@ -76,14 +73,13 @@ def sync_folder(folder: Path) -> None:
 
 
 FEATURES = ("node_features", "edge_features")
-"""The fields that describe features."""
 
 
 def plain_info(info: DatasetInfo) -> dict[str, Any]:
     """Convert a `DatasetInfo` to a dict of values that JSON can store.
 
-    Categorical features become a list with the number of categories of each column,
-    and continuous features become the number of columns.
+    Categorical features become a list with the number of categories of each column, and
+    continuous features the number of columns.
     """
     plain = asdict(info)
     for name in FEATURES:
@@ -99,10 +95,6 @@ def info_from_plain(plain: Mapping[str, Any]) -> DatasetInfo:
     """Convert the output of `plain_info` back, and check the type of every value.
 
     Fields that have a default may be missing, as in files of older versions.
-
-    Raises:
-        KeyError: If a field without a default is missing.
-        OptionError: If a field is unknown, or a value has the wrong type.
     """
     hints = get_type_hints(DatasetInfo)
     known = {field.name for field in fields(DatasetInfo)}
@@ -142,11 +134,9 @@ def _scaling(value: Any, targets: int) -> Scaling | None:
 
 
 FORMAT = "gnnak checkpoint"
-"""`Checkpoint.save` writes this text to the file, and `load_checkpoint` raises an error
-for files without this text."""
+"""The text by which `load_checkpoint` recognises a file of `Checkpoint.save`."""
 LAYOUT = 1
-"""Number of the layout of checkpoints. It grows when older versions of gnnak would
-misread new checkpoints; files with a greater number are refused."""
+"""Greatest number of a layout that this version can read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,27 +144,19 @@ class Checkpoint:
     """The weights of a trained network, with the config and data set of its run."""
 
     config: RunConfig
-    """All options of the run."""
     info: DatasetInfo
     """Task, metric and feature sizes of the data set that the run used."""
     weights: Mapping[str, Tensor]
     """The `state_dict` of the network."""
     scores: Mapping[str, float | None]
-    """Scores of the network; the keys are `validation` and `test`. A score is None if
-    it is undefined."""
+    """Scores by part, `validation` and `test`; None = undefined."""
     degrees: tuple[int, ...] | None = None
-    """Entry d is the number of nodes of in-degree d in the training graphs; None if
-    the base GNN is not `pna`."""
+    """Number of training nodes by in-degree; None if the base GNN is not `pna`."""
     fingerprint: str | None = None
-    """A hash of the data set that the run used; None in checkpoints of older versions.
-    """
+    """A hash of the data set of the run; None in checkpoints of older versions."""
 
     def network(self) -> Network:
-        """Build the network in evaluation mode and load its weights.
-
-        Raises:
-            CheckpointError: If the weights do not fit the model of the config.
-        """
+        """Build the network in evaluation mode and load its weights."""
         misfit = CheckpointError(
             f"the weights of the checkpoint do not fit its model "
             f"{self.config.model.name}; load it with the version that wrote it."
@@ -224,12 +206,7 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the `best.ckpt` of a run, without executing code in the file.
-
-    Raises:
-        CheckpointError: If the file is damaged, was not written by `Checkpoint.save`,
-            or was written by a version of `gnnak` with other options.
-    """
+    """Read the `best.ckpt` of a run, without executing code in the file."""
     content = read_tensors(path)
     if content.get("format") != FORMAT:
         raise CheckpointError(
@@ -239,16 +216,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def checkpoint_from(content: Mapping[str, Any], path: Path) -> Checkpoint:
-    """Build a checkpoint from the output of `to_plain`, with the weights added.
-
-    Args:
-        content: The plain values, and the `state_dict` of the network as `weights`.
-        path: The file, for error messages.
-
-    Raises:
-        CheckpointError: If values are missing, unknown or of the wrong type, as in
-            files of another version.
-    """
+    """Build a checkpoint from the output of `to_plain`, with the weights added."""
     check_layout(content, path)
     try:
         return Checkpoint(
@@ -299,9 +267,6 @@ def read_tensors(path: Path) -> dict[str, Any]:
     Verifies the checksum at the end of the file, and those inside: `torch.save`
     writes a zip file with a checksum (CRC-32) of every tensor, which `torch.load` does
     not verify.
-
-    Raises:
-        CheckpointError: If the file is damaged, or does not contain such a dict.
     """
     whole = read_bytes(path)
     try:

@@ -32,11 +32,7 @@ from gnnak.training.config.experiment import (
 )
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.records.checkpoint import (
-    Checkpoint,
-    check_layout,
-    checkpoint_from,
-)
+from gnnak.training.records.checkpoint import Checkpoint, check_layout, checkpoint_from
 
 FLAGS = {
     "smiles": "--smiles",
@@ -56,12 +52,7 @@ FLAGS = {
 
 
 def train_command(config: RunConfig) -> str | None:
-    """Return the command that trains with these options.
-
-    Files are named without their folders.
-
-    Returns:
-        The command; None if the graphs came from a Python list.
+    """Return the command that trains with these options; None for a Python list.
 
     >>> train_command(load_experiment("zinc").config)
     'gnnak train zinc --model gin-ak+ --seed 0'
@@ -103,13 +94,7 @@ PACKAGES = ("torch", "torch_geometric", "numpy")
 
 
 def model_card(checkpoint: Checkpoint, name: str, intro: str = "") -> str:
-    """Return a model card in Markdown, with a header that the Hugging Face hub reads.
-
-    Args:
-        checkpoint: The trained network.
-        name: Folder or name that the card tells the reader to load.
-        intro: A paragraph about the network, after the title.
-    """
+    """Return a model card in Markdown, with a header for the Hugging Face hub."""
     info, model = checkpoint.info, checkpoint.config.model
     header = {
         "library_name": "gnnak",
@@ -211,18 +196,9 @@ def save_folder(
 ) -> None:
     """Write a trained network to a folder; an older network there is replaced.
 
-    The paths of the training data are stored without their folders, and rows of the
-    data that were left out are not stored.
-
-    Args:
-        checkpoint: The network.
-        folder: The folder; it is created if it does not exist.
-        name: What the model card tells the reader to load; None = name of the folder.
-        intro: A paragraph for the model card.
-
-    Raises:
-        FileFormatError: If the folder has other files of these names, such as the
-            README.md of a project, or cannot be written.
+    Paths of the training data are stored without their folders, and rows that were left
+    out are not stored. `name` is what the model card tells the reader to load. Refuses
+    to overwrite other files of these names, such as the README.md of a project.
     """
     make_folder(folder)
     _check_replaceable(folder)
@@ -248,13 +224,7 @@ def save_folder(
 
 
 def load_folder(folder: Path) -> Checkpoint:
-    """Read a folder that `save_folder` wrote, without executing code in its files.
-
-    Raises:
-        FileFormatError: If a file is missing or cannot be read.
-        CheckpointError: If a file is damaged, or was written by another program or by
-            a version of gnnak with other options.
-    """
+    """Read a folder that `save_folder` wrote, without executing code in its files."""
     path = folder / CONFIG
     content = _read_config(path)
     if content.get("format") != FORMAT:

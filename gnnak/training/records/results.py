@@ -26,8 +26,7 @@ from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes
 from gnnak.training.records.schema import Schema, problem
 
 Record = dict[str, Any]
-"""The config, results and environment of a run or a benchmark, as a dict that can be
-written as one line of JSON."""
+"""The config, results and environment of a run or a benchmark, for a line of JSON."""
 CHECKSUM = "checksum"
 """The first key of every line."""
 BEGIN = b'{"checksum": "'
@@ -37,23 +36,14 @@ DIGITS = 16
 
 
 def to_line(record: Record) -> bytes:
-    """Return a record as one line of JSON text, with a checksum and a line break.
-
-    Raises:
-        ValueError: If the record contains NaN or infinite numbers.
-    """
+    """Return a record as one line of JSON text, with a checksum and a line break."""
     text = _plain_text(record).encode()
     comma = b", " if record else b""
     return BEGIN + _checksum(text) + b'"' + comma + text[1:] + b"\n"
 
 
 def from_line(line: bytes) -> Record:
-    """Read a record from a line, and remove the checksum from the record.
-
-    Raises:
-        ValueError: If the line is damaged. The message says what is wrong, in words
-            that follow "the line".
-    """
+    """Read a record from a line, and remove the checksum from the record."""
     try:
         content = json.loads(line.decode(), parse_constant=_refuse)
     except UnicodeDecodeError as error:
@@ -66,8 +56,8 @@ def from_line(line: bytes) -> Record:
 def whole_records(line: bytes) -> list[Record]:
     """Return the undamaged records inside a damaged line, oldest first.
 
-    A line contains several records if the line break between two records is missing.
-    Only records with a checksum can be found.
+    A line contains several records if the line break between them is missing. Only
+    records with a checksum can be found.
     """
     found = []
     for rest in line.split(BEGIN)[1:]:
@@ -101,8 +91,7 @@ def _checked(content: Any, line: bytes = b"") -> Record:
 def _without_damaged_key(content: Record) -> Record:
     """Return a record without a checksum; remove a checksum whose key is damaged.
 
-    If the first value is the checksum of the others, its key was `checksum` before it
-    was damaged, and all other values are as they were written.
+    If the first value is the checksum of the others, these are as they were written.
     """
     first = next(iter(content), "")
     others = {key: value for key, value in content.items() if key != first}
@@ -156,13 +145,9 @@ def six_digits(value: float) -> float:
 def append_record(path: Path, record: Record) -> None:
     """Append a record to a file, as one line of JSON.
 
-    The line is written by a single system call, so that the lines of parallel runs do
-    not mix. If the last line of the file has no line break, because its writer was
-    killed, the record begins on a new line.
-
-    Raises:
-        FileFormatError: If the file cannot be written; it then stays unchanged.
-        ValueError: If the record contains NaN or infinite numbers.
+    A single system call writes the line, so that the lines of parallel runs do not mix.
+    If the last line has no line break, because its writer was killed, the record begins
+    on a new line.
     """
     line = to_line(record)
     make_folder(path.parent)
@@ -177,11 +162,7 @@ def append_record(path: Path, record: Record) -> None:
 def check_appendable(path: Path) -> None:
     """Check before a long run that its record can be appended to a file.
 
-    The check creates neither the file nor its folder. If the file does not exist, a
-    temporary file is written to the nearest existing parent folder.
-
-    Raises:
-        FileFormatError: If the file cannot be written.
+    Creates neither the file nor its folder.
     """
     try:
         if path.exists():
@@ -202,11 +183,7 @@ def _unwritable(path: Path, error: OSError) -> str:
 
 
 def _write_whole(file: FileIO, line: bytes) -> None:
-    """Append a line to a file, completely or not at all.
-
-    If the disk is full, `file.write` may write only a part of the line. This part is
-    then removed from the file, and `OSError` is raised.
-    """
+    """Append a line to a file, completely or not at all, even if the disk is full."""
     written = file.write(line)
     if written < len(line):
         file.truncate(file.tell() - written)
@@ -224,16 +201,8 @@ def _ends_with_line_break(file: FileIO) -> bool:
 def read_records(path: Path, schema: Schema | None = None) -> list[Record]:
     """Read all records of a file, oldest first; return [] if the file does not exist.
 
-    Damaged lines and incomplete records are skipped with a `DamagedFileWarning` that
-    names the file and the line. Whole records inside a damaged line are read.
-
-    Args:
-        path: The file.
-        schema: The values that each record must have, in addition to those of its kind
-            (see `gnnak.training.records.schema`); None = no further values.
-
-    Raises:
-        FileFormatError: If the file cannot be read.
+    Damaged lines, and records that lack values of their kind or of `schema`, are
+    skipped with a `DamagedFileWarning`. Whole records inside a damaged line are read.
     """
     if not path.exists():
         return []
@@ -262,11 +231,9 @@ def _warn(path: Path, number: int, wrong: str, whole: int = 0) -> None:
 
 
 def _commit() -> str | None:
-    """Return the git commit of the source tree; None if there is no git history.
+    """Return the git commit of the source tree, with "+" if files have changed since.
 
-    A suffix "+" says that files have changed since this commit. The environment
-    variable GNNAK_COMMIT overrides the result, for copies of the source tree without
-    git history.
+    The environment variable GNNAK_COMMIT overrides it, for copies without git history.
     """
     if told := os.environ.get("GNNAK_COMMIT"):
         return told
@@ -292,11 +259,7 @@ CHUNK = 1 << 24
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """Return a hash of a data set (16 hexadecimal digits).
-
-    Two data sets have the same hash if their graphs, features, targets, split and folds
-    are equal, up to chance. The name of the data set does not matter.
-    """
+    """Return a hash of the graphs, targets, split and folds of a data set."""
     store = dataset.store
     tensors = {
         "num_nodes": store.num_nodes,

@@ -167,16 +167,7 @@ EXTRACTION: Schema = {
 
 
 def problem(record: Mapping[str, Any], schema: Schema | None = None) -> str:
-    """Return what is wrong with a record, in words that follow "the line".
-
-    Args:
-        record: The record.
-        schema: The values that the record must have, in addition to those of its
-            `kind`.
-
-    Returns:
-        An empty text if the record is valid.
-    """
+    """Return what is wrong with a record, in words after "the line"; "" if nothing."""
     kind = record.get("kind")
     by_kind = KINDS.get(kind, {}) if isinstance(kind, str) else {}
     for name, is_valid in (COMMON | by_kind | (schema or {})).items():

@@ -1,8 +1,4 @@
-"""Summarise runs: mean and standard deviation over seeds and folds.
-
-A record is the dict of one run, as read from `runs.jsonl`. A table cell shows one model
-on one task; its runs differ only in seed and fold.
-"""
+"""Summarise runs that differ only in seed and fold: mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -15,8 +11,8 @@ from gnnak.errors import OptionError
 from gnnak.training.records.results import Record
 
 Measure = Literal["score", "seconds", "memory"]
-"""The value to read from the record of a run: the score, the seconds of a training
-epoch (including the assembly of its batches), or the peak memory of training in MB."""
+"""What to read from records: the score, the seconds of a training epoch (with the
+assembly of its batches), or the peak memory of training in MB."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +26,8 @@ class Summary:
     runs: int
     """Number of runs in the mean."""
     note: str = ""
-    """Says in words which seeds, folds or epochs are missing, how many runs have no
-    defined score, or that the runs used graphs from several sources; empty if none of
-    this is the case."""
+    """What is missing or undefined, in words; empty if nothing is."""
     lower_is_better: bool = True
-    """Whether a smaller mean is better: always for times and memory, and for scores
-    that are errors."""
     values: tuple[float, ...] = ()
     """The number of each run, sorted by seed and fold."""
     shortened: bool = False
@@ -50,24 +42,14 @@ def summarise(
     folds: int | None = None,
     epochs: int | None = None,
 ) -> Summary:
-    """Summarise runs that differ only in seed and fold.
+    """Summarise runs that differ only in seed and fold, the newest record of each.
 
-    Of several records with the same seed and fold, the last one is used. The score of a
-    run is its test score at its best validation epoch; undefined scores are left out of
-    the mean. Runs on folds under the protocol
-    `published` are an exception, since they have no separate test graphs: as in the GIN
-    paper, their validation curves are averaged over all runs, and mean and standard
-    deviation are those of the validation scores at the epoch with the best average.
-
-    Args:
-        records: Records of kind "run", oldest first.
-        measure: The value to read from the records.
-        seeds: Expected number of seeds; None = not checked.
-        folds: Expected number of folds per seed; None = not checked.
-        epochs: Expected number of epochs per run; None = not checked.
-
-    Raises:
-        OptionError: If `records` is empty.
+    The score of a run is its test score at its best validation epoch; undefined scores
+    are left out of the mean. Runs on folds under the protocol `published` have no
+    separate test graphs: as in the GIN paper, their validation curves are averaged over
+    all runs, and mean and deviation are those of the validation scores at the epoch
+    with the best average. `seeds`, `folds` (per seed) and `epochs` are the expected
+    numbers.
     """
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")
@@ -93,14 +75,7 @@ def summarise(
 
 
 def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) -> int:
-    """Return the epoch, counted from 0, at which the mean of the curves is best.
-
-    If several epochs are equally good, return the first of them. Curves are cut to the
-    length of the shortest curve.
-
-    Args:
-        curves: One validation curve per run, with one score per epoch.
-        lower_is_better: Whether the best mean is the smallest one.
+    """Return the first epoch, from 0, at which the mean of the curves is best.
 
     >>> best_mean_epoch([[0.9, 0.5, 0.6], [0.1, 0.8, 0.6]], lower_is_better=False)
     1
@@ -145,10 +120,7 @@ def _scores(records: Sequence[Record]) -> list[float | None]:
 
 
 def _other_epochs(records: Sequence[Record], epochs: int | None) -> str:
-    """Return a note if a run had fewer or more epochs than expected, otherwise "".
-
-    Runs with early stopping are not checked.
-    """
+    """Note if a run had fewer or more epochs than expected; not with early stopping."""
     trained, expected = _trained(records), _expected(records, epochs)
     if expected is None or trained == expected:
         return ""

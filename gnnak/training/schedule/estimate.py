@@ -15,12 +15,10 @@ from gnnak.training.config.run_config import LENGTH, RunConfig
 from gnnak.training.records.results import Record
 
 START_SECONDS = 20.0
-"""Seconds from the start of a run to its first epoch, for records that do not say it:
-loading the data, extracting subgraphs, compiling kernels."""
+"""Seconds before the first epoch, for records that do not say it."""
 SLOWDOWN = 0.3
-"""How much slower a run becomes with each further run on the same device, as a share of
-its time alone. Used only if all earlier runs shared the device with fewer or more
-runs."""
+"""Share of its time alone by which each further run on the device slows a run. Used
+only if all earlier runs shared the device with fewer or more runs."""
 Key = Callable[[RunConfig], Hashable]
 """A function of the options of a run; runs with the same value are similar."""
 
@@ -32,9 +30,7 @@ class Cost:
     start: float
     """Seconds from the start of the run to its first epoch."""
     epoch: float
-    """Seconds of an epoch."""
     megabytes: float
-    """Peak memory of the device, in MB."""
 
     def times(self, factor: float) -> Cost:
         """Return this cost with epochs that take `factor` times as long."""
@@ -42,11 +38,7 @@ class Cost:
 
 
 class DeviceCosts:
-    """The costs of runs on one device.
-
-    Args:
-        sizes: Number of nodes of the data sets, by name.
-    """
+    """The costs of runs on one device; `sizes` are numbers of nodes by data set."""
 
     def __init__(self, sizes: Mapping[str, float]) -> None:
         self.sizes = sizes
@@ -60,20 +52,11 @@ class DeviceCosts:
             by_data.setdefault(config.data.name, []).append(cost)
 
     def here(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return the costs of similar runs on the data set of `config`.
-
-        Args:
-            key: Runs are similar if this function has the same value for them.
-            config: The options of the run that others are compared with.
-        """
+        """Return the costs of runs on the same data set with an equal `key`."""
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return the costs of similar runs, as if they had run on another data set.
-
-        That data set is the one of `config`. Runs on data sets for which no factor is
-        known are left out. Arguments as for `here`.
-        """
+        """Return the costs of similar runs on other data sets, scaled to this one."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -82,10 +65,9 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return how much longer epochs take on this device than on another one.
+        """Return how much longer epochs take here than on another device, as a median.
 
-        Returns:
-            The median over the runs that were done on both; None if there are none.
+        None if no run was done on both.
         """
         for key in (same_cell, same_model):
             ratios = [
@@ -103,14 +85,9 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return how much longer epochs take on the data set of a run than on another.
+        """Return how much longer epochs take on the data set of a run than on `name`.
 
-        Args:
-            name: The other data set.
-            config: The options of the run.
-
-        Returns:
-            One factor, or none if it is unknown.
+        The list has one factor, or none if it is unknown.
         """
         ratios = []
         for (key, value), by_data in self._costs.items():
@@ -125,12 +102,7 @@ class DeviceCosts:
 
 
 def cost_of(record: Record, jobs: int) -> Cost:
-    """Return the cost of a recorded run, as if `jobs` runs had shared the device.
-
-    Args:
-        record: The record of a run or of `gnnak bench`.
-        jobs: Number of runs that share the device.
-    """
+    """Return the cost of a recorded run, as if `jobs` runs had shared the device."""
     seconds, memory = record["seconds"], record["peak_memory_mb"]
     slower = (1 + SLOWDOWN * (jobs - 1)) / (1 + SLOWDOWN * (runs_at_once(record) - 1))
     if record["kind"] == "bench":
@@ -181,13 +153,7 @@ def any_run(config: RunConfig) -> Hashable:
     return None
 
 
-KEYS: tuple[Key, ...] = (
-    same_cell,
-    same_model,
-    same_base,
-    same_form,
-    any_run,
-)
+KEYS: tuple[Key, ...] = (same_cell, same_model, same_base, same_form, any_run)
 """All keys, from the most similar runs to the least."""
 
 
@@ -198,31 +164,17 @@ class Estimate:
     seconds: float
     """Seconds from the start of the run to its record."""
     megabytes: float
-    """Peak memory of the device, in MB."""
 
 
 class Estimator:
-    """Estimates runs on one device from the records of earlier runs.
+    """Estimates runs on one device by the median over the most similar earlier runs.
 
-    A run is estimated from the runs that are most like it: those with the same options
-    up to seed and fold, otherwise those with the same model on the same data set. If
-    there are such runs only on another device, their times are multiplied by how much
-    longer runs take here of which both devices have records. Their memory is taken as
-    it is.
-
-    Otherwise, the estimate is from runs on this device: those with the same base GNN on
-    the same data set, then those with the same base GNN on other data sets. The times
-    of the latter are multiplied by how much longer models with other base GNNs take on
-    this data set or, if none was run on both, by the number of nodes. Otherwise from
-    runs with any base GNN on the same data set, on other data sets, and from all runs
-    on the same data set. The estimate is the median over these runs.
-
-    Args:
-        records: Records of runs and of `gnnak bench`.
-        device: The name of the device, as in the records.
-        jobs: Number of runs that share the device.
-        sizes: Number of nodes of the data sets, by name. Without it, a run on a data
-            set that no record has cannot be estimated.
+    The first of these that has records is used: the same options up to seed and fold;
+    the same model and data set; on this device, the same base GNN, then the same form
+    (uplifted, sampled), each on the same data set, then on others; any run on the same
+    data set. Times of another device, or data set, are multiplied by how much longer
+    runs take here that were done on both; without such runs, those of another data set
+    by the number of nodes (`sizes`).
     """
 
     def __init__(
@@ -256,12 +208,7 @@ class Estimator:
         ]
 
     def __call__(self, config: RunConfig, done: int = 0) -> Estimate | None:
-        """Return the expected cost of a run; None if no earlier run is like it.
-
-        Args:
-            config: The options of the run.
-            done: Number of epochs that are already done, in a run that is resumed.
-        """
+        """Return the expected cost of a run after `done` epochs; None if unknown."""
         costs = next(filter(None, self._similar(config)), None)
         if costs is None:
             return None
@@ -289,9 +236,7 @@ class Estimator:
 def epochs_done(folder: Path) -> int:
     """Return the number of epochs after which a stopped run would continue.
 
-    Args:
-        folder: The folder of the run. Its `metrics.csv` has one line per epoch and is
-            written together with the checkpoint.
+    `metrics.csv` has one line per epoch and is written together with the checkpoint.
     """
     if not (folder / "last.ckpt").exists():
         return 0

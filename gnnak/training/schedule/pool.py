@@ -40,11 +40,8 @@ WAIT_SECONDS = 20
 def multi_process_service() -> Iterator[bool]:
     """Context manager: processes that are started inside share the GPU through MPS.
 
-    The service is ended on exit. It is not started if the user already runs one in the
-    folder that the environment names, or if its program is missing or fails.
-
-    Yields:
-        Whether the service was started.
+    Yields False if the service was not started: the user already runs one in the folder
+    that the environment names, or its program is missing or fails.
     """
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
@@ -108,7 +105,6 @@ class Ended:
     text: str
     """The score of the run, or the reason why it failed."""
     failed: bool = False
-    """Whether the run failed."""
     out_of_memory: bool = False
     """Whether it failed because the GPU had too little memory."""
     elsewhere: bool = False
@@ -120,9 +116,7 @@ class Training:
     """Trains one run and appends its record; a stopped run is resumed."""
 
     places: Places
-    """The folders of data, runs and results."""
     machine: Machine
-    """The device of each run, and options that save memory."""
 
     def __call__(self, job: Job) -> str:
         """Train one run; return its test score as text."""
@@ -137,15 +131,7 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Do the jobs that arrive on a connection, until it is closed or None arrives.
-
-    Args:
-        connection: The connection to the main process. The worker sends `Ready`, then
-            one `Ended` per job.
-        train: Does one job and returns the text to show.
-        threads: Number of CPU threads of this worker.
-        log: The file for everything that this process prints.
-    """
+    """Do the jobs that arrive on a connection, until it is closed or None arrives."""
     follow_main()
     torch.set_num_threads(threads)
     _print_to(log)
@@ -161,8 +147,7 @@ def work(
 def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
     """Do a job, and describe how it ended in one line.
 
-    The exception itself is not returned, because its traceback would keep tensors in
-    memory.
+    The exception itself is not returned: its traceback would keep tensors in memory.
     """
     try:
         return Ended(train(job))
@@ -229,7 +214,6 @@ class Result:
     done: list[Work] = field(default_factory=list)
     """Runs that have a record now."""
     failed: list[Work] = field(default_factory=list)
-    """Runs that failed."""
     cut: list[Work] = field(default_factory=list)
     """Runs that were stopped when time was up; they can be resumed."""
     waiting: list[Work] = field(default_factory=list)
@@ -258,15 +242,8 @@ class _Worker:
 class Pool:
     """A fixed number of worker processes that take the tasks of a queue.
 
-    Args:
-        queue: The tasks.
-        workers: Number of worker processes.
-        train: Does one job (a `Work` of the queue) and returns a line to show; must be
-            picklable.
-        logs: Folder for the output of the workers, one file each.
-        watcher: Shows the progress.
-        seconds: Seconds until the schedule ends; runs that are not done by then are
-            stopped.
+    `train`, which must be picklable, does one job and returns a line to show. Runs that
+    are not done after `seconds` are stopped.
     """
 
     def __init__(
@@ -288,11 +265,7 @@ class Pool:
         self._workers: list[_Worker] = []
 
     def run(self) -> Result:
-        """Run all tasks in worker processes; return how each of them ended.
-
-        Raises:
-            TrainingError: If the worker processes cannot start.
-        """
+        """Run all tasks in worker processes; return how each of them ended."""
         with main_of_workers():
             return self._run()
 

@@ -19,7 +19,6 @@ class Work:
     """Anything that a worker process of a `Pool` can do; must be picklable."""
 
     title: str
-    """The title of the work on the screen."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +26,11 @@ class Job(Work):
     """One training run that is to be done."""
 
     experiment: str
-    """The name of the experiment, which is written to the record of the run."""
     config: RunConfig
-    """All options of the run, including its seed and fold."""
 
 
 def without_repeats(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs without those whose run is already in the list.
-
-    Two jobs are the same run if experiment and config are equal. Tables share runs: the
-    score of GIN-AK+ on ZINC is a cell of several tables.
-    """
+    """Return the jobs without those of a run (experiment and config) listed before."""
     first = {(job.experiment, job.config): job for job in reversed(jobs)}
     return [job for job in jobs if first[job.experiment, job.config] is job]
 
@@ -45,22 +38,9 @@ def without_repeats(jobs: Sequence[Job]) -> list[Job]:
 def grid(
     config: RunConfig, values: Mapping[str, Sequence[Any]]
 ) -> list[tuple[dict[str, Any], RunConfig]]:
-    """Return one config per combination of values.
+    """Return one config per combination of values, each with the values by option.
 
-    Args:
-        config: The options that all configs share.
-        values: The values of each option, such as `{"model.num_layers": [2, 4]}`. The
-            values of the last option change fastest.
-
-    Returns:
-        Pairs of the values of one combination, by option, and the config with them.
-
-    Raises:
-        OptionError: If an option has no values, is unknown, or has a wrong value.
-
-    >>> pairs = grid(RunConfig(), {"train.seed": [0, 1], "model.channels": [64]})
-    >>> [chosen for chosen, _ in pairs]
-    [{'train.seed': 0, 'model.channels': 64}, {'train.seed': 1, 'model.channels': 64}]
+    The values of the last option change fastest.
     """
     for name, given in values.items():
         if not given:
@@ -75,7 +55,6 @@ class Task:
     """A job with its expected cost, and how it is to be run."""
 
     job: Work
-    """The training run, or other work."""
     estimate: Estimate | None = None
     """The expected cost of the rest of the run; None if it is not known."""
     tries: int = 0
@@ -101,11 +80,7 @@ class Task:
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return this task, to be started again after a try that failed.
-
-        Args:
-            alone: Whether no other run may use the device at the same time.
-        """
+        """Return this task, to be started again after a try that failed."""
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
@@ -113,18 +88,10 @@ class Queue:
     """The tasks that wait for a worker.
 
     The longest task starts first, so that no long task is left for the end. But if
-    there is no time for all tasks, the shortest starts first, so that most get done.
-
-    A task starts if it is expected to end in time and its memory is free. Tasks of
-    unknown length come first and always count as ending in time: otherwise they would
-    never run.
-
-    Args:
-        tasks: The tasks.
-        megabytes: Memory of the device in MB; None = memory is not limited.
-        long: Whether to start also tasks that are not expected to end in time; the
-            longest task then always starts first.
-        workers: Number of tasks that run in parallel.
+    there is no time for all tasks, the shortest starts first, so that most get done;
+    with `long`, the longest always. A task starts if it is expected to end in time and
+    its memory is free. Tasks of unknown length come first and always count as ending in
+    time: otherwise they would never run.
     """
 
     def __init__(
@@ -142,16 +109,7 @@ class Queue:
         self.waiting = sorted([*self.waiting, task], key=_longest_first)
 
     def take(self, running: Collection[Task], seconds: float = math.inf) -> Task | None:
-        """Remove and return the task that starts next.
-
-        Args:
-            running: The tasks that are running.
-            seconds: Seconds until the schedule ends.
-
-        Returns:
-            The longest task that fits, or the shortest if there is no time for all;
-            None if no waiting task may start now.
-        """
+        """Remove and return the task that starts next; None if none may start now."""
         needed = sum(task.seconds for task in self.waiting if task.estimate is not None)
         hurry = not self.long and needed > seconds * self.workers
         order = sorted(self.waiting, key=_shortest_first) if hurry else self.waiting
@@ -175,18 +133,9 @@ class Queue:
 
 
 def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
-    """Return the expected seconds until all tasks are done.
+    """Return the expected seconds until all tasks are done; None if unknown.
 
     This is the total over the number of workers, or the longest task if that is more.
-    Returns None if the length of a task is not known.
-
-    Args:
-        tasks: The tasks that run or wait.
-        workers: Number of tasks that run in parallel.
-
-    >>> tasks = [Task(Work(""), Estimate(s, 0)) for s in (10, 20, 30)]
-    >>> seconds_to_end(tasks, 2), seconds_to_end(tasks, 3)
-    (30.0, 30.0)
     """
     lengths = [task.seconds for task in tasks]
     if any(math.isinf(length) for length in lengths):

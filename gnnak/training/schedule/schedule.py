@@ -34,24 +34,13 @@ from gnnak.training.schedule.queue import (
 
 
 class ScheduleView:
-    """Context manager that shows the running runs, and a line for each ended run.
+    """Context manager that shows running runs, and a line per ended or retried run.
 
-    Runs that are started again have a line, too.
-
-    Args:
-        console: The console to write to. If it is not a terminal, only these lines are
-            written.
-        total: Number of runs of the schedule.
-        workers: Number of worker processes.
-        epochs: Returns how many epochs of a run are done, for the live table.
+    If `console` is not a terminal, only these lines are written.
     """
 
     def __init__(
-        self,
-        console: Console,
-        total: int,
-        workers: int,
-        epochs: Callable[[Job], int],
+        self, console: Console, total: int, workers: int, epochs: Callable[[Job], int]
     ) -> None:
         self.console, self.total, self.workers = console, total, workers
         self.epochs = epochs
@@ -134,16 +123,7 @@ def estimated_tasks(
     workers: int,
     sizes: Mapping[str, float] | None = None,
 ) -> list[Task]:
-    """Estimate the cost of jobs; jobs that occur twice are listed once.
-
-    Args:
-        jobs: The runs.
-        records: Records of earlier runs, from which costs are estimated.
-        places: The folders; a stopped run in `places.runs` is estimated by its rest.
-        device: The name of the device, as in the records.
-        workers: Number of runs in parallel.
-        sizes: Number of nodes of each data set, by name.
-    """
+    """Estimate the cost of jobs; jobs that occur twice are listed once."""
     estimator = Estimator(records, device, workers, sizes)
     tasks = []
     for job in without_repeats(jobs):
@@ -163,23 +143,9 @@ def run_schedule(
 ) -> Result:
     """Do runs with several worker processes, and append the record of each run.
 
-    The longest runs start first or, if there is no time for all runs, the shortest. A
-    run starts only if it is expected to end in time,
-    and if its memory is expected to be free. On an NVIDIA GPU, kernels of the workers
+    Stopped runs are resumed. No run starts after `minutes` or, without `long`, if it is
+    not expected to end by then; see `Queue`. On an NVIDIA GPU, kernels of the workers
     run in parallel if its multi-process service (MPS) is installed.
-
-    Args:
-        tasks: The runs with their estimates.
-        places: The folders of data, runs and results. A stopped run is resumed.
-        machine: The device of each run, and options that save memory.
-        workers: Number of worker processes, if there are so many runs.
-        minutes: Stop after this time; None = when all runs are done. Runs that are then
-            unfinished can be resumed.
-        long: Whether to start also runs that are not expected to end in time.
-        console: Where to show progress; None = nowhere.
-
-    Returns:
-        Which runs are done, failed, stopped, or were not started.
     """
     check_appendable(places.records)
     console = console or Console(quiet=True)

@@ -158,14 +158,14 @@ def test_kernels_are_profiled_after_all_timing(monkeypatch):
 def test_kernels_are_profiled_in_a_separate_run(captures, epochs, monkeypatch):
     monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)
     record, profiled = bench(small_config(), triangles(), CPU, ONCE), []
-    short_run = bench_module._short_run
+    short_run = bench_module.short_run
 
     def on_a_cpu(config, dataset, parts, machine, meters):
         short_run(config, dataset, parts, CPU, meters)
         assert meters.kernels.epoch == meters.watch.warm_up == epochs
         profiled.append((meters.kernels.steps, meters.watch.training))
 
-    monkeypatch.setattr(bench_module, "_short_run", on_a_cpu)
+    monkeypatch.setattr(bench_module, "short_run", on_a_cpu)
     gpu = SimpleNamespace(is_gpu=True, captures=lambda *_: captures)
     found = with_kernels(record, small_config(), triangles(), gpu, ONCE)
     # A CPU has no kernels to list, but its steps are profiled, and none is timed.

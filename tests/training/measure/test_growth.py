@@ -1,8 +1,12 @@
 import pytest
 
 from gnnak.errors import OptionError
-from gnnak.training.measure.bench import BenchOptions
-from gnnak.training.measure.growth import check_growing, grow, regular_graphs
+from gnnak.training.measure.bench import (
+    BenchOptions,
+    check_growing,
+    grow,
+    regular_graphs,
+)
 from gnnak.training.processes.machine import Machine
 from tests.training.small import small_config, triangles
 

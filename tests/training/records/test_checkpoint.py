@@ -1,6 +1,8 @@
 import contextlib
 import random
+import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,14 +15,16 @@ from gnnak.errors import CheckpointError, FileFormatError
 from gnnak.nn.features import Continuous
 from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics, build_network
+from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import (
     Checkpoint,
     load_checkpoint,
     read_tensors,
     seal_file,
+    unsealed,
 )
 from gnnak.training.records.results import fingerprint
-from tests.training.small import small_config, triangles
+from tests.training.small import edge_counts, small_config, triangles
 
 
 @pytest.fixture
@@ -140,6 +144,29 @@ def test_read_tensors_has_right_values_after_500_bit_flips(kind, checkpoint, tmp
             continue
         assert same(found, expected)
     assert refused > 490
+
+
+@pytest.mark.parametrize("seal", [True, False])
+def test_a_directory_flag_in_the_zip_file_is_why_checkpoints_are_sealed(
+    seal, checkpoint, tmp_path
+):
+    """No CRC covers the flag, which makes torch.load return uninitialised memory."""
+    path = tmp_path / "best.ckpt"
+    checkpoint.save(path)
+    changed = bytearray(path.read_bytes() if seal else unsealed(path.read_bytes()))
+    entry = changed.rfind(b"PK\x01\x02", 0, changed.rfind(b"/data/3"))
+    changed[entry + 38] ^= 1 << 4  # external attributes: a folder
+    path.write_bytes(changed)
+    assert zipfile.ZipFile(path).testzip() is None
+    with pytest.raises(CheckpointError) if seal else contextlib.nullcontext():
+        read_tensors(path)
+
+
+def test_load_checkpoint_reads_a_file_of_an_earlier_commit():
+    old = load_checkpoint(Path(__file__).with_name("written_by_5f711b0.ckpt"))
+    for part in ("validation", "test"):
+        score = evaluate(old, edge_counts(), part, Machine("cpu"))
+        assert score == pytest.approx(old.scores[part], rel=1e-5)
 
 
 def same(a, b):
