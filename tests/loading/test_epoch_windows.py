@@ -10,8 +10,7 @@ from gnnak import EgoNets, GraphLoader, SubgraphDrop
 from gnnak.errors import SizeError
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading import assembler as assembler_module
-from gnnak.loading.assembler import Assembler, Subgraphs
-from gnnak.loading.epoch_windows import EpochWindows
+from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs
 from gnnak.loading.loader import Loader
 from gnnak.loading.order import BatchSampler
 from gnnak.subgraphs.cached import cache_subgraphs
