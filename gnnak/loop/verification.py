@@ -23,6 +23,7 @@ from gnnak.device import on_capture_stream
 from gnnak.errors import GnnakError
 from gnnak.loop.buffers import SavedBuffers
 from gnnak.loop.changes import StoredTensors, built_weights, is_inexact, real_dtype
+from gnnak.loop.step import backward_in_calling_thread
 
 
 @contextmanager
@@ -117,9 +118,6 @@ class SavedWeights:
 
     Memory addresses and version counters of the weights do not change. Weights whose
     elements share memory are left out.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -192,9 +190,6 @@ class GradientComparison:
 
     Both calls get the same random numbers as gradients of the outputs. These are
     positive, since others would hide means over all rows.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -208,11 +203,7 @@ class GradientComparison:
         self._of_outputs: list[Tensor] | None = None
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """Call a model by a function, and run a backward pass.
-
-        Returns:
-            The outputs, and the gradient of each weight.
-        """
+        """Call the model by `run`; return its outputs and the gradients of weights."""
         with torch.enable_grad():
             outputs = run()
             leaves = [out for out in tree_leaves(outputs) if _has_gradient(out)]
@@ -224,17 +215,12 @@ class GradientComparison:
         if not isinstance(total, Tensor):
             return outputs, [torch.zeros_like(weight) for weight in weights]
         # Another thread would allocate a cuBLAS workspace of its own, of 32 MB.
-        with torch.autograd.set_multithreading_enabled(False):
+        with backward_in_calling_thread():
             found = torch.autograd.grad(total, weights, materialize_grads=True)
         return outputs, [each.to_dense() for each in found]
 
     def difference(self, wanted: list[Tensor], found: list[Tensor]) -> str | None:
-        """Say which gradient differs between two calls; None if none does.
-
-        Args:
-            wanted: The gradients of the call without padding, as returned by `call`.
-            found: The gradients of the call with padding.
-        """
+        """Say which gradient padding changes, from `wanted` to `found`; None = none."""
         finite = [each for each in wanted if each.isfinite().all()]
         size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
@@ -306,8 +292,7 @@ def find_difference(
 
     Returns:
         A text that says what differs, which buffer is replaced, or which error the call
-        with padding raised; None if outputs, buffers and gradients are the same but for
-        rounding.
+        with padding raised; None if all are the same but for rounding.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -460,15 +445,13 @@ def _described(module: nn.Module) -> str:
 def _outputs_of_modules(
     model: nn.Module,
 ) -> Iterator[list[tuple[nn.Module, Tensor]]]:
-    """Context manager: collect the outputs of all modules without submodules.
+    """Context manager: yields a list of modules without submodules and their outputs.
 
-    Yields:
-        A list to which each call of such a module appends the module and its output.
+    Each call of such a module appends to the list.
     """
     seen: list[tuple[nn.Module, Tensor]] = []
 
     def note(module: nn.Module, _: Any, output: Any) -> None:
-        """Append a module and its output to the list; this is a forward hook."""
         if isinstance(output, Tensor):
             seen.append((module, output.detach().clone()))
 
