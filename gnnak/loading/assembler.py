@@ -14,7 +14,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading.items import Item
-from gnnak.loading.order import EpochPrefetcher, epoch_seed
+from gnnak.loading.order import epoch_seed
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.splitting import split
@@ -387,7 +387,8 @@ class EpochWindows:
         # `_start` does not refer to this object: without a reference cycle, the graphs
         # are freed as soon as the loader is.
         self._start = partial(_start, assembler, order, seed, reseed)
-        self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
+        # The number of the epoch that is prefetched, and its windows.
+        self._prefetched: tuple[int, Windows] | None = None
 
     def __reduce__(self) -> tuple[type, tuple]:
         """Copy or pickle this object without the window that it has prefetched."""
@@ -400,19 +401,34 @@ class EpochWindows:
 
         If `more`, the next epoch is prefetched during the last window.
         """
-        windows = self._start(epoch, first) if first else self._prefetcher.take(epoch)
+        windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:
                 first += len(batches)
                 if first == count and more:
-                    self._prefetcher.prefetch(epoch + 1)
+                    self._prefetch(epoch + 1)
                 yield batches
         finally:
             windows.close()
 
     def close(self) -> None:
         """Stop prefetching, and free the window prefetched for the next epoch."""
-        self._prefetcher.close()
+        if self._prefetched is not None:
+            windows, self._prefetched = self._prefetched[1], None
+            windows.close()
+
+    def _prefetch(self, epoch: int) -> None:
+        """Start the work for an epoch; close that started early for another one."""
+        self.close()
+        self._prefetched = epoch, self._start(epoch)
+
+    def _take(self, epoch: int) -> Windows:
+        """Return the windows of an epoch, prefetched or started now."""
+        if self._prefetched is not None and self._prefetched[0] == epoch:
+            windows, self._prefetched = self._prefetched[1], None
+            return windows
+        self.close()
+        return self._start(epoch)
 
 
 def _start(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -236,44 +235,3 @@ class Epochs:
     """Number of epochs of the whole run."""
     seed: Callable[[int], int] = int
     """Returns the random seed for the rooted subgraphs of an epoch."""
-
-
-class Closable(Protocol):
-    """An iterator or similar object that must be closed if it is not exhausted."""
-
-    def close(self) -> None:
-        """Stop the work in progress, and release its memory and threads."""
-
-
-T = TypeVar("T", bound=Closable)
-
-
-class EpochPrefetcher(Generic[T]):
-    """Starts the work for at most one epoch before that epoch begins.
-
-    `start` starts the work for an epoch, which must depend only on the number of the
-    epoch, not on when it starts.
-    """
-
-    def __init__(self, start: Callable[[int], T]) -> None:
-        self._start = start
-        self._prefetched: dict[int, T] = {}
-
-    def prefetch(self, epoch: int) -> None:
-        """Start the work for an epoch; close that started early for another one."""
-        self.close()
-        self._prefetched[epoch] = self._start(epoch)
-
-    def take(self, epoch: int) -> T:
-        """Return the work for an epoch, started early or now.
-
-        Work that was started early for another epoch is closed.
-        """
-        prefetched = self._prefetched.pop(epoch, None)
-        self.close()
-        return self._start(epoch) if prefetched is None else prefetched
-
-    def close(self) -> None:
-        """Close work that `prefetch` has started and `take` has not returned."""
-        while self._prefetched:
-            self._prefetched.popitem()[1].close()

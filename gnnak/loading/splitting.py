@@ -31,7 +31,7 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 
 
-class Splitter(ABC):
+class _Splitter(ABC):
     """Splits a window into its batches.
 
     `rows`, `edges` and `pointers` split one tensor and return one part per batch. If
@@ -87,7 +87,7 @@ class Splitter(ABC):
         return [None] * len(self.sizes("graphs"))
 
 
-class SliceSplitter(Splitter):
+class _SliceSplitter(_Splitter):
     """Splits a window without padding; earlier batches than `first_batch` are skipped.
 
     Each batch gets a slice of every tensor. If a tensor contains indices, the position
@@ -98,28 +98,23 @@ class SliceSplitter(Splitter):
         self.starts = {axis: at[first_batch:] for axis, at in window.starts.items()}
 
     def sizes(self, axis: str) -> list[int]:
-        """Return how many rows each batch has on an axis."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Return, for each batch, its rows of `value`; `padding` is ignored."""
         if refers_to is not None:
             return self._alone(Field(value, axis, refers_to))
         sizes, before = self.sizes(axis), self.starts[axis][0]
         return value.split([before, *sizes, value.size(0) - before - sum(sizes)])[1:-1]
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return, for each batch, its edges."""
         return self._alone(Field(value, axis, refers_to, "edges"))
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Return, for each batch, its CSR row pointer."""
         return self._alone(Field(value, keys, rows, "pointers"))
 
     def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
-        """Split several int64 tensors by batch, into views of one new tensor."""
         return split_fields(fields, self.starts)
 
     def _alone(self, field: Field) -> list[Tensor]:
@@ -131,13 +126,13 @@ class SliceSplitter(Splitter):
         return [parts[None] for parts in self.together({None: field})]
 
 
-class PaddingSplitter(Splitter):
+class _PaddingSplitter(_Splitter):
     """Splits a window, and pads each batch; each tensor is split only once.
 
     Padding rows come after the real rows. Indices in padding rows refer to padding rows
-    only, so padding never mixes with real data. All padding nodes belong to the last
-    graph of the batch. A second call with the same tensor returns the parts of the
-    first call, which `TrimmingSplitter` needs.
+    only, so padding never mixes with real data: padding edges are self loops, and all
+    padding nodes belong to the last graph of the batch. A second call with the same
+    tensor returns the parts of the first call, which `_TrimmingSplitter` needs.
 
     Args:
         window: The batches.
@@ -164,29 +159,20 @@ class PaddingSplitter(Splitter):
         self._joint: tuple[dict[Any, Tensor], Joint] | None = None
 
     def sizes(self, axis: str) -> list[int]:
-        """Return how many rows each padded batch has on an axis."""
         return [getattr(shape, axis) for shape in self.shapes]
 
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Return, for each batch, its rows of `value`, followed by padding rows."""
         return self._once(self._pad_rows, value, axis, refers_to, padding)
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return, for each batch, its edges, followed by self loops as padding."""
         return self._once(self._pad_edges, value, axis, refers_to)
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Return, for each batch, its CSR row pointer, padded with empty groups.
-
-        If the groups are graphs, the last group is not empty but contains all padding
-        nodes.
-        """
         return self._once(self._pad_pointers, value, keys, rows)
 
     def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
-        """Split several int64 tensors by batch, into padded views of one new tensor."""
         return self.joint(fields).padded()
 
     def joint(self, fields: Mapping[Key, Field]) -> Joint[Key]:
@@ -201,11 +187,9 @@ class PaddingSplitter(Splitter):
         return joint
 
     def real(self) -> Sequence[RealCounts]:
-        """Return how many rows of each batch are not padding."""
         return self.counts
 
     def padded_to(self) -> Sequence[Shape]:
-        """Return the shape that each batch is padded to."""
         return self.shapes
 
     def _once(
@@ -234,6 +218,7 @@ class PaddingSplitter(Splitter):
         span, rows_first = self.span[keys], self.span[rows].first
         found = pad_pointers(value, span.first, self.end[keys], span.most, rows_first)
         if keys == "graphs":
+            # The other padding groups are empty; the last graph has all padding nodes.
             found[:, -1] = self.span["nodes"].size
         return self._cropped(found, [size + 1 for size in self.sizes(keys)])
 
@@ -256,38 +241,33 @@ class PaddingSplitter(Splitter):
         return [part if size == most else part[:size] for part, size in pairs]
 
 
-class TrimmingSplitter(Splitter):
+class _TrimmingSplitter(_Splitter):
     """Splits a window without padding: returns views of the padded batches.
 
     `padded` splits the same window, with padding.
     """
 
-    def __init__(self, padded: PaddingSplitter) -> None:
+    def __init__(self, padded: _PaddingSplitter) -> None:
         self.padded = padded
 
     def sizes(self, axis: str) -> list[int]:
-        """Return how many rows each batch has on an axis."""
         return self.padded.window.counts(axis)[: len(self.padded.shapes)]
 
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Return, for each batch, its rows of `value`."""
         parts = self.padded.rows(value, axis, refers_to, padding)
         return [p[:n] for p, n in zip(parts, self.sizes(axis), strict=True)]
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return, for each batch, its edges."""
         parts = self.padded.edges(value, axis, refers_to)
         return [p[:, :n] for p, n in zip(parts, self.sizes(axis), strict=True)]
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Return, for each batch, its CSR row pointer."""
         parts = self.padded.pointers(value, keys, rows)
         return [p[: n + 1] for p, n in zip(parts, self.sizes(keys), strict=True)]
 
     def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
-        """Split many int64 tensors by batch; the parts are views of the padded ones."""
         return self.padded.joint(fields).trimmed()
 
 
@@ -319,7 +299,7 @@ def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[It
             for all batches. If False, each batch computes them when they are needed.
         first_batch: Number of the first batch to return; earlier batches are skipped.
     """
-    return _items(window, SliceSplitter(window, first_batch), groups)
+    return _items(window, _SliceSplitter(window, first_batch), groups)
 
 
 def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
@@ -334,7 +314,7 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
         shapes: The sizes to pad each batch to, larger than the batch on every axis
             (nodes, edges, ...). Only the first `len(shapes)` batches are returned.
     """
-    return _padded(window, PaddingSplitter(window, shapes))
+    return _padded(window, _PaddingSplitter(window, shapes))
 
 
 def split_both(
@@ -344,12 +324,12 @@ def split_both(
 
     Arguments as in `split_padded`.
     """
-    splitter = PaddingSplitter(window, shapes)
+    splitter = _PaddingSplitter(window, shapes)
     padded = _padded(window, splitter)
-    return padded, _items(window, TrimmingSplitter(splitter), groups=True)
+    return padded, _items(window, _TrimmingSplitter(splitter), groups=True)
 
 
-def _padded(window: Window, splitter: PaddingSplitter) -> list[Item]:
+def _padded(window: Window, splitter: _PaddingSplitter) -> list[Item]:
     counts = [window.counts(axis) for axis in window.axes]
     sizes = [
         dict(zip(window.axes, rows, strict=True)) for rows in zip(*counts, strict=True)
@@ -360,7 +340,7 @@ def _padded(window: Window, splitter: PaddingSplitter) -> list[Item]:
     return [replace(item, sizes=rows) for item, rows in zip(items, sizes, strict=False)]
 
 
-def _items(window: Window, splitter: Splitter, groups: bool) -> list[Item]:
+def _items(window: Window, splitter: _Splitter, groups: bool) -> list[Item]:
     subgraphs: Iterator[RootedSubgraphs | None] = repeat(None)
     if window.subgraphs is not None:
         subgraphs = _records(window, window.subgraphs, splitter, groups)
@@ -370,7 +350,7 @@ def _items(window: Window, splitter: Splitter, groups: bool) -> list[Item]:
     return [Item(*each) for each in parts]
 
 
-def _extra(window: Window, splitter: Splitter) -> Iterator[dict]:
+def _extra(window: Window, splitter: _Splitter) -> Iterator[dict]:
     """Yield the further fields of each batch, by name."""
     if not window.extra:
         return repeat({})
@@ -380,7 +360,7 @@ def _extra(window: Window, splitter: Splitter) -> Iterator[dict]:
     return (dict(zip(parts, values, strict=True)) for values in per_batch)
 
 
-def _batches(window: Window, splitter: Splitter) -> Iterator[GraphBatch]:
+def _batches(window: Window, splitter: _Splitter) -> Iterator[GraphBatch]:
     """Split the graphs of a window by batch, and yield those of each batch."""
     batch, targets = window.batch, "nodes" if window.node_targets else "graphs"
     return map(
@@ -398,7 +378,7 @@ def _batches(window: Window, splitter: Splitter) -> Iterator[GraphBatch]:
 
 
 def _records(
-    window: Window, whole: RootedSubgraphs, splitter: Splitter, groups: bool
+    window: Window, whole: RootedSubgraphs, splitter: _Splitter, groups: bool
 ) -> Iterator[RootedSubgraphs]:
     """Split the rooted subgraphs of a window by batch, and yield those of each."""
     fields = _fields(whole) | (_derived_fields(whole) if groups else {})
@@ -444,7 +424,7 @@ def _fields(whole: RootedSubgraphs) -> dict[Name, Field]:
 
 
 def _sampled_fields(
-    whole: SampledSubgraphs, splitter: Splitter, found: Sequence[Mapping[Name, Tensor]]
+    whole: SampledSubgraphs, splitter: _Splitter, found: Sequence[Mapping[Name, Tensor]]
 ) -> Iterator[dict[str, Any]]:
     """Yield, for each batch, a dict of the fields that only `SampledSubgraphs` has.
 
@@ -462,7 +442,7 @@ def _sampled_fields(
         yield dict(zip(("held", "covered", "filling"), values, strict=True))
 
 
-def _encodings(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
+def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
     """Yield, for each batch, its structural encodings, by their names in the cache."""
     cached = extracted_encodings(whole)
     if not cached:
