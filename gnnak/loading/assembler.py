@@ -369,12 +369,10 @@ class EpochWindows:
     Args:
         assembler: Assembles the batches of a window.
         order: Chooses the graphs of each batch.
-        seed: Takes the number of an epoch and returns the random seed for the rooted
-            subgraphs of that epoch.
-        reseed: Whether the random subgraphs of a window depend only on the seed of the
-            epoch and on the number of the window's first batch. An epoch can then also
-            start at a later batch. If False, they also depend on the earlier windows of
-            the epoch.
+        seed: Returns the random seed for the rooted subgraphs of an epoch.
+        reseed: Whether the random subgraphs of a window depend only on this seed and on
+            the number of the window's first batch, so that an epoch can start at a
+            later batch. If False, they also depend on the windows before.
     """
 
     def __init__(

@@ -180,9 +180,6 @@ class BatchSampler:
             given its number. None = graphs come in the order of `positions`.
         rank: Rank of this process in distributed training.
         processes: Number of processes in distributed training.
-
-    Attributes:
-        sizes: Number of graphs of each batch, over all processes.
     """
 
     def __init__(
@@ -196,6 +193,7 @@ class BatchSampler:
         self.positions, self.batch_size = positions, batch_size
         self.order = order
         self.rank, self.processes = rank, processes
+        # Number of graphs of each batch, over all processes.
         self.sizes = _batch_sizes(positions.numel(), batch_size, 2 * processes)
 
     def __len__(self) -> int:

@@ -134,12 +134,9 @@ class IgnorePadding(TorchFunctionMode):
     (`nn.Embedding`, `F.one_hot` or `table[index]`), the table may not have those of
     padding rows. They are replaced by the nearest number that the table has.
 
-    Args:
-        item: The padded batch that a model is called with.
-        disturb: Whether padding rows get other values, many of them large, after each
-            Linear, embedding and BatchNorm; see `disturbed`. An operation that mixes
-            padding rows with real rows then changes the real rows much, however few
-            padding rows there are.
+    With `disturb`, padding rows get other values after each Linear, embedding and
+    BatchNorm; see `disturbed`. An operation that mixes padding rows with real rows then
+    changes the real rows much, however few padding rows there are.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:

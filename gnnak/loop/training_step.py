@@ -104,13 +104,7 @@ def make_captured_model(
 
     The replacement captures the forward pass, the backward pass and the update of the
     weights as CUDA graphs, once for each shape of a batch, and replays these graphs.
-
-    Args:
-        forward: Calls the model with a padded item, and returns the model's outputs.
-        weights: The weights of the model.
-        device: The device of the weights.
-        update: Clips the gradients and takes an optimiser step.
-        optimizer: The optimiser that `update` calls.
+    `update` clips the gradients and takes a step of the optimiser.
     """
     return _NotCaptured(forward, update)
 

@@ -264,14 +264,13 @@ def find_difference(
 
     Args:
         model: The model, in training mode.
-        plain: Calls the model without padding, and returns its outputs.
-        padded: Calls the model with padding, and returns its outputs without padding
-            rows. Takes whether padding rows get large random values, and others; if
-            not, their features are zero.
+        plain: Returns the outputs of the model without padding.
+        padded: Returns the outputs with padding, without padding rows. Takes whether
+            padding rows are disturbed; if not, their features are zero.
 
     Returns:
-        A text that says what differs, which buffer is replaced, or which error the call
-        with padding raised; None if all are the same but for rounding.
+        A text that says what differs or which error was raised; None if all are the
+        same but for rounding.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
