@@ -61,6 +61,7 @@ _PACKAGES = (
     "errors",
     "graphs",
     "loading",
+    "loop",
     "models",
     "nn",
     "report",

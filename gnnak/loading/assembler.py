@@ -1,11 +1,12 @@
-"""Assemble batches with their rooted subgraphs, within a memory budget."""
+"""Assemble batches with their rooted subgraphs: windows of several on a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,7 +14,9 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading.items import Item
+from gnnak.loading.order import epoch_seed
 from gnnak.loading.padder import Padder
+from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.splitting import split
 from gnnak.loading.windows import make_window
 from gnnak.sampling.cached_plan import CachedPlans, cache_plans, sample_egonets
@@ -33,20 +36,84 @@ budget of one byte makes every window a single batch."""
 WINDOW_BATCHES = 4
 """Number of batches that a window should have if subgraphs are cached."""
 MAX_FACTOR = 4
-"""The memory budget of a window is multiplied by at most this factor, to make room for
-`WINDOW_BATCHES` batches."""
+"""The budget is multiplied by at most this factor, for `WINDOW_BATCHES` batches."""
 EXTRACTION_FACTOR = 8
-"""The memory budget of a window is multiplied by this factor if subgraphs are extracted
-in each epoch. Extraction gains more from large windows than loading from a cache."""
+"""The budget is multiplied by this factor if subgraphs are extracted in each epoch.
+Extraction gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
 """The memory estimate assumes that SubgraphDrop samples at least this fraction of the
 subgraphs."""
 SAMPLE_GRAPHS = 32
 """Number of graphs, at most, from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
-"""Largest number of node pairs in a window (several consecutive batches). The limit
-applies only if SubgraphDrop uses farthest-point sampling, which needs the distance of
-every pair of nodes of a graph."""
+"""Largest number of node pairs in a window, if SubgraphDrop uses farthest-point
+sampling, which needs the distance of every pair of nodes of a graph."""
+
+
+@dataclass(frozen=True)
+class Subgraphs:
+    """Where a loader gets the rooted subgraphs of a batch: a cache or an extractor."""
+
+    cached: CachedSubgraphs | None = None
+    """The subgraphs of all graphs; None = subgraphs are not cached."""
+    extractor: Extractor | None = None
+    """Extracts the subgraphs of each batch if `cached` is None. If both are None, the
+    loader yields batches without subgraphs."""
+    drop: SubgraphDrop | None = None
+    """Samples some of the subgraphs of each batch; None = all subgraphs are used."""
+    plans: CachedPlans | None = None
+    """What SubgraphDrop precomputes for all graphs; None = it is computed per batch."""
+
+    def of(
+        self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator
+    ) -> RootedSubgraphs | None:
+        """Return the subgraphs of a batch; None if `cached` and `extractor` are None.
+
+        `positions` are those of the batch's graphs in the store.
+        """
+        edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
+        if self.cached is not None:
+            subgraphs = self.cached[positions]
+        elif self.extractor is None:
+            return None
+        elif self.drop is not None and isinstance(self.extractor, EgoNets):
+            return sample_egonets(
+                self.drop, self.extractor, edge_index, num_nodes, generator
+            )
+        else:
+            subgraphs = extract(
+                self.extractor, edge_index, num_nodes, generator, graphs.batch
+            )
+        if self.drop is None:
+            return subgraphs
+        plan = None if self.plans is None else self.plans[positions]
+        return self.drop(subgraphs, edge_index, generator, plan)
+
+    def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
+        """Return the argument `counts` of `make_window` for some graphs of the store.
+
+        None if the sizes are not known before subgraphs are extracted or sampled.
+        """
+        if self.extractor is not None or self.drop is not None:
+            return None
+        counts = store.counts if self.cached is None else self.cached.counts
+        return counts[:, positions]
+
+
+def find_subgraphs(
+    store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
+) -> Subgraphs:
+    """Return where the rooted subgraphs of batches come from: a cache if possible.
+
+    Subgraphs that are not random and fit into memory are extracted now, and cached.
+    """
+    if extractor is None:
+        return Subgraphs()
+    cached = cache_if_small(store, extractor)
+    if cached is None:
+        return Subgraphs(None, extractor, drop)
+    plans = None if drop is None else cache_plans(cached, drop)
+    return Subgraphs(cached, None, drop, plans)
 
 
 def memory_shares(
@@ -57,25 +124,12 @@ def memory_shares(
 ) -> Tensor:
     """Return which fraction of a window's memory budget each of the g graphs takes.
 
-    A window is several consecutive batches that are assembled together. Its memory
-    contains the graphs, their rooted subgraphs and, if SubgraphDrop uses farthest-point
-    sampling, the distances between all pairs of nodes of a graph.
-
-    Args:
-        store: The g graphs.
-        cached: The cached rooted subgraphs of the graphs; None = batches have no
-            subgraphs.
-        drop: Samples the subgraphs; None = all subgraphs are used.
-        fraction: Fraction of the subgraphs that `drop` samples, as returned by
-            `sampled_fraction`.
-
-    Returns:
-        The fractions, on the host, [g].
+    The result is on the host, [g]. `fraction` is that of the subgraphs that `drop`
+    samples, as returned by `sampled_fraction`.
     """
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
-        # The `Filling`, a sparse matrix that estimates the encodings of dropped roots
-        # from sampled ones, has about one entry per node.
+        # The `Filling` has about one entry per node.
         entries += 10 * store.num_nodes
     if cached is not None:
         # For a short time, before some are dropped, all subgraphs are in memory.
@@ -88,14 +142,8 @@ def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
     """Enlarge the memory budget of a window if it is too small for several batches.
 
     A window of several batches needs fewer small kernels per batch. Its memory is small
-    compared with the memory of a training step on such a batch.
-
-    Args:
-        share: Fraction of the budget that each of the g graphs takes, [g].
-        batch_size: Number of graphs of a batch.
-
-    Returns:
-        Fraction of the larger budget that each graph takes, [g].
+    compared with the memory of a training step on such a batch. Takes and returns the
+    fraction of the budget that each graph takes, [g].
 
     >>> for_several_batches(torch.tensor([0.1, 0.3]), 4)  # a batch takes 0.8
     tensor([0.0312, 0.0938])
@@ -110,16 +158,11 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate from a few graphs which fraction of the subgraphs SubgraphDrop samples.
+    """Estimate from `most` graphs which fraction of subgraphs SubgraphDrop samples.
 
     The result is a fraction of the memory of the subgraphs, not of their number.
-
-    Args:
-        store: The graphs.
-        cached: The cached rooted subgraphs of the graphs.
-        subgraphs_of: Returns the sampled subgraphs of a batch, given the batch and the
-            positions of its graphs in the store.
-        most: Largest number of graphs to use.
+    `subgraphs_of` returns the sampled subgraphs of a batch, given the batch and the
+    positions of its graphs in the store.
     """
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
@@ -138,18 +181,8 @@ def estimated_memory_shares(
 ) -> Tensor:
     """Estimate which fraction of a window's memory budget each of the g graphs takes.
 
-    Unlike `memory_shares`, this needs no cached subgraphs: it extracts the subgraphs of
-    a few graphs, and assumes that every graph takes as much memory as their average.
-
-    Args:
-        store: The g graphs.
-        subgraphs_of: Extracts the subgraphs of a batch, given the batch and the
-            positions of its graphs in the store.
-        drop: Samples the subgraphs; None = all subgraphs are used.
-        most: Largest number of graphs to extract subgraphs of.
-
-    Returns:
-        The fractions, on the host, [g].
+    Unlike `memory_shares`, this needs no cached subgraphs: it extracts those of at most
+    `most` graphs, and assumes that every graph takes as much memory as their average.
     """
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
@@ -169,12 +202,7 @@ def _some_positions(store: GraphStore, most: int) -> Tensor:
 
 
 def _entries(copies: Count, edge_copies: Count) -> Count:
-    """Return how many int64 numbers all tensors of rooted subgraphs contain together.
-
-    Args:
-        copies: Number of nodes of all subgraphs together.
-        edge_copies: Number of edges of all subgraphs together.
-    """
+    """Return how many int64 numbers all tensors of rooted subgraphs have together."""
     return 6 * copies + 5 * edge_copies
 
 
@@ -184,18 +212,7 @@ def _limit(store: GraphStore) -> int:
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add the memory of node-to-node distances, if farthest-point sampling is used.
-
-    Args:
-        share: For each graph, the fraction of the memory budget of a window (batches
-            that are assembled together) that the graph takes without the distances;
-            changed in place.
-        store: The graphs.
-        drop: Samples the subgraphs; None = all subgraphs are used.
-
-    Returns:
-        The fractions that the graphs take with the distances, in CPU memory.
-    """
+    """Add the memory of distances for farthest-point sampling; return it on the CPU."""
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
     return share.cpu()
@@ -204,12 +221,8 @@ def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> T
 def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tensor]]:
     """Group consecutive batches into windows that fit the memory budget.
 
-    A window is a list of consecutive batches that are assembled together. A batch that
-    exceeds the budget becomes a window by itself.
-
-    Args:
-        batches: For each batch, the positions of its graphs in the store.
-        share: Fraction of the budget that each of the g graphs of the store takes, [g].
+    A batch that exceeds the budget becomes a window by itself. `share` is the fraction
+    of the budget that each of the g graphs of the store takes, [g].
 
     >>> import torch
     >>> batches = torch.arange(6).split(2)
@@ -229,105 +242,15 @@ def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tens
         yield window
 
 
-@dataclass(frozen=True)
-class Subgraphs:
-    """Where a loader gets the rooted subgraphs of a batch: a cache or an extractor."""
-
-    cached: CachedSubgraphs | None = None
-    """The cached subgraphs of all graphs; None = subgraphs are not cached."""
-    extractor: Extractor | None = None
-    """Extracts the subgraphs of each batch if `cached` is None. If both are None, the
-    loader yields batches without subgraphs."""
-    drop: SubgraphDrop | None = None
-    """Samples some of the subgraphs of each batch; None = all subgraphs are used."""
-    plans: CachedPlans | None = None
-    """What SubgraphDrop precomputes for each graph, cached for all graphs; None = it is
-    computed for each batch."""
-
-    def of(
-        self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator
-    ) -> RootedSubgraphs | None:
-        """Return the subgraphs of a batch; None if `cached` and `extractor` are None.
-
-        Args:
-            graphs: The batch.
-            positions: The positions of the batch's graphs in the store.
-            generator: Source of randomness.
-        """
-        edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
-        if self.cached is not None:
-            subgraphs = self.cached[positions]
-        elif self.extractor is None:
-            return None
-        elif self.drop is not None and isinstance(self.extractor, EgoNets):
-            given = (edge_index, num_nodes, generator)
-            return sample_egonets(self.drop, self.extractor, *given)
-        else:
-            subgraphs = extract(
-                self.extractor, edge_index, num_nodes, generator, graphs.batch
-            )
-        if self.drop is None:
-            return subgraphs
-        plan = None if self.plans is None else self.plans[positions]
-        return self.drop(subgraphs, edge_index, generator, plan)
-
-    def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return the sizes of some graphs and of their subgraphs, on the CPU.
-
-        They are the argument `counts` of `make_window`. None if the sizes are not known
-        before the subgraphs are extracted or sampled.
-
-        Args:
-            store: All graphs.
-            positions: The positions of k graphs in the store, on the CPU, [k].
-        """
-        if self.extractor is not None or self.drop is not None:
-            return None
-        counts = store.counts if self.cached is None else self.cached.counts
-        return counts[:, positions]
-
-
-def find_subgraphs(
-    store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
-) -> Subgraphs:
-    """Return where the rooted subgraphs of batches come from: a cache if possible.
-
-    Subgraphs that are not random and fit into memory are extracted now, and cached.
-
-    Args:
-        store: The graphs.
-        extractor: Extracts the rooted subgraphs; None = batches have no subgraphs.
-        drop: Samples some of the subgraphs of each batch; None = all are used.
-    """
-    if extractor is None:
-        return Subgraphs()
-    cached = cache_if_small(store, extractor)
-    if cached is None:
-        return Subgraphs(None, extractor, drop)
-    plans = None if drop is None else cache_plans(cached, drop)
-    return Subgraphs(cached, None, drop, plans)
-
-
 def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tensor:
-    """Return which fraction of a window's memory budget each of g graphs takes, [g].
-
-    A window is several consecutive batches that are assembled together.
-
-    Args:
-        store: The g graphs.
-        source: Where their rooted subgraphs come from.
-        batch_size: Number of graphs per batch.
-    """
+    """Return which fraction of a window's memory budget each of g graphs takes, [g]."""
     generator = torch.Generator(store.device).manual_seed(0)
     drop = source.drop
     if source.extractor is not None and not isinstance(source.extractor, EgoNets):
         # All subgraphs are extracted, with their edges, before some are dropped.
         source = replace(source, drop=None)
 
-    def subgraphs_of(graphs: GraphBatch, positions: Tensor) -> RootedSubgraphs | None:
-        """Return the rooted subgraphs of a batch, with a fixed seed."""
-        return source.of(graphs, positions, generator)
-
+    subgraphs_of = partial(source.of, generator=generator)
     if source.extractor is not None:
         shares = estimated_memory_shares(store, subgraphs_of, drop, batch_size)
         if isinstance(source.extractor, WithEncodings):
@@ -345,17 +268,13 @@ class Assembled(NamedTuple):
     """A batch and, if it is needed, the same batch with padding."""
 
     item: Item
-    """The batch. It has no padding, unless the padder replaces batches by padded ones
-    (`Padder.both` is False)."""
+    """The batch, without padding unless `Padder.both` is False."""
     padded: Item | None
-    """The padded form: the same batch, padded to one of a few sizes; None = there is no
-    padded form."""
+    """The padded form of the batch; None = there is none."""
 
 
 class Assembler:
     """Assembles batches from graphs on a device: those of a window together.
-
-    A window is several consecutive batches on a GPU, and a single batch on a CPU.
 
     Args:
         graphs: The graphs, with all fields.
@@ -392,12 +311,7 @@ class Assembler:
     def assemble(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> list[Assembled]:
-        """Assemble the batches of a window.
-
-        Args:
-            batches: For each batch, the positions of its graphs.
-            generator: Source of randomness, for the rooted subgraphs.
-        """
+        """Assemble the batches of a window, given the positions of their graphs."""
         items, padded = self._items(batches, generator)
         found = []
         for item, form, graphs in zip_longest(items, padded, batches):
@@ -409,10 +323,7 @@ class Assembler:
     def _items(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> tuple[list[Item], list[Item]]:
-        """Return the batches of a window, and their padded forms.
-
-        There may be fewer padded forms than batches, or none.
-        """
+        """Return the batches of a window, and the padded forms of the first ones."""
         store, attributes = self.graphs.store, self.graphs.attributes
         positions = torch.cat(batches)
         graphs = store[positions]
@@ -435,3 +346,118 @@ class Assembler:
         if len(items) < len(batches):
             items += split(window, groups, first_batch=len(items))
         return items, padded
+
+
+Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
+"""An iterator over windows, each as the list of its batches."""
+
+
+class Order(Protocol):
+    """Chooses which graphs are in each batch of an epoch."""
+
+    def of_epoch(self, epoch: int) -> Iterable[Tensor]:
+        """Return the batches of an epoch, each as the positions of its graphs."""
+
+
+class EpochWindows:
+    """Yields the windows of an epoch.
+
+    On a GPU, the next window is prefetched while the batches of the current window are
+    used. During the last window of an epoch, the first window of the next epoch is
+    prefetched.
+
+    Args:
+        assembler: Assembles the batches of a window.
+        order: Chooses the graphs of each batch.
+        seed: Returns the random seed for the rooted subgraphs of an epoch.
+        reseed: Whether the random subgraphs of a window depend only on this seed and on
+            the number of the window's first batch, so that an epoch can start at a
+            later batch. If False, they also depend on the windows before.
+    """
+
+    def __init__(
+        self,
+        assembler: Assembler,
+        order: Order,
+        seed: Callable[[int], int],
+        reseed: bool = False,
+    ) -> None:
+        # `_start` does not refer to this object: without a reference cycle, the graphs
+        # are freed as soon as the loader is.
+        self._start = partial(_start, assembler, order, seed, reseed)
+        # The number of the epoch that is prefetched, and its windows.
+        self._prefetched: tuple[int, Windows] | None = None
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        """Copy or pickle this object without the window that it has prefetched."""
+        return EpochWindows, self._start.args
+
+    def of_epoch(
+        self, epoch: int, count: int, first: int = 0, more: bool = True
+    ) -> Generator[list[Assembled], None, None]:
+        """Yield the windows of an epoch of `count` batches, from batch `first` on.
+
+        If `more`, the next epoch is prefetched during the last window.
+        """
+        windows = self._start(epoch, first) if first else self._take(epoch)
+        try:
+            for batches in windows:
+                first += len(batches)
+                if first == count and more:
+                    self._prefetch(epoch + 1)
+                yield batches
+        finally:
+            windows.close()
+
+    def close(self) -> None:
+        """Stop prefetching, and free the window prefetched for the next epoch."""
+        if self._prefetched is not None:
+            windows, self._prefetched = self._prefetched[1], None
+            windows.close()
+
+    def _prefetch(self, epoch: int) -> None:
+        """Start the work for an epoch; close that started early for another one."""
+        self.close()
+        self._prefetched = epoch, self._start(epoch)
+
+    def _take(self, epoch: int) -> Windows:
+        """Return the windows of an epoch, prefetched or started now."""
+        if self._prefetched is not None and self._prefetched[0] == epoch:
+            windows, self._prefetched = self._prefetched[1], None
+            return windows
+        self.close()
+        return self._start(epoch)
+
+
+def _start(
+    assembler: Assembler,
+    order: Order,
+    seed: Callable[[int], int],
+    reseed: bool,
+    epoch: int,
+    first: int = 0,
+) -> Windows:
+    """Return an iterator over the windows of an epoch; see `EpochWindows`.
+
+    On a GPU, the first window is prefetched at once.
+    """
+
+    def assembled() -> Generator[list[Assembled], None, None]:
+        """Assemble the windows; the first one lacks the batches before `first`."""
+        assembler.begin_epoch()
+        generator, end = torch.Generator(assembler.device), 0
+        generator.manual_seed(seed(epoch))
+        for batches in into_windows(order.of_epoch(epoch), assembler.share):
+            begin, end = end, end + len(batches)
+            if end <= first:
+                continue
+            if reseed:
+                generator.manual_seed(epoch_seed(seed(epoch), begin))
+            gradients = torch.is_grad_enabled()
+            # A tensor made in inference mode could not be used in training later, and
+            # has no version counter, which tells whether its subgraphs are still valid.
+            with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+                window = assembler.assemble(batches, generator)
+            yield window[max(first - begin, 0) :]
+
+    return prefetch(assembled(), assembler.device)

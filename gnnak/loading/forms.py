@@ -1,9 +1,10 @@
-"""The padded form of a PyG batch, which a loader or a training step computes."""
+"""Convert assembled batches to PyG batches, which may have a padded form."""
 
 from __future__ import annotations
 
+import copy
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,14 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch
+from gnnak.graphs.ragged import pointers
+from gnnak.graphs.readers.pyg_fields import FieldStore
+from gnnak.graphs.real import REAL
 from gnnak.loading.items import Item
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import prefetching_paused
+from gnnak.subgraphs.attached import attach
+from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 if TYPE_CHECKING:
@@ -29,7 +35,153 @@ cannot be padded."""
 STORED = ("x", "edge_attr", "y")
 """Fields of a `GraphBatch` that may be replaced."""
 TOO_SMALL = "this batch has fewer graphs than the full batches, or only one"
-"""Why a small batch may have no padded form."""
+UNEVEN = (
+    "the field {!r} has neither one row per graph, nor per node, nor per edge, so "
+    "batches cannot be padded"
+)
+
+
+class BatchMaker:
+    """Converts assembled batches to PyG batches.
+
+    Args:
+        graphs: All graphs, from which the batches were assembled.
+        extractor: The extractor of the rooted subgraphs; None = there are none.
+        padder: Pads batches that were assembled without padding when their padded form
+            is needed; None = batches have no padded form.
+        wants_padding: Whether batches would have a padded form if all fields of the
+            graphs could be padded.
+    """
+
+    def __init__(
+        self,
+        graphs: FieldStore,
+        extractor: Extractor | None,
+        padder: Padder | None,
+        wants_padding: bool = True,
+    ) -> None:
+        from torch_geometric.data import Batch, Data
+
+        self.graphs, self.extractor, self.padder = graphs, extractor, padder
+        # Why batches cannot be padded, if a field of the graphs is the reason.
+        self._obstacle = None
+        if graphs.attributes.irregular and wants_padding:
+            self._obstacle = UNEVEN.format(graphs.attributes.irregular[0])
+        # PyG takes long to construct a batch, so construct one, and copy it.
+        self._empty = Batch(_base_cls=graphs.kind or Data)
+
+    def make(self, item: Item, padded: Item | None) -> Batch:
+        """Return a PyG batch, which refers to its padded form if the loader pads."""
+        batch = self.build(item)
+        if self.padder is None:
+            if self._obstacle is not None:
+                batch.__dict__[FORM] = self._obstacle
+            return batch
+        axes = {name: self._axis(name) for name in batch._store._mapping}
+        form = Unpadded(batch, axes, self.build, self.padder)
+        batch.__dict__[FORM] = form
+        if padded is not None:
+            batch.__dict__[FORM] = form.with_item(batch, padded)
+        return batch
+
+    def build(self, item: Item) -> Batch:
+        """Convert an assembled batch, with or without padding, to a PyG `Batch`."""
+        graphs, given = self.graphs, item.batch
+        batch = copy.copy(self._empty)
+        fields: dict[str, Any] = {
+            "x": given.x,
+            "edge_index": given.edge_index if graphs.has_edges else None,
+            "edge_attr": given.edge_attr,
+            "y": given.y,
+            **item.extra,
+            "num_nodes": given.num_nodes if graphs.has_counts else None,
+            "batch": given.batch,
+            "ptr": given.ptr,
+        }
+        if item.subgraphs is not None:
+            fields["subgraphs"] = item.subgraphs
+        # PyG takes long to assign a field of a batch, so all are assigned at once.
+        present = {k: v for k, v in fields.items() if v is not None}
+        batch._store._mapping.update(present)
+        batch._num_graphs = given.num_graphs
+        if given.real is not None:
+            batch.__dict__[REAL] = given.real
+        if item.positions is not None:
+            self._add_slices(batch, item.positions)
+        if item.subgraphs is not None and self.extractor is not None:
+            attach(given.edge_index, item.subgraphs, self.extractor)
+        return batch
+
+    def _axis(self, name: str) -> str | None:
+        """Return the axis that a field has rows on; None if it cannot be padded."""
+        if name == "y" and self.graphs.store.y is not None:
+            return "nodes" if self.graphs.store.node_targets else "graphs"
+        attribute = self.graphs.attributes.tensors.get(name)
+        if attribute is not None:
+            return attribute.axis
+        return {"x": "nodes", "edge_attr": "edges"}.get(name)
+
+    def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
+        """Set the attributes of a batch that PyG's `Batch.to_data_list` reads.
+
+        Their values are computed when they are read. `numbers` are the positions of the
+        batch's graphs in the store.
+        """
+        store, attributes = self.graphs.store, self.graphs.attributes
+        if self.graphs.has_counts:
+            positions = torch.tensor(numbers, device="cpu")
+            batch._num_nodes = store.counts[0, positions].tolist()
+
+        def slices(name: str) -> Tensor:
+            """Return where the rows of each graph start in a field."""
+            positions = torch.tensor(numbers, device="cpu")
+            attribute = attributes.tensors.get(name)
+            if attribute is not None:
+                return pointers(attribute.count[positions])
+            axis = "edges" if name == "edge_index" else self._axis(name)
+            if axis not in ("nodes", "edges"):
+                return pointers(torch.ones_like(positions))
+            return pointers(store.counts[0 if axis == "nodes" else 1, positions])
+
+        def shifts(name: str) -> Tensor | None:
+            """Return the number that was added to each graph's indices in a field."""
+            positions = torch.tensor(numbers, device="cpu")
+            attribute = attributes.tensors.get(name)
+            step = None if attribute is None else attribute.step
+            if name == "edge_index":
+                step = store.counts[0]
+            if name in attributes.objects:
+                return None
+            if step is None:
+                return torch.zeros_like(positions)
+            return pointers(step[positions])[:-1]
+
+        not_split = ["batch", "ptr", "num_nodes"]
+        not_split += ["subgraphs"] if self.extractor is not None else []
+        names = [name for name in batch._store._mapping if name not in not_split]
+        batch._slice_dict = _Lazy(names, slices)
+        batch._inc_dict = _Lazy(names, shifts)
+
+
+class _Lazy(Mapping):
+    """A mapping that computes a value whenever it is read; pickled as a dict."""
+
+    def __init__(self, names: list[str], compute: Callable[[str], Any]) -> None:
+        self.names, self.compute = names, compute
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        return dict, (dict(self),)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(name)
+        return self.compute(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +247,7 @@ class Unpadded:
         fields = batch._store._mapping
         # For each field of the structure, a weak reference, and the version counter.
         self._structure = {
-            name: (weakref.ref(fields[name]), version_of(fields[name]))
+            name: (weakref.ref(fields[name]), _version_of(fields[name]))
             for name in axes
             if is_structure(name, fields[name])
         }
@@ -106,15 +258,10 @@ class Unpadded:
         }
 
     def with_item(self, batch: Batch, item: Item) -> PaddedForm:
-        """Return the padded form of the batch.
-
-        Args:
-            batch: The batch.
-            item: The batch with padding.
-        """
+        """Return the padded form of the batch, given the batch with padding."""
         now = batch._store._mapping
         fields = {
-            name: (now[name], version_of(now[name]), axis)
+            name: (now[name], _version_of(now[name]), axis)
             for name, axis in self.axes.items()
         }
         return PaddedForm(item, self.build, fields, self.padder)
@@ -122,15 +269,14 @@ class Unpadded:
     def pad(self, batch: Batch) -> PaddedForm | str:
         """Return the padded form of the batch, or a text that says why there is none.
 
-        Args:
-            batch: The batch, whose features and targets may have changed.
+        Features and targets of the batch may have changed.
         """
         now = dict(batch._store.items())
         for name, axis in self.axes.items():
             if name not in now:
                 return f"the field {name!r} of the batch was removed"
             if not self._can_pad(name, axis, now):
-                return describe_obstacle(name, now[name])
+                return _describe_obstacle(name, now[name])
         targets = "nodes" if self.padder.node_targets else "graphs"
         usual = dict(zip(STORED, ("nodes", "edges", targets), strict=True))
         rows = {k: (axis, now[k]) for k, axis in self.axes.items() if axis is not None}
@@ -147,13 +293,13 @@ class Unpadded:
         value = now[name]
         if name in self._structure:
             before, version = self._structure[name]
-            return before() is value and version == version_of(value)
+            return before() is value and version == _version_of(value)
         if axis is None:
             return self._others[name] is value
         rows = {"graphs": now["ptr"].numel() - 1, "nodes": now["batch"].numel()}
         if axis == "edges":
             rows["edges"] = now["edge_index"].size(1) if "edge_index" in now else 0
-        return can_pad(value, rows[axis], now["batch"].device)
+        return _is_plain(value, rows[axis], now["batch"].device)
 
     def __reduce__(self) -> tuple[type, tuple]:
         """Copy or pickle this object as None."""
@@ -165,44 +311,11 @@ def is_structure(name: str, value: object) -> bool:
     return name in STRUCTURE or isinstance(value, RootedSubgraphs)
 
 
-def can_pad(value: object, rows: int, device: torch.device) -> bool:
-    """Return whether a value is a dense tensor with `rows` rows and without gradients.
-
-    Args:
-        value: The value of a field of a batch.
-        rows: Number of rows of the field, when the loader yielded the batch.
-        device: The device of the batch.
-    """
-    if not isinstance(value, Tensor) or not value.dim() or value.requires_grad:
-        return False
-    dense = value.layout == torch.strided and value.device == device
-    return dense and value.size(0) == rows
-
-
-def describe_obstacle(name: str, value: object) -> str:
-    """Return a text that says why a field of a batch cannot be padded."""
-    gradient = isinstance(value, Tensor) and value.requires_grad
-    reason = "requires a gradient" if gradient else "was added, replaced or changed"
-    return f"the field {name!r} of the batch {reason}"
-
-
-def version_of(value: object) -> int:
-    """Return how often a tensor was changed in place; 0 for anything else."""
-    tensor = isinstance(value, Tensor) and not value.is_inference()
-    return value._version if tensor else 0  # type: ignore[attr-defined]
-
-
 def padded_form(batch: Any) -> PaddedForm | str:
-    """Return the padded form of a PyG batch, with the present fields of the batch.
+    """Return the padded form of a PyG batch, or a text that says why there is none.
 
-    A batch that the loader has not padded is padded now. A field that was added,
-    replaced or changed in place since the batch was padded is padded now, with zeros.
-
-    Args:
-        batch: A batch of a `GraphLoader`, or anything else.
-
-    Returns:
-        The padded form, or a text that says why there is none.
+    A batch of a `GraphLoader` that was not padded is padded now. So is a field that was
+    added, replaced or changed in place since the batch was padded.
     """
     form: Any = getattr(batch, "__dict__", {}).get(FORM)
     if isinstance(form, Unpadded | PaddedForm):
@@ -224,14 +337,14 @@ def padded_form(batch: Any) -> PaddedForm | str:
         return f"the field {name!r} of the batch was removed"
     for name, value in now.items():
         before, version, axis = form.fields.get(name, (None, 0, None))
-        same = value is before and version == version_of(value)
+        same = value is before and version == _version_of(value)
         if same and not getattr(value, "requires_grad", False):
             continue
         padded = None
         if not is_structure(name, before):
             padded = _pad(value, axis or _axis_of(value, form.item), form.item)
         if padded is None:
-            return describe_obstacle(name, value)
+            return _describe_obstacle(name, value)
         if name in STORED and name not in extra:
             given = replace(given, **{name: padded})  # type: ignore[arg-type]
         else:
@@ -251,9 +364,30 @@ def _axis_of(value: object, item: Item) -> str | None:
 def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
     """Return a field with zeros as padding; None if the field cannot be padded."""
     assert item.sizes is not None
-    if axis is None or not can_pad(value, item.sizes[axis], item.batch.device):
+    if axis is None or not _is_plain(value, item.sizes[axis], item.batch.device):
         return None
     assert isinstance(value, Tensor)
     padded = value.new_zeros(getattr(item.shape, axis), *value.shape[1:])
     padded[: value.size(0)] = value
     return padded
+
+
+def _is_plain(value: object, rows: int, device: torch.device) -> bool:
+    """Return whether a value is a dense tensor of `rows` rows and without gradient."""
+    if not isinstance(value, Tensor) or not value.dim() or value.requires_grad:
+        return False
+    dense = value.layout == torch.strided and value.device == device
+    return dense and value.size(0) == rows
+
+
+def _describe_obstacle(name: str, value: object) -> str:
+    """Return a text that says why a field of a batch cannot be padded."""
+    gradient = isinstance(value, Tensor) and value.requires_grad
+    reason = "requires a gradient" if gradient else "was added, replaced or changed"
+    return f"the field {name!r} of the batch {reason}"
+
+
+def _version_of(value: object) -> int:
+    """Return how often a tensor was changed in place; 0 for anything else."""
+    tensor = isinstance(value, Tensor) and not value.is_inference()
+    return value._version if tensor else 0  # type: ignore[attr-defined]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import weakref
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing
 from copy import copy
 from functools import partial
 from itertools import chain
 from numbers import Number
-from threading import local
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,177 +23,21 @@ from gnnak.errors import (
     described,
     kind_of,
 )
-from gnnak.loading.assembler import Assembler, find_subgraphs
-from gnnak.loading.epoch_windows import EpochWindows
+from gnnak.loading.assembler import Assembler, EpochWindows, find_subgraphs
+from gnnak.loading.forms import BatchMaker
 from gnnak.loading.order import Budget, GraphOrder, epoch_seed
 from gnnak.loading.padder import Demand, Padder
-from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import (
-    arguments_of,
     check_batch_size,
     check_field_names,
-    check_flags,
     check_subgraphs,
     find_graphs,
     read_graphs,
-    refuse,
     usable_device,
 )
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor, describe
-from gnnak.typing import as_count
-
-
-class _Blocks(local):
-    """The `backward_in_calling_thread` blocks of the current thread."""
-
-    def __init__(self) -> None:
-        self.open: list[object] = []
-        self.setting: torch.autograd.grad_mode.set_multithreading_enabled | None = None
-
-    def restore(self) -> None:
-        """Restore PyTorch's setting before the blocks, if they have changed it."""
-        if self.setting is not None:
-            self.setting.__exit__(None, None, None)
-            self.setting = None
-
-
-_blocks = _Blocks()
-
-
-@contextmanager
-def backward_in_calling_thread(device: torch.device) -> Iterator[None]:
-    """Context manager: on a GPU, run backward passes in the thread that calls them.
-
-    Blocks may overlap without being nested, as with two loaders that are iterated at
-    the same time: the setting before the first block is restored after the last one.
-    If the last block of a thread is left by another thread, or in inference mode, the
-    setting is restored after the next block of the first thread.
-
-    Args:
-        device: The device of the batches. If it is no GPU, nothing is changed, nor is
-            it in inference mode, which has no backward passes.
-
-    >>> with backward_in_calling_thread(torch.device("cuda")):
-    ...     torch._C._is_multithreading_enabled()
-    False
-    """
-    if device.type != "cuda" or torch.is_inference_mode_enabled():
-        yield
-        return
-    opened, block = _blocks.open, object()
-    if not opened:
-        _blocks.restore()
-        _blocks.setting = torch.autograd.set_multithreading_enabled(False)
-    opened.append(block)
-    try:
-        yield
-    finally:
-        opened.remove(block)
-        same_thread = opened is _blocks.open
-        # Inference mode would overwrite the setting at its end.
-        if same_thread and not opened and not torch.is_inference_mode_enabled():
-            _blocks.restore()
-
-
-POSITION = ("epoch", "batch")
-"""Entries that say where the loader was."""
-ADDED = ("nodes", "edges", "sizes", "processes")
-"""Entries that states of older versions do not have."""
-DEFAULTS = {"drop_last": False}
-"""Entries that states of older versions do not have either, and what they mean then."""
-COUNTS = ("graphs", "nodes", "edges")
-"""Entries that count what the data set of a loader has."""
-UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
-"""What to do about a state that is not complete."""
-
-
-def identify(counts: Tensor) -> dict[str, int]:
-    """Return what the state of a loader says of its graphs.
-
-    Args:
-        counts: Numbers of nodes and of edges of each of the g graphs, on the CPU,
-            [2, g].
-
-    Returns:
-        The number of all nodes and of all edges, and a checksum of the sizes of all
-        graphs, which depends on the order of the graphs.
-
-    >>> import torch
-    >>> identify(torch.tensor([[3, 4], [2, 6]]))
-    {'nodes': 7, 'edges': 8, 'sizes': 4175228841}
-    >>> identify(torch.tensor([[4, 3], [6, 2]]))
-    {'nodes': 7, 'edges': 8, 'sizes': 556435510}
-    """
-    nodes, edges = counts.sum(dim=1).tolist()
-    sizes = zlib.crc32(counts.contiguous().numpy().tobytes())
-    return {"nodes": nodes, "edges": edges, "sizes": sizes}
-
-
-def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the number of the epoch and of the next batch that a state contains.
-
-    Args:
-        state: The `state_dict()` of a loader.
-        mine: The arguments of the loader that is to continue its epoch, by name, as
-            `state_dict()` returns them.
-
-    Raises:
-        CheckpointError: If the loaders were built with other arguments, or if the state
-            is not complete.
-        OptionError: If the state is no dict.
-    """
-    if not isinstance(state, Mapping):
-        raise OptionError(
-            f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."
-        )
-    for name in (*POSITION, *mine):
-        if name not in state and name not in ADDED and name not in DEFAULTS:
-            raise CheckpointError(f"the state has no entry {name!r}; {UNCHANGED}")
-    for name, value in mine.items():
-        if name in state or name in DEFAULTS:
-            _check_entry(name, state.get(name, DEFAULTS.get(name)), value)
-    epoch, batch = (_number(name, state[name]) for name in POSITION)
-    return epoch, batch
-
-
-def _check_entry(name: str, theirs: Any, mine: int | str) -> None:
-    """Raise `CheckpointError` unless both loaders have the same value of an argument.
-
-    Args:
-        name: Name of the argument, or of something else that the batches depend on.
-        theirs: Its value in the state.
-        mine: Its value in the loader that is to continue the epoch.
-    """
-    theirs = theirs if isinstance(theirs, str | Number) else kind_of(theirs)
-    if theirs == mine:
-        return
-    if name == "processes":
-        raise CheckpointError(
-            f"the state is that of a run with processes={theirs}, but this run has "
-            f"processes={mine}; continue with as many processes."
-        )
-    if name == "sizes":
-        raise CheckpointError(
-            "the state is that of a loader of other graphs, or of the same in another "
-            "order; build both with the same graphs."
-        )
-    same = "graphs" if name in COUNTS else "arguments"
-    raise CheckpointError(
-        f"the state is that of a loader with {name}={theirs}, but this one has "
-        f"{name}={mine}; build both with the same {same}."
-    )
-
-
-def _number(name: str, value: object) -> int:
-    """Return a number of a state as an int; raise `CheckpointError` if it is none."""
-    try:
-        return as_count(name, value)
-    except OptionError as error:
-        raise CheckpointError(
-            f"the state has {name}={described(value)}; {UNCHANGED}"
-        ) from error
-
+from gnnak.typing import as_count, check_flag
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -211,9 +54,9 @@ class GraphLoader:
     none.
 
     Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
-    the number of the epoch, which can be set: `loader.epoch = 3`. The arguments cannot
-    be changed later. In distributed training (`torch.distributed`), each process gets
-    its part of the graphs.
+    the number of the epoch, which can be set: `loader.epoch = 3`. In distributed
+    training (`torch.distributed`), each process gets its part of the graphs. There are
+    no arguments about workers and collation, such as `num_workers`.
 
     Args:
         graphs: A list of PyG `Data` with the same fields, a PyG data set, another data
@@ -238,12 +81,6 @@ class GraphLoader:
             other batches are padded when a `TrainingStep` first gets them.
         drop_last: Whether to leave out a last batch that is smaller than the others;
             not with a `Budget`.
-        multithreaded_backward: Whether PyTorch may run backward passes in a second
-            thread, which is its default on a GPU. If False, they run in the calling
-            thread while the loader is iterated, which takes less time for a model on
-            one GPU; on a CPU, they always do.
-        unsupported: Other arguments of PyG's `DataLoader` are refused; the error says
-            what to do instead.
 
     Attributes:
         dataset: The argument `graphs`. For a name, the `GraphStore` of its graphs; for
@@ -262,7 +99,7 @@ class GraphLoader:
 
     def __init__(
         self,
-        graphs: object = None,
+        graphs: object,
         batch_size: int | Budget = 1,
         shuffle: bool = False,
         *,
@@ -272,12 +109,11 @@ class GraphLoader:
         seed: int = 0,
         pad: bool | None = None,
         drop_last: bool = False,
-        multithreaded_backward: bool = False,
-        **unsupported: object,
     ) -> None:
-        refuse(unsupported, ARGUMENTS)
-        flags = {"shuffle": shuffle, "drop_last": drop_last}
-        check_flags(pad, multithreaded_backward=multithreaded_backward, **flags)
+        check_flag("shuffle", shuffle)
+        check_flag("drop_last", drop_last)
+        if pad is not None:
+            check_flag("pad", pad)
         batch_size = check_batch_size(batch_size, drop_last)
         seed = as_count("seed", seed)
         check_subgraphs(subgraphs, drop)
@@ -291,23 +127,21 @@ class GraphLoader:
         sizes = {"nodes": fields.store.counts[0]}
         if source.cached is not None:
             sizes["copies"] = source.cached.counts[2]
-        count, fixed = len(fields.store), not isinstance(batch_size, Budget)
-        shuffled = seed if shuffle else None
-        order = GraphOrder(batch_size, sizes, count, shuffled, drop_last)
-        wanted = fields.store.device.type == "cuda" if pad is None else pad
-        wants_padding = wanted and fixed
-        self.padded = wants_padding and not fields.attributes.irregular
+        order = GraphOrder(
+            batch_size, sizes, len(fields.store), seed if shuffle else None, drop_last
+        )
         size = batch_size if isinstance(batch_size, int) else None
+        on_gpu = fields.store.device.type == "cuda"
+        wants_padding = size is not None and (on_gpu if pad is None else pad)
+        self.padded = wants_padding and not fields.attributes.irregular
         padder = None
         if self.padded and size is not None:
             padder = Padder(size, fields.store.node_targets, Demand(pad is True))
-        single = fields.store.device.type != "cuda"
-        assembler = Assembler(fields, source, size, padder, single)
+        assembler = Assembler(fields, source, size, padder, not on_gpu)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
-        self.multithreaded_backward = multithreaded_backward
         self._identity = identify(fields.store.counts)
-        self._make = BatchMaker(fields, subgraphs, padder, wants_padding)
+        self._maker = BatchMaker(fields, subgraphs, padder, wants_padding)
         seeds = partial(epoch_seed, seed, rank=order.rank)
         self._windows = EpochWindows(assembler, order, seeds, reseed=True)
         weakref.finalize(self, self._windows.close)
@@ -325,14 +159,6 @@ class GraphLoader:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         weakref.finalize(self, self._windows.close)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Refuse to change an argument: `state_dict` and the caches depend on it."""
-        if name in FIXED and "_epoch" in self.__dict__:
-            raise OptionError(
-                f"{name} of a GraphLoader cannot be changed; build another loader."
-            )
-        super().__setattr__(name, value)
 
     @property
     def batch_size(self) -> int | Budget:
@@ -363,20 +189,10 @@ class GraphLoader:
         if self._done and not self._resumed:
             # The last iteration stopped in the middle of its epoch, or still runs.
             self._epoch, self._done = self._epoch + 1, 0
-        self._resumed, self._current = False, object()
-        leave = self.multithreaded_backward
-        with nullcontext() if leave else backward_in_calling_thread(self.device):
-            yield from self._batches(self._epoch, self._done, self._current)
-
-    def _batches(self, epoch: int, done: int, current: object) -> Iterator[Batch]:
-        """Yield the batches of an epoch, and count them in `_done`.
-
-        Args:
-            epoch: Number of the epoch.
-            done: Number of batches to skip.
-            current: Identifies this iteration. Only the latest iteration changes the
-                state of the loader.
-        """
+        epoch, done = self._epoch, self._done
+        # Only the latest iteration, `_current`, changes the state of the loader.
+        current = self._current = object()
+        self._resumed = False
         batches = self._order.of_epoch(epoch)
         try:
             with closing(self._windows.of_epoch(epoch, len(batches), done)) as windows:
@@ -384,7 +200,7 @@ class GraphLoader:
                     done += 1
                     if self._current is current:
                         self._done = done
-                    yield self._make(assembled)
+                    yield self._maker.make(*assembled)
         except torch.OutOfMemoryError as error:
             raise SizeError(
                 f"a batch of {max(map(len, batches))} graphs does not fit into the "
@@ -449,14 +265,84 @@ class GraphLoader:
             "drop": self.drop,
             "seed": self.seed or None,
             "padded": self.padded or None,
-            "multithreaded_backward": self.multithreaded_backward or None,
             "device": str(self.device),
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
         return f"GraphLoader({', '.join(shown)})"
 
 
-ARGUMENTS = arguments_of(GraphLoader)
-"""The names of the arguments of `GraphLoader`."""
-FIXED = (*ARGUMENTS, "dataset", "padded")
-"""The attributes that cannot be changed after a `GraphLoader` is built."""
+POSITION = ("epoch", "batch")
+"""Entries of a state that say where the loader was."""
+ADDED = ("nodes", "edges", "sizes", "processes")
+"""Entries that states of older versions do not have."""
+DEFAULTS = {"drop_last": False}
+"""Entries that states of older versions do not have either, and what they mean then."""
+UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
+
+
+def identify(counts: Tensor) -> dict[str, int]:
+    """Return what the state of a loader says of its graphs.
+
+    Takes the numbers of nodes and edges of g graphs, on the CPU, [2, g]. The checksum
+    `sizes` depends on the order of the graphs.
+
+    >>> import torch
+    >>> identify(torch.tensor([[3, 4], [2, 6]]))
+    {'nodes': 7, 'edges': 8, 'sizes': 4175228841}
+    >>> identify(torch.tensor([[4, 3], [6, 2]]))
+    {'nodes': 7, 'edges': 8, 'sizes': 556435510}
+    """
+    nodes, edges = counts.sum(dim=1).tolist()
+    sizes = zlib.crc32(counts.contiguous().numpy().tobytes())
+    return {"nodes": nodes, "edges": edges, "sizes": sizes}
+
+
+def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the number of the epoch and of the next batch that a state contains.
+
+    Raises an error unless the state fits the loader whose arguments are `mine`.
+    """
+    if not isinstance(state, Mapping):
+        raise OptionError(
+            f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."
+        )
+    for name in (*POSITION, *mine):
+        if name not in state and name not in ADDED and name not in DEFAULTS:
+            raise CheckpointError(f"the state has no entry {name!r}; {UNCHANGED}")
+    for name, value in mine.items():
+        if name in state or name in DEFAULTS:
+            _check_entry(name, state.get(name, DEFAULTS.get(name)), value)
+    epoch, batch = (_number(name, state[name]) for name in POSITION)
+    return epoch, batch
+
+
+def _check_entry(name: str, theirs: Any, mine: int | str) -> None:
+    """Raise `CheckpointError` unless both loaders have the same value of an entry."""
+    theirs = theirs if isinstance(theirs, str | Number) else kind_of(theirs)
+    if theirs == mine:
+        return
+    if name == "processes":
+        raise CheckpointError(
+            f"the state is that of a run with processes={theirs}, but this run has "
+            f"processes={mine}; continue with as many processes."
+        )
+    if name == "sizes":
+        raise CheckpointError(
+            "the state is that of a loader of other graphs, or of the same in another "
+            "order; build both with the same graphs."
+        )
+    same = "graphs" if name in ("graphs", "nodes", "edges") else "arguments"
+    raise CheckpointError(
+        f"the state is that of a loader with {name}={theirs}, but this one has "
+        f"{name}={mine}; build both with the same {same}."
+    )
+
+
+def _number(name: str, value: object) -> int:
+    """Return a number of a state as an int; raise `CheckpointError` if it is none."""
+    try:
+        return as_count(name, value)
+    except OptionError as error:
+        raise CheckpointError(
+            f"the state has {name}={described(value)}; {UNCHANGED}"
+        ) from error

@@ -1,6 +1,6 @@
 """Batches as the loader yields them, and the tensors of nested records."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
@@ -11,6 +11,54 @@ from gnnak.graphs import GraphBatch
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Record = TypeVar("Record")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many graphs, nodes, edges and so on a padded batch has, with the padding.
+
+    The last graph is padding: it consists of all padding nodes. Sizes that a batch does
+    not have, such as those of subgraphs, are 0.
+    """
+
+    graphs: int
+    nodes: int
+    edges: int
+    subgraphs: int = 0
+    copies: int = 0
+    edge_copies: int = 0
+    fillings: int = 0
+    """Number of entries of the `Filling` of SubgraphDrop."""
+
+    def fits(self, rows: Mapping[str, int]) -> bool:
+        """Return whether a batch with `rows` on each axis can be padded to this shape.
+
+        The batch must be smaller on every axis, so that there is room for padding.
+        """
+        return all(count < getattr(self, axis) for axis, count in rows.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A batch with its rooted subgraphs, padded or not."""
+
+    batch: GraphBatch
+    """The graphs."""
+    subgraphs: RootedSubgraphs | None = None
+    """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
+    if the network extracts subgraphs itself, or needs none."""
+    shape: Shape | None = None
+    """The sizes that the batch is padded to; None = the batch is not padded. Batches
+    that have the same sizes without padding may have a shape, too."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the batch by name; for example, positions of nodes."""
+    sizes: dict[str, int] | None = None
+    """For a padded batch, how many graphs, nodes and so on are not padding: the numbers
+    in `batch.real`, on the host. None = the batch is not padded."""
+    positions: list[int] | None = None
+    """Positions of the batch's graphs in the store; None = not given."""
+
+
 DERIVED = "_derived"
 """The attribute in which a dataclass caches values derived from its fields."""
 
@@ -33,9 +81,7 @@ def tensors_of(record: Any) -> list[Tensor]:
 
 
 def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Return one tensor for each block of memory that the given tensors use.
-
-    Tensors that are views of the same tensor share one block.
+    """Return one tensor for each block of memory: views of a tensor share its block.
 
     >>> import torch
     >>> whole = torch.arange(4)
@@ -44,6 +90,14 @@ def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
     """
     found = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}
     return list(found.values())
+
+
+def like(record: Record, tensors: Iterable[Tensor]) -> Record:
+    """Return a copy of a nested record with other tensors.
+
+    These are in the order of `tensors_of(record)`.
+    """
+    return _rebuilt(record, iter(tensors))
 
 
 def _collect(record: Any, found: list[Tensor]) -> None:
@@ -68,16 +122,6 @@ def _collect(record: Any, found: list[Tensor]) -> None:
                 _collect(part, found)
 
 
-def like(record: Record, tensors: Iterable[Tensor]) -> Record:
-    """Return a copy of a nested record in which all tensors are replaced.
-
-    Args:
-        record: A dataclass, dict or tuple of tensors, plain values or further records.
-        tensors: The new tensors, in the order of `tensors_of(record)`.
-    """
-    return _rebuilt(record, iter(tensors))
-
-
 def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
     """Return a copy of a record with the next tensors of an iterator."""
     if isinstance(record, Tensor):
@@ -99,10 +143,7 @@ def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:
-    """Return the (key, value) pairs of a dataclass, dict or tuple.
-
-    The key is a field name or a position in the tuple. None for other types.
-    """
+    """Return the (key, value) pairs of a dataclass, dict or tuple; None for others."""
     if isinstance(record, dict):
         return sorted(record.items())
     if isinstance(record, tuple):
@@ -121,47 +162,3 @@ def _field_names(kind: type) -> tuple[str, ...] | None:
     if not is_dataclass(kind):
         return None
     return tuple(field.name for field in fields(kind))
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How many graphs, nodes, edges and so on a padded batch has, with the padding."""
-
-    graphs: int
-    """Number of graphs. The last graph is padding: it consists of all padding nodes."""
-    nodes: int
-    """Number of nodes."""
-    edges: int
-    """Number of directed edges."""
-    subgraphs: int = 0
-    """Number of rooted subgraphs; 0 for a batch without subgraphs."""
-    copies: int = 0
-    """Number of nodes of all rooted subgraphs together (node copies); 0 for a batch
-    without subgraphs."""
-    edge_copies: int = 0
-    """Number of edges of all rooted subgraphs together (edge copies); 0 for a batch
-    without subgraphs."""
-    fillings: int = 0
-    """Number of entries of the `Filling`, the sparse matrix that estimates encodings of
-    dropped roots from sampled ones; 0 for a batch without SubgraphDrop."""
-
-
-@dataclass(frozen=True, eq=False)
-class Item:
-    """A batch with its rooted subgraphs, padded or not."""
-
-    batch: GraphBatch
-    """The graphs."""
-    subgraphs: RootedSubgraphs | None = None
-    """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
-    if the network extracts subgraphs itself, or needs none."""
-    shape: Shape | None = None
-    """The sizes that the batch is padded to; None = the batch is not padded. Batches
-    that have the same sizes without padding may have a shape, too."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Further fields of the batch by name; for example, positions of nodes."""
-    sizes: dict[str, int] | None = None
-    """For a padded batch, how many graphs, nodes and so on are not padding: the numbers
-    in `batch.real`, on the host. None = the batch is not padded."""
-    positions: list[int] | None = None
-    """Positions of the batch's graphs in the store; None = not given."""

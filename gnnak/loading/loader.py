@@ -5,8 +5,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.pyg_fields import FieldStore
-from gnnak.loading.assembler import Assembler, Subgraphs
-from gnnak.loading.epoch_windows import EpochWindows
+from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs
 from gnnak.loading.items import Item
 from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.loading.padder import Demand, Padder
@@ -17,18 +16,15 @@ class Loader:
 
     Unlike `GraphLoader`, this loader yields no PyG batches, and a batch is either
     padded or not. Another object, such as Lightning's trainer, tells which epoch is
-    running. The first window (batches assembled together) that is prefetched for the
-    next epoch stays in memory until that epoch begins or until `close` is called.
+    running. The window that is prefetched for the next epoch stays in memory until that
+    epoch begins or until `close` is called.
 
     Args:
         store: The graphs.
         sampler: Chooses the graphs of each batch.
-        timed: Returns a context manager that measures how long the loader waits for a
-            window.
-        subgraphs: Where the rooted subgraphs come from; None = batches have no
-            subgraphs.
-        single: Whether every window is a single batch. If False, the memory budget
-            decides how many batches a window has.
+        timed: Returns a context manager that times the wait for a window.
+        subgraphs: Where the rooted subgraphs come from; None = there are none.
+        single: Whether every window is a single batch; see `Assembler`.
         padded: Whether batches are padded to a few fixed sizes. Batches before the
             first one with `sampler.batch_size` graphs are not padded.
         epochs: The current epoch, the number of epochs and their random seeds; None =

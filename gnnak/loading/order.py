@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -14,83 +13,13 @@ from gnnak.errors import OptionError, counted
 from gnnak.typing import check_count, convert_count
 
 
-class Closable(Protocol):
-    """An iterator or similar object that must be closed if it is not exhausted."""
-
-    def close(self) -> None:
-        """Stop the work in progress, and release its memory and threads."""
-
-
-T = TypeVar("T", bound=Closable)
-
-
-@dataclass(frozen=True)
-class Epochs:
-    """Tells a loader which epoch is running, and how many epochs the run has.
-
-    The loader prefetches data for the next epoch, unless the current epoch is the last.
-    """
-
-    now: Callable[[], int]
-    """Returns the number of the current epoch; the first is 0."""
-    count: int
-    """Number of epochs of the whole run."""
-    seed: Callable[[int], int] = int
-    """Takes the number of an epoch and returns the random seed for the rooted subgraphs
-    of that epoch. By default, the seed is the number of the epoch."""
-
-
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """Return the random seed for one epoch in one process.
+    """Return the random seed of an epoch in one process, given that of the run.
 
-    The seed depends only on the arguments, so a run can be resumed at any epoch.
-
-    Args:
-        seed: The seed of the run.
-        epoch: Number of the epoch, from 0.
-        rank: Rank of the process in distributed training.
+    It depends only on the arguments, so a run can be resumed at any epoch.
     """
     mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
     return mixed % (2**63 - 1)
-
-
-class EpochPrefetcher(Generic[T]):
-    """Starts the work for an epoch, such as loading its data, before the epoch begins.
-
-    The work must depend only on the number of the epoch, not on when it starts. Work is
-    started early for at most one epoch; if another epoch is needed instead, that work
-    is closed.
-
-    Args:
-        start: Takes the number of an epoch, starts the work for that epoch, and returns
-            an object that can be closed to stop the work.
-    """
-
-    def __init__(self, start: Callable[[int], T]) -> None:
-        self._start = start
-        self._prefetched: dict[int, T] = {}
-
-    def prefetch(self, epoch: int) -> None:
-        """Start the work for an epoch that begins later; `take` returns that work.
-
-        Work that was started early for another epoch is closed first.
-        """
-        self.close()
-        self._prefetched[epoch] = self._start(epoch)
-
-    def take(self, epoch: int) -> T:
-        """Return the work for an epoch; start it now if `prefetch` has not started it.
-
-        Work that was started early for another epoch is closed.
-        """
-        prefetched = self._prefetched.pop(epoch, None)
-        self.close()
-        return self._start(epoch) if prefetched is None else prefetched
-
-    def close(self) -> None:
-        """Close work that `prefetch` has started and `take` has not returned."""
-        while self._prefetched:
-            self._prefetched.popitem()[1].close()
 
 
 @dataclass(frozen=True)
@@ -119,7 +48,7 @@ class Budget:
 
 
 class GraphOrder:
-    """Choose which graphs are in each batch of an epoch.
+    """Choose which graphs are in each batch of an epoch of a `GraphLoader`.
 
     In distributed training, each process gets other graphs and equally many batches. If
     the graphs cannot be divided evenly, a few of them occur in two processes, as with
@@ -155,15 +84,10 @@ class GraphOrder:
             self._check_last(batch_size)
 
     def of_epoch(self, epoch: int) -> list[Tensor]:
-        """Return the batches of an epoch, each as the positions of its graphs.
-
-        Args:
-            epoch: Number of the epoch, from 0.
-        """
+        """Return the batches of an epoch, each as the positions of its graphs."""
         order = torch.arange(self.count, device="cpu")
         if self.seed is not None:
-            generator = torch.Generator().manual_seed(epoch_seed(self.seed, epoch))
-            order = torch.randperm(self.count, generator=generator, device="cpu")
+            order = _random_order(self.count, epoch_seed(self.seed, epoch))
         if isinstance(self.batch_size, Budget):
             return self._within(order, self.batch_size)
         batches = list(self._part(order).split(min(self.batch_size, self.count)))
@@ -230,6 +154,11 @@ class GraphOrder:
                 )
 
 
+def _random_order(count: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(count, generator=generator, device="cpu")
+
+
 def _limited(budget: Budget) -> list[str]:
     """Return what a budget limits: "nodes", "copies" or both."""
     names = ("nodes", "copies")
@@ -237,7 +166,7 @@ def _limited(budget: Budget) -> list[str]:
 
 
 class BatchSampler:
-    """Choose which graphs are in each batch of an epoch.
+    """Choose which graphs are in each batch of an epoch of `gnnak train`.
 
     All processes compute the same batches, and each process takes its part of every
     batch; together they see the batches that a single process would see. If the last
@@ -247,14 +176,10 @@ class BatchSampler:
     Args:
         positions: Positions in the store of the g graphs to use, [g].
         batch_size: Graphs per batch, over all processes.
-        order: Takes the number of an epoch and returns the random seed with which the
-            graphs are shuffled in that epoch. None = graphs are not shuffled but come
-            in the order of `positions`.
+        order: Returns the random seed with which the graphs are shuffled in an epoch,
+            given its number. None = graphs come in the order of `positions`.
         rank: Rank of this process in distributed training.
         processes: Number of processes in distributed training.
-
-    Attributes:
-        sizes: Number of graphs of each batch, over all processes.
     """
 
     def __init__(
@@ -268,40 +193,43 @@ class BatchSampler:
         self.positions, self.batch_size = positions, batch_size
         self.order = order
         self.rank, self.processes = rank, processes
+        # Number of graphs of each batch, over all processes.
         self.sizes = _batch_sizes(positions.numel(), batch_size, 2 * processes)
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def of_epoch(self, epoch: int) -> Iterator[Tensor]:
-        """Yield the batches of an epoch, each as the positions of its graphs.
-
-        In distributed training, a process gets only its own part of each batch.
-
-        Args:
-            epoch: Number of the epoch, from 0.
-        """
+        """Yield the batches of an epoch, each as the positions of its graphs."""
         positions = self.positions
         if self.order is not None:
-            generator = torch.Generator().manual_seed(self.order(epoch))
-            count, device = len(positions), torch.device("cpu")
-            order = torch.randperm(count, generator=generator, device=device)
-            positions = positions[order]
+            positions = positions[_random_order(len(positions), self.order(epoch))]
         for batch in positions.split(self.sizes):
             yield batch.tensor_split(self.processes)[self.rank]
 
 
 def _batch_sizes(count: int, size: int, least: int) -> list[int]:
-    """Return the number of graphs of each batch.
+    """Return the number of graphs of each batch, of `count` in total.
 
-    Args:
-        count: Number of graphs in total.
-        size: Number of graphs of a full batch.
-        least: If the last batch would have fewer graphs than this, it is merged into
-            the batch before.
+    A last batch with fewer than `least` graphs is merged into the one before.
     """
     sizes = [size] * (count // size) + [count % size] * bool(count % size)
     if len(sizes) > 1 and sizes[-1] < least:
         last = sizes.pop()
         sizes[-1] += last
     return sizes
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Tells a loader which epoch is running, and how many epochs the run has.
+
+    The loader prefetches data for the next epoch, unless the current epoch is the last.
+    """
+
+    now: Callable[[], int]
+    """Returns the number of the current epoch, from 0."""
+    count: int
+    """Number of epochs of the whole run."""
+    seed: Callable[[int], int] = int
+    """Returns the random seed for the rooted subgraphs of an epoch."""

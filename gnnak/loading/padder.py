@@ -23,7 +23,7 @@ between two epochs of training."""
 
 
 class Demand:
-    """Decides whether a loader pads its next window (batches assembled together).
+    """Decides whether a loader pads its next window: always, or if padding is used.
 
     `TrainingStep` uses the padded form of a batch; a plain training loop does not.
     Padding a batch takes about as long as assembling it. A batch that was assembled
@@ -32,9 +32,6 @@ class Demand:
 
     The thread that prefetches windows calls `begin_epoch` and `pads_next`, while the
     thread that trains calls `use`.
-
-    Args:
-        always: Whether windows are padded even if no padded form is used.
     """
 
     # One lock for all objects: batches refer to a `Demand`, and an object with its own
@@ -81,12 +78,9 @@ class Padder:
     Args:
         batch_size: Number of graphs of a full batch.
         node_targets: Whether targets have one row per node instead of per graph.
-        demand: Decides which windows (batches assembled together) are padded.
+        demand: Decides which windows are padded.
         both: Whether batches are needed with padding and without. If False, padded
             batches replace those without padding.
-
-    Attributes:
-        shapes: The shapes that batches are padded to.
     """
 
     def __init__(
@@ -99,10 +93,8 @@ class Padder:
         """Return the padded forms of a window's batches, and the batches themselves.
 
         The batches are views of their padded forms. If `both` is False, the batches
-        themselves are padded, and there are no padded forms.
-
-        The lists are empty if padded batches are not used at present, and lack a last
-        batch that cannot be padded.
+        themselves are padded, and there are no padded forms. The lists are empty if
+        padding is not used now, and lack a last batch that cannot be padded.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:
@@ -117,16 +109,9 @@ class Padder:
         subgraphs: RootedSubgraphs | None,
         extra: Mapping[str, tuple[str, Tensor]],
     ) -> Item | None:
-        """Pad a batch that was assembled without padding.
+        """Pad a batch that was assembled without padding; None if that is impossible.
 
-        Args:
-            batch: The graphs.
-            subgraphs: Their rooted subgraphs; None = there are none.
-            extra: Further fields by name: the axis that a field has rows on, such as
-                "nodes", and its value.
-
-        Returns:
-            The padded batch, or None if the batch cannot be padded.
+        `extra` has further fields by name: the axis of the rows, and the value.
         """
         sizes = [batch.num_graphs]
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
@@ -136,10 +121,9 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Return the shapes to pad the batches of a window to, from the first one on.
+        """Return the shapes to pad the batches to, without a last one that has none.
 
-        The shape of a last batch that cannot be padded is missing. Until a full batch
-        was seen, smaller batches cannot be padded.
+        Until a full batch was seen, smaller batches cannot be padded.
         """
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)

@@ -1,27 +1,123 @@
-"""Split the fields of a window into batches, and pad each batch."""
+"""Split tensors of several batches by batch, with or without padding."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Generic, NamedTuple
+from itertools import accumulate, islice, pairwise
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.graphs.real import BATCH_AXES, RealCounts
-from gnnak.loading.items import Shape
-from gnnak.loading.splitters import Splitter
-from gnnak.loading.windows import (
-    Field,
-    Key,
-    Window,
-    lines_of,
-    rows_per_batch,
-    shift_each,
-)
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """An int64 tensor of a window, which is split by batch."""
+
+    value: Tensor
+    """The r entries of all batches: [r]; [2, r] for "edges"; [r + 1] for "pointers"."""
+    axis: str
+    """What each entry stands for, such as "nodes"; for "pointers", what has a group."""
+    refers_to: str | None = None
+    """If the values are indices, what they refer to, such as "graphs"; for "pointers",
+    what is grouped. None = the values are not indices, and padding is 0."""
+    kind: Literal["rows", "edges", "pointers"] = "rows"
+    """Whether the tensor is an `edge_index`, a CSR row pointer, or neither."""
+
+    def lines(self) -> Sequence[Tensor]:
+        """Return the lines of the tensor: sources and targets of edges, else one."""
+        return self.value.unbind() if self.kind == "edges" else (self.value,)
+
+
+def split_fields(
+    fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
+) -> list[dict[Key, Tensor]]:
+    """Split the fields of a window by batch, without padding.
+
+    In each batch, indices count from 0. The parts are views of one new tensor.
+
+    Args:
+        fields: The fields; there is at least one.
+        starts: For each axis, the position of the first row of each batch, and at the
+            end the position after the last row. Rows before and after these are left
+            out.
+    """
+    counts = _rows_per_batch(starts)
+    if not counts["graphs"]:
+        return []
+    ends = _last_pointers(fields, starts)
+    pieces: list[Tensor] = []
+    sizes: list[int] = []
+    shifts: list[int] = []
+    for field in fields.values():
+        size, named, at = counts[field.axis], field.refers_to, starts[field.axis]
+        for line in field.lines():
+            rows = line if line.numel() == at[-1] - at[0] else line[at[0] : at[-1]]
+            if field.kind == "pointers":
+                parts = torch.split_with_sizes(rows, size)
+                pieces += (piece for part in parts for piece in (part, next(ends)))
+                sizes += (count + 1 for count in size)
+            else:
+                pieces.append(rows)
+                sizes += size
+            shifts += [0] * len(size) if named is None else starts[named][:-1]
+    parts = torch.split_with_sizes(torch.cat(pieces), sizes)
+    shifted = zip(parts, shifts, sizes, strict=True)
+    _shift_each([(part, shift) for part, shift, size in shifted if shift and size])
+    return _by_batch(fields, counts, iter(parts))
+
+
+def _by_batch(
+    fields: Mapping[Key, Field],
+    counts: Mapping[str, list[int]],
+    parts: Iterator[Tensor],
+) -> list[dict[Key, Tensor]]:
+    """Return the fields of each batch, given the parts of each line of each field."""
+    found = []
+    for field in fields.values():
+        sizes = counts[field.axis]
+        views = [next(parts) for _ in sizes]
+        if field.kind == "edges":
+            # The line of targets comes right after the line of sources.
+            stride, pairs = (sum(sizes), 1), zip(views, sizes, strict=True)
+            views = [source.as_strided((2, n), stride) for source, n in pairs]
+            parts = islice(parts, len(sizes), None)
+        found.append(views)
+    return [dict(zip(fields, each, strict=True)) for each in zip(*found, strict=True)]
+
+
+def _last_pointers(
+    fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
+) -> Iterator[Tensor]:
+    """Return the last entry of the row pointer of each batch, for all such fields."""
+    numbers: list[int] = []
+    for field in fields.values():
+        if field.kind == "pointers" and field.refers_to is not None:
+            numbers += starts[field.refers_to][1:]
+    if not numbers:
+        return iter(())
+    device = next(iter(fields.values())).value.device
+    host = torch.tensor(numbers, device="cpu")
+    return iter(host.to(device, non_blocking=True).split(1))
+
+
+def _rows_per_batch(starts: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    return {
+        axis: [end - begin for begin, end in pairwise(at)]
+        for axis, at in starts.items()
+    }
+
+
+def _shift_each(parts: Sequence[tuple[Tensor, int]]) -> None:
+    """Subtract a number from each of several tensors, in place and in one kernel."""
+    if parts:
+        tensors, numbers = zip(*parts, strict=True)
+        torch._foreach_sub_(tensors, numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +164,7 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
     refer to padding rows only, and are spread evenly over the padding rows.
 
     Args:
-        values: The v index tensors, such as the source and target nodes of all edges,
-            [r] each, with indices counted over all batches.
+        values: The v index tensors, [r] each, with indices counted over all batches.
         rows: Where the entries of each of b batches are in an index tensor; for
             `edge_index`, where the edges of each batch are.
         named: Where the rows are that the indices refer to; for `edge_index`, where the
@@ -100,11 +195,9 @@ def pad_pointers(
 ) -> Tensor:
     """Split a CSR row pointer by batch, and pad it with empty groups.
 
-    The pointer tells where each of k groups of rows starts. The groups of a batch are
-    consecutive, and so are the rows of a batch.
-
     Args:
-        value: The pointer for all b batches, [k + 1].
+        value: The pointer for all b batches: where each of k groups starts, and where
+            the last one ends, [k + 1]. The groups of a batch are consecutive.
         first: Position of the first group of each batch, [b].
         end: Position after the last group of each batch, [b].
         size: Number of groups of each batch after padding.
@@ -124,8 +217,7 @@ def _gather(
 ) -> tuple[Tensor, Tensor]:
     """Return the rows of each batch, extended to `size` rows, and a mask.
 
-    The mask is True for the added rows, whose values are undefined. Arguments as in
-    `pad_rows`.
+    The mask is True for the added rows, whose values are undefined.
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])
@@ -174,7 +266,7 @@ class Joint(Generic[Key]):
         starts: Mapping[str, Sequence[int]],
         sizes: Mapping[str, Sequence[int]],
     ) -> None:
-        counts = rows_per_batch(starts)
+        counts = _rows_per_batch(starts)
         lines = {key: _split_lines(field, counts) for key, field in fields.items()}
         block = _Block()
         self._parts: list[dict[Key, _Part]] = []
@@ -202,7 +294,10 @@ class Joint(Generic[Key]):
         spans = [(part.begin, part.begin + part.lines * part.size) for part in every]
         views = iter(_views(self._memory, spans))
         return [
-            {key: _as_lines(next(views), part) for key, part in parts.items()}
+            {
+                key: next(views).view(2, part.size) if part.lines == 2 else next(views)
+                for key, part in parts.items()
+            }
             for parts in self._parts
         ]
 
@@ -216,7 +311,12 @@ class Joint(Generic[Key]):
         ]
         views = iter(_views(self._memory, spans))
         return [
-            {key: _trimmed_lines(next(views), part) for key, part in parts.items()}
+            {
+                key: next(views).as_strided((2, part.real), (part.size, 1))
+                if part.lines == 2
+                else next(views)
+                for key, part in parts.items()
+            }
             for parts in self._parts
         ]
 
@@ -235,13 +335,7 @@ class _Block:
         self._padding: list[list[int]] = []
 
     def add(self, values: Tensor, count: int, shift: int) -> None:
-        """Append values, from which a number is subtracted.
-
-        Args:
-            values: The values, [count].
-            count: How many values there are.
-            shift: The number to subtract from each value.
-        """
+        """Append `count` values, from each of which `shift` is subtracted."""
         self._pieces.append(values)
         if shift and count:
             self._shifts.append(((self.end, self.end + count), shift))
@@ -267,7 +361,7 @@ class _Block:
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)
-        shift_each(list(zip(views, numbers, strict=True)))
+        _shift_each(list(zip(views, numbers, strict=True)))
         return memory
 
     def _numbers(self, device: torch.device) -> Tensor:
@@ -285,20 +379,15 @@ class _Block:
 def _split_lines(
     field: Field, counts: Mapping[str, list[int]]
 ) -> list[tuple[Tensor, ...]]:
-    """Split the lines of a field (two for edges) by batch, without padding."""
+    """Split the lines of a field by batch, without padding."""
     sizes = counts[field.axis]
     # A row pointer has one more entry, the number of all rows.
     sizes = [*sizes, field.value.size(-1) - sum(sizes)]
-    return [torch.split_with_sizes(line, sizes) for line in lines_of(field)]
+    return [torch.split_with_sizes(line, sizes) for line in field.lines()]
 
 
 def _views(memory: Tensor, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Return `memory[begin:end]` for several spans, in one operation.
-
-    Args:
-        memory: A vector.
-        spans: The begin and end of each span; spans are sorted and do not overlap.
-    """
+    """Return `memory[begin:end]` for sorted, disjoint spans, in one operation."""
     sizes: list[int] = []
     numbers, at = [], 0
     for begin, end in spans:
@@ -309,118 +398,3 @@ def _views(memory: Tensor, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
         at = end
     parts = torch.split_with_sizes(memory, [*sizes, memory.numel() - at])
     return [parts[number] for number in numbers]
-
-
-def _as_lines(view: Tensor, part: _Part) -> Tensor:
-    """Return a part with padding in its shape: two lines for edges."""
-    return view if part.lines == 1 else view.view(part.lines, part.size)
-
-
-def _trimmed_lines(view: Tensor, part: _Part) -> Tensor:
-    """Return a part without padding in its shape: two lines for edges."""
-    if part.lines == 1:
-        return view
-    return view.as_strided((part.lines, part.real), (part.size, 1))
-
-
-class PaddingSplitter(Splitter):
-    """Splits a window, that is, several batches assembled as one, and pads each batch.
-
-    Padding rows come after the real rows. Indices in padding rows refer to padding rows
-    only, so padding never mixes with real data. All padding nodes belong to the last
-    graph of the batch. `Splitter` describes the arguments of the methods.
-
-    Args:
-        window: The batches.
-        shapes: The sizes to pad each batch to. Only the first `len(shapes)` batches are
-            returned. All shapes must have the same number of graphs.
-    """
-
-    def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
-        assert len({shape.graphs for shape in shapes}) == 1
-        self.window, self.shapes, device = window, shapes, window.batch.device
-        axes = list(window.starts)
-        bounds = [window.starts[axis][: len(shapes) + 1] for axis in axes]
-        sizes = [self.sizes(axis) for axis in axes]
-        counts = [[end - begin for begin, end in pairwise(at)] for at in bounds]
-        table = [[at[:-1] for at in bounds], [at[1:] for at in bounds], counts, sizes]
-        given = torch.tensor(table, device="cpu").to(device, non_blocking=True)
-        first, ends, count, size = map(Tensor.unbind, given)
-        self.end = dict(zip(axes, ends, strict=True))
-        spans = map(Span, first, count, size, map(max, sizes))
-        self.span = dict(zip(axes, spans, strict=True))
-        real = torch.stack([self.span[axis].count for axis in BATCH_AXES], dim=1)
-        self.counts = list(map(RealCounts, real))
-
-    def sizes(self, axis: str) -> list[int]:
-        """Return how many rows each padded batch has on an axis, such as "nodes"."""
-        return [getattr(shape, axis) for shape in self.shapes]
-
-    def rows(
-        self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
-    ) -> Sequence[Tensor]:
-        """Return, for each batch, its rows of `value`, followed by padding rows.
-
-        If the values are indices, those in padding rows refer to padding.
-        """
-        if refers_to is not None:
-            return [indices[0] for indices in self._indices([value], axis, refers_to)]
-        span = self.span[axis]
-        given = (span.first, span.count, span.most, padding)
-        found = pad_rows(value, *given)
-        return self._cropped(found, self.sizes(axis))
-
-    def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return, for each batch, its edges, followed by self loops as padding."""
-        return self._indices([*value], axis, refers_to)
-
-    def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Return, for each batch, its CSR row pointer, padded with empty groups.
-
-        If the groups are graphs, the last group is not empty but contains all padding
-        nodes.
-        """
-        span = self.span[keys]
-        given = (span.first, self.end[keys], span.most, self.span[rows].first)
-        found = pad_pointers(value, *given)
-        if keys == "graphs":
-            found[:, -1] = self.span["nodes"].size
-        return self._cropped(found, [size + 1 for size in self.sizes(keys)])
-
-    def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
-        """Split several int64 tensors by batch, into padded views of one new tensor."""
-        return self.joint(fields).padded()
-
-    def joint(self, fields: Mapping[Key, Field]) -> Joint[Key]:
-        """Copy the parts of several int64 tensors, with padding, into one tensor."""
-        sizes = {axis: self.sizes(axis) for axis in self.window.starts}
-        return Joint(fields, self.window.starts, sizes)
-
-    def real(self) -> Sequence[RealCounts]:
-        """Return how many graphs, nodes and so on of each batch are not padding."""
-        return self.counts
-
-    def padded_to(self) -> Sequence[Shape]:
-        """Return the shape that each batch is padded to."""
-        return self.shapes
-
-    def _indices(
-        self, values: list[Tensor], axis: str, refers_to: str
-    ) -> Sequence[Tensor]:
-        """Split index tensors by batch, pad the parts, and stack them for each batch.
-
-        Args:
-            values: Index tensors of equal length, such as the sources and the targets
-                of edges.
-            axis: What each entry of the tensors stands for, such as "edges".
-            refers_to: What the indices refer to, such as "nodes".
-        """
-        axes = self.span[axis], self.span[refers_to]
-        found = pad_numbers(values, *axes, to_last=refers_to == "graphs")
-        sizes = [len(values) * size for size in self.sizes(axis)]
-        return [part.view(len(values), -1) for part in self._cropped(found, sizes)]
-
-    def _cropped(self, found: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
-        """Return the first `sizes[i]` entries of row i of `found`, for each batch i."""
-        pairs, most = zip(found.unbind(), sizes, strict=True), found.size(1)
-        return [part if size == most else part[:size] for part, size in pairs]

@@ -18,26 +18,16 @@ from gnnak.loading.items import one_per_storage, tensors_of
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
-"""Interval, in seconds, at which a paused prefetching thread checks whether
-`Prefetcher.close` was called."""
+"""How often a paused prefetching thread checks whether `close` was called."""
 _making = Lock()
-"""A prefetching thread locks this while it computes a result, and `prefetching_paused`
-locks it to pause all prefetching threads."""
+"""Locked while a thread computes a result, or while prefetching is paused."""
 _END = object()
-"""Stands for the end of an iterator."""
 
 
 def prefetch(
     results: Generator[T, None, None], device: torch.device
 ) -> "Generator[T, None, None] | Prefetcher[T]":
-    """Return an iterator over `results` that, on a GPU, computes the next result early.
-
-    On other devices, `results` is returned unchanged.
-
-    Args:
-        results: Computes the results, one by one.
-        device: The device that the results are computed on.
-    """
+    """Return `results`, or on a GPU an iterator that computes the next result early."""
     if device.type != "cuda":
         return results
     return Prefetcher(results, SideStream(device))
@@ -45,37 +35,24 @@ def prefetch(
 
 @contextmanager
 def prefetching_paused() -> Iterator[None]:
-    """Context manager: pause all prefetching within the `with` block.
-
-    If a result is being computed, the block is entered when that result is done.
-    """
+    """Context manager: pause all prefetching, after the result being computed."""
     with _making:
         yield
 
 
 class PrefetchStream(Protocol):
-    """Interface of `SideStream`; tests replace it to run a `Prefetcher` without a GPU.
-
-    A producer thread computes results on the stream, and another thread, the consumer,
-    uses them.
-    """
+    """Interface of `SideStream`, which tests replace where there is no GPU."""
 
     def activate(self) -> AbstractContextManager:
         """Return the context manager, such as a CUDA stream, of the producer thread."""
 
     def record_event(self) -> Any:
-        """Return an event that completes when the work launched so far is done.
-
-        The producer thread calls this after each result. The event must not be None.
-        """
+        """Return an event, not None, that completes when the work so far is done."""
 
     def hand_over(self, result: Any, event: Any) -> None:
-        """Make a result safe to use in the calling thread, which is the consumer.
+        """Make a result safe to use in the calling thread, the consumer.
 
-        Args:
-            result: The result.
-            event: What `record_event` returned in the producer thread, right after this
-                result was computed.
+        `event` was recorded in the producer thread, right after the result.
         """
 
 
@@ -86,9 +63,6 @@ class SideStream:
     stream before this object was created. All `SideStream` objects of a device share
     one stream, because PyTorch's allocator reuses freed memory only on the stream that
     the memory was allocated on.
-
-    Args:
-        device: A GPU.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -104,10 +78,7 @@ class SideStream:
             yield
 
     def record_event(self) -> torch.cuda.Event:
-        """Return an event that completes when the work launched so far is done.
-
-        Must be called within `activate`, so that the side stream is current.
-        """
+        """Return an event of the side stream; call this within `activate`."""
         return torch.cuda.current_stream(self.device).record_event()
 
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:
@@ -116,10 +87,6 @@ class SideStream:
         The memory of the result is also registered with that stream, so that the
         allocator does not reuse it before the stream is done with it. Most tensors of a
         result are views of a few large ones, whose memory is registered once.
-
-        Args:
-            result: The result.
-            event: What `record_event` returned right after this result was computed.
         """
         here = torch.cuda.current_stream(self.device)
         here.wait_event(event)
@@ -132,10 +99,6 @@ class Prefetcher(Iterator[T]):
 
     The thread starts to compute the first result at once. Whenever a result is taken
     from this iterator, the thread starts to compute the next one.
-
-    Args:
-        results: Computes the results, one by one.
-        stream: The stream on which the thread computes the results.
     """
 
     def __init__(self, results: Iterator[T], stream: PrefetchStream) -> None:
@@ -173,16 +136,9 @@ def _compute(
 ) -> None:
     """Compute the next result whenever the consumer releases `wanted`.
 
-    This function runs in the producer thread. It returns when there are no more
-    results, when `stopped` is set, or after an error.
-
-    Args:
-        results: Computes the results, one by one.
-        ready: Receives (result, event, None) for each result, and (None, None, error)
-            at the end, where `error` is None unless an exception was raised.
-        wanted: A semaphore that the consumer releases once for each result to compute.
-        stopped: An event that the consumer sets to end the thread.
-        stream: The stream on which results are computed.
+    This function runs in the producer thread until there are no more results, `stopped`
+    is set, or an error is raised. `ready` receives (result, event, None) for each
+    result, and (None, None, error or None) at the end.
     """
     error = None
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
@@ -22,61 +21,11 @@ from gnnak.graphs.readers.pyg_fields import (
 from gnnak.loading.order import Budget
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import check_extractor
-from gnnak.typing import as_count, check_flag, check_known
-
-ASSEMBLED = "batches are assembled on the device, so leave it out."
-UNSUPPORTED = {
-    "dataset": "give the graphs as first argument, as in GraphLoader(graphs, 32).",
-    "sampler": "give the graphs in your order, as torch.utils.data.Subset(graphs, "
-    "order), or shuffle=True.",
-    "batch_sampler": "give batch_size, a number of graphs or a gnnak.Budget.",
-    "generator": "give seed, which the order of the graphs depends on.",
-    "follow_batch": "give each graph a field of zeros with one row per row of the "
-    "other field, such as pos_batch for pos.",
-    "exclude_keys": "remove these fields from the graphs first.",
-    "collate_fn": "convert the batches, which are PyG batches, in your loop.",
-    "num_workers": ASSEMBLED,
-    "pin_memory": ASSEMBLED,
-    "pin_memory_device": ASSEMBLED,
-    "persistent_workers": ASSEMBLED,
-    "prefetch_factor": ASSEMBLED,
-    "worker_init_fn": ASSEMBLED,
-    "multiprocessing_context": ASSEMBLED,
-    "timeout": ASSEMBLED,
-    "in_order": ASSEMBLED,
-}
-"""Arguments of PyG's `DataLoader` that `GraphLoader` does not take, and what to do."""
-
-
-def arguments_of(kind: type) -> tuple[str, ...]:
-    """Return the names of the arguments of a class, without those that `**` collects.
-
-    >>> arguments_of(Budget)
-    ('nodes', 'copies')
-    """
-    given = inspect.signature(kind).parameters.values()
-    return tuple(each.name for each in given if each.kind is not each.VAR_KEYWORD)
-
-
-def refuse(unsupported: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `OptionError` if a loader got an argument that it does not take.
-
-    Args:
-        unsupported: The names of such arguments.
-        known: The names of the arguments that the loader takes.
-    """
-    for name in unsupported:
-        if name in UNSUPPORTED:
-            raise OptionError(f"GraphLoader takes no {name}; {UNSUPPORTED[name]}")
-        check_known("argument", name, known, of=" of GraphLoader")
+from gnnak.typing import as_count
 
 
 def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
-    """Return the argument `batch_size`, a number as an int.
-
-    Raises `OptionError` if it is neither a count nor a `Budget`, or if it is a `Budget`
-    and `drop_last` is True.
-    """
+    """Return the argument `batch_size`, a number as an int, or raise `OptionError`."""
     if not isinstance(batch_size, Budget):
         return as_count("batch_size", batch_size, least=1)
     if drop_last:
@@ -85,14 +34,6 @@ def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
             "meaning; leave it out, or give a number as batch_size."
         )
     return batch_size
-
-
-def check_flags(pad: object, **flags: object) -> None:
-    """Raise `OptionError` unless these arguments are bools, or `pad` is None."""
-    for name, value in flags.items():
-        check_flag(name, value)
-    if pad is not None:
-        check_flag("pad", pad)
 
 
 def usable_device(device: torch.device | str | None) -> torch.device | None:
@@ -115,11 +56,7 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
 
 
 def check_subgraphs(extractor: object, drop: object) -> None:
-    """Check the arguments `subgraphs` and `drop` of a loader.
-
-    Raises `OptionError` if one of them has the wrong type, or if `drop` is given
-    without `subgraphs`.
-    """
+    """Check the types of `subgraphs` and `drop`: no `drop` without `subgraphs`."""
     if extractor is not None:
         check_extractor("subgraphs", extractor)
     if drop is None:
@@ -137,12 +74,7 @@ def check_subgraphs(extractor: object, drop: object) -> None:
 
 
 def check_field_names(fields: Attributes, extractor: object) -> None:
-    """Raise `GraphError` if the loader's subgraphs would replace a field of the user.
-
-    Args:
-        fields: The fields of the graphs, besides features and targets.
-        extractor: The argument `subgraphs` of the loader.
-    """
+    """Raise `GraphError` if subgraphs would replace a field of the user."""
     names = {*fields.tensors, *fields.objects}
     if extractor is not None and "subgraphs" in names:
         raise GraphError(
@@ -152,27 +84,14 @@ def check_field_names(fields: Attributes, extractor: object) -> None:
 
 
 PARTS = ("train", "validation", "test")
-"""The parts of a data set with a split, in the order of the numbers in `split`."""
+"""The parts of a data set, in the order of the numbers in `Dataset.split`."""
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Return what a user gave as graphs, or the graphs that it stands for.
+    """Return what a user gave as `graphs`, if its graphs can be counted and indexed.
 
-    Args:
-        graphs: A list of PyG `Data`, a PyG data set, another data set of `Data` with
-            `__len__` and `__getitem__`, such as a `ConcatDataset` or the `Subset` that
-            `torch.utils.data.random_split` returns, a `GraphStore`, a `Dataset` of
-            gnnak, or the name of a data set, such as "zinc". With a part after the
-            name, such as "zinc/train", only the graphs of that part are used; the parts
-            are "train", "validation" and "test".
-
-    Returns:
-        The argument itself if its graphs can be counted and indexed. For a name or a
-        `Dataset` of gnnak, its `GraphStore`; for an iterator, a list.
-
-    Raises:
-        GraphError: If `graphs` is none of these.
-        OptionError: If there is no such data set or part.
+    For the name of a data set or a `Dataset` of gnnak, return its `GraphStore`; for an
+    iterator, a list.
     """
     if isinstance(graphs, str):
         return _named(graphs)
@@ -200,15 +119,7 @@ def find_graphs(graphs: object) -> Sized:
 
 
 def read_graphs(graphs: Any) -> FieldStore:
-    """Convert graphs to flat tensors, with all their fields.
-
-    Args:
-        graphs: The graphs, as `find_graphs` returns them. The `transform` of a PyG data
-            set is applied once, with a warning.
-
-    Raises:
-        GraphError: If a graph is malformed, or if there are no graphs.
-    """
+    """Convert graphs, as `find_graphs` returns them, to flat tensors."""
     if isinstance(graphs, GraphStore):
         if not len(graphs):
             raise GraphError("there are no graphs; give at least one.")

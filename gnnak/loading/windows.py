@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,56 +15,15 @@ from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
-Key = TypeVar("Key")
-
-
-@dataclass(frozen=True, eq=False)
-class Field:
-    """An int64 tensor of a window (several batches), which is split by batch."""
-
-    value: Tensor
-    """The r entries of all batches: [r]; [2, r] for "edges"; [r + 1] for "pointers"."""
-    axis: str
-    """What each entry stands for, such as "nodes"; for "pointers", what has a group."""
-    refers_to: str | None = None
-    """If the values are indices, what they refer to, such as "graphs"; for "pointers",
-    what is grouped. None = the values are not indices, and padding is 0."""
-    kind: Literal["rows", "edges", "pointers"] = "rows"
-    """Whether the tensor is an `edge_index`, a CSR row pointer, or neither."""
-
-
-def rows_per_batch(starts: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """Return the number of rows of each batch, for each axis."""
-    return {
-        axis: [end - begin for begin, end in pairwise(at)]
-        for axis, at in starts.items()
-    }
-
-
-def lines_of(field: Field) -> Sequence[Tensor]:
-    """Return the lines of a field: sources and targets of edges, else one."""
-    return field.value.unbind() if field.kind == "edges" else (field.value,)
-
-
-def shift_each(parts: Sequence[tuple[Tensor, int]]) -> None:
-    """Subtract a number from each of several tensors, in place and in one kernel."""
-    if parts:
-        tensors, numbers = zip(*parts, strict=True)
-        torch._foreach_sub_(tensors, numbers)
-
-
 AXES = (*BATCH_AXES, "fillings")
 """The axes of a window: its tensors have one row per graph, per node and so on, or per
-entry of the `Filling` (the sparse matrix that estimates encodings of dropped roots from
-sampled ones). On each axis, the rows of a batch are consecutive."""
+entry of the `Filling` of SubgraphDrop. On each axis, the rows of a batch are
+consecutive."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Several consecutive batches, assembled as one large batch.
-
-    The field `starts` says at which row each batch starts.
-    """
+    """Several consecutive batches, assembled as one large batch."""
 
     batch: GraphBatch
     """The graphs of all batches, sorted by batch."""
@@ -90,12 +48,7 @@ class Window:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes on which this window has rows, such as "nodes" and "edges".
-
-        A window without rooted subgraphs has graphs, nodes and edges. Otherwise it also
-        has subgraphs, their nodes and their edges, and with SubgraphDrop the entries of
-        the `Filling`, the matrix that estimates encodings of dropped roots.
-        """
+        """The axes on which this window has rows: fewer if it has no subgraphs."""
         if self.subgraphs is None:
             return AXES[:3]
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
@@ -120,16 +73,14 @@ def make_window(
 
     Args:
         batch: The graphs of all batches, sorted by batch.
-        subgraphs: The rooted subgraphs of these graphs, sorted by graph; None = no
-            subgraphs.
+        subgraphs: The rooted subgraphs of these graphs, sorted by graph.
         sizes: Number of graphs of each batch.
-        node_targets: Whether `batch.y` has one row per node instead of per graph.
-        extra: Further fields by name: the axis that they have rows on, such as "nodes",
-            and the rows of all batches; None = there are none.
+        node_targets: As in `Window`.
+        extra: As in `Window`.
         counts: Number of nodes and of edges of each of the g graphs, on the CPU, [2, g]
-            or, with subgraphs, [4, g]: also the number of nodes and of edges of all its
-            subgraphs. The subgraphs are then those of all nodes in order, and have
-            cached their `max_hop`. None = read the numbers from the device.
+            or, with subgraphs, [4, g]: also the number of node copies and edge copies.
+            The subgraphs are then those of all nodes in order, and have cached their
+            `max_hop`. None = read the numbers from the device.
     """
     ends = [0, *accumulate(sizes)]
     extra = dict(extra or {})
@@ -145,12 +96,7 @@ def make_window(
 
 
 def _starts(ends: list[int], counts: Tensor) -> dict[str, list[int]]:
-    """Return where the rows of each batch start, from the sizes of the graphs.
-
-    Args:
-        ends: The number of the first graph of each batch, and the number of all graphs.
-        counts: As in `make_window`.
-    """
+    """Return where the rows of each batch start, from the sizes of the graphs."""
     before = torch.nn.functional.pad(counts.cumsum(dim=1), (1, 0))
     nodes, edges, *copies = before[:, ends].tolist()
     zeros = [0] * len(ends)
@@ -161,7 +107,7 @@ def _starts(ends: list[int], counts: Tensor) -> dict[str, list[int]]:
 def _sort_filling(
     batch: GraphBatch, subgraphs: SampledSubgraphs, ends: list[int]
 ) -> SampledSubgraphs:
-    """Sort the entries of the `Filling` by batch; arguments as in `_read_starts`."""
+    """Sort the entries of the `Filling` by batch."""
     filling = subgraphs.filling
     number = torch.searchsorted(
         _on_device(ends, batch), batch.batch[filling.node], right=True
@@ -176,10 +122,7 @@ def _read_starts(
 ) -> tuple[dict[str, list[int]], dict[str, int | bool]]:
     """Return where the rows of each batch start, and the field `known` of the window.
 
-    Args:
-        batch: The graphs of all batches.
-        subgraphs: Their rooted subgraphs; None = no subgraphs.
-        ends: The number of the first graph of each batch, and the number of all graphs.
+    `ends` has the number of the first graph of each batch, and the number of graphs.
     """
     graphs = _on_device(ends, batch)
     first = {
@@ -213,6 +156,5 @@ def _read_starts(
 
 
 def _on_device(numbers: list[int], batch: GraphBatch) -> Tensor:
-    """Return numbers as a tensor on the device of a batch."""
     host = torch.tensor(numbers, device="cpu")
     return host.to(batch.device, non_blocking=True)

@@ -41,7 +41,6 @@ class _Place:
     copy: Tensor | None
     """The values of the buffer, in host memory, which is larger than GPU memory."""
     has_gradient: bool
-    """Whether the buffer requires a gradient."""
 
     def is_replaced(self) -> bool:
         """Return whether the module has another tensor, or other memory, as buffer."""
@@ -80,9 +79,6 @@ class SavedBuffers:
     """The buffers of a model, to be restored before and after calls of the model.
 
     Buffers that the model has not built yet, and sparse ones, are left out.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -90,7 +86,8 @@ class SavedBuffers:
             _Place(module, name, tensor, *_saved(tensor))
             for module in model.modules()
             for name, tensor in module._buffers.items()
-            if tensor is None or _is_dense(tensor)
+            # Lazy buffers have no shape yet.
+            if tensor is None or not (is_lazy(tensor) or tensor.layout != torch.strided)
         ]
 
     def restore(self) -> None:
@@ -99,11 +96,9 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers, then call a function.
+        """Restore the buffers, and call a function.
 
-        Returns:
-            What the function returns and, for each buffer, its new values; None if the
-            call has not changed them.
+        Returns what it returns and, for each buffer, its new values; None = unchanged.
         """
         self.restore()
         found = run()
@@ -117,16 +112,9 @@ class SavedBuffers:
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
     ) -> tuple[nn.Module, str] | None:
-        """Return the first module with a buffer that differs after two calls.
+        """Return the first module and buffer that differ after two calls, or None.
 
-        Args:
-            wanted: The new values after the first call, as returned by `call`.
-            found: The new values after the second call.
-            autocast: Whether the calls run with autocast.
-
-        Returns:
-            The module and the name of its buffer; None if there is no difference but
-            for rounding.
+        Differences by rounding are ignored; with autocast, they are larger.
         """
         for place, one, other in zip(self._places, wanted, found, strict=True):
             if place.copy is None or (one is None and other is None):
@@ -137,16 +125,8 @@ class SavedBuffers:
         return None
 
 
-def _is_dense(tensor: Tensor) -> bool:
-    """Return whether a tensor is dense and has a shape."""
-    return not is_lazy(tensor) and tensor.layout == torch.strided
-
-
 def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
-    """Return a tensor with the same memory, a copy in host memory, and `has_gradient`.
-
-    All are as in `_Place`.
-    """
+    """Return `memory`, `copy` and `has_gradient` of a `_Place`."""
     if tensor is None:
         return None, None, False
     copy = tensor.detach().to("cpu", copy=True)
@@ -156,14 +136,8 @@ def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
 def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:
     """Return whether two values of a buffer are equal but for rounding.
 
-    The difference is compared with the change by the first call: a running mean changes
-    by a small part of a batch's mean.
-
-    Args:
-        before: The values before both calls.
-        wanted: The values after the first call.
-        found: The values after the second call.
-        autocast: Whether the calls run with autocast.
+    The difference is compared with the change by the first call, from `before` to
+    `wanted`: a running mean changes by a small part of a batch's mean.
     """
     if not is_inexact(wanted):
         return torch.equal(wanted, found)

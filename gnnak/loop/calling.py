@@ -34,11 +34,6 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
     the field of its name: `x`, `edge_index`, `edge_attr`, `batch` and so on. The
     parameters `num_graphs` and `batch_size` get the number of graphs. A single `Data`
     is one graph: its `batch` is a vector of zeros, for a parameter without a default.
-
-    Raises:
-        OptionError: If `batch` is no batch, if `model.forward` has no named parameters,
-            or if the batch has no field for a parameter without a default.
-        EdgeAttrError: If the batch has edge attributes that the model does not read.
     """
     inside = _inside(model)
     _check_batch(batch, inside)
@@ -74,9 +69,6 @@ def _inside(model: nn.Module) -> nn.Module:
 
     A wrapper is a module whose `forward` takes `*args` and `**kwargs` only, and calls
     its submodule `module`.
-
-    Raises:
-        OptionError: If the wrapper is `DataParallel`.
     """
     wrapped = getattr(model, "_orig_mod", model)
     if isinstance(wrapped, nn.DataParallel):
@@ -113,8 +105,7 @@ def _takes_batch(parameters: list[Parameter], batch: Batch) -> bool:
 def _value(parameter: Parameter, batch: Batch) -> Any:
     """Return the value that a parameter of a model gets.
 
-    This is the field of its name, a number that belongs to the batch, or the default;
-    `Parameter.empty` if there is none of them.
+    This is the field of its name, a number of the batch, the default, or else `empty`.
     """
     name = parameter.name
     if name in batch:
@@ -129,11 +120,7 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return the vector `batch` or the number of graphs of a PyG `Data`.
-
-    A `Data` without a field `batch` is one graph. For other names, return
-    `Parameter.empty`.
-    """
+    """Return the vector `batch` or the number of graphs of a PyG `Data`, or `empty`."""
     if name in NUM_GRAPHS:
         return int(graph["batch"].max()) + 1 if "batch" in graph else 1
     if name != "batch":
@@ -144,13 +131,10 @@ def _value_of_one(name: str, graph: BaseData) -> Any:
 
 
 def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
-    """Return the error about a batch without the field `name`.
-
-    If the batch is padded, then the same batch without padding has the field, since the
-    model is called with that batch first.
-    """
+    """Return the error about a batch without the field `name`."""
     start = f"{type(model).__name__}.forward needs {name!r}"
     fields = batch.to_dict()
+    # The model was first called with the same batch without padding, which has `name`.
     inside = (*fields.values(), *vars(batch).values())
     if any(isinstance(value, RealCounts) for value in inside):
         return OptionError(f"{start}, a field that cannot be padded.")
@@ -159,8 +143,7 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""The modules whose weights are cast together. Their subclasses may change weights
-before they use them, so they are not included."""
+"""The modules whose weights are cast together; subclasses may change weights first."""
 
 
 class CastTogether(TorchFunctionMode):
@@ -170,9 +153,6 @@ class CastTogether(TorchFunctionMode):
     weights themselves. Values and gradients are those of autocast. As with autocast's
     cache, a weight that is used several times is cast once, and its gradients are
     summed in autocast's dtype. Without autocast, this context manager does nothing.
-
-    Args:
-        model: The model that is called in the `with` block.
     """
 
     def __init__(self, model: nn.Module) -> None:

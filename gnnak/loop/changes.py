@@ -37,14 +37,12 @@ def real_dtype(tensor: Tensor) -> torch.dtype:
 
 
 NUMBERS = (bool, int, float, complex, str, type(None), np.generic)
-"""The types of values that are numbers here."""
+"""The types of values that are called numbers here."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes that PyTorch gives to all modules (weights, hooks, the mode and so on),
-and PyG to all convs (names of arguments). They are no numbers of a model."""
+"""Attributes that PyTorch gives to all modules, and PyG to all convs."""
 NAMESPACES = (SimpleNamespace, Namespace)
-"""The types of objects that only have attributes."""
 MOST_LEVELS = 4
 """Number of levels of containers in which numbers are looked for."""
 MOST_ENTRIES = 300
@@ -53,10 +51,7 @@ such as vocabularies, are left out."""
 
 
 class Place(NamedTuple):
-    """A number, or a container with numbers, and where it was found.
-
-    A container is a dict, a list, a tuple, a dataclass or a namespace.
-    """
+    """A number, or a container (a dict, list, tuple, dataclass or namespace)."""
 
     module: nn.Module
     name: str
@@ -82,9 +77,6 @@ def find_numbers(model: nn.Module) -> list[Place]:
     Numbers are ints, floats, bools, strings, None, scalars of NumPy, and tuples of
     these. They are attributes of modules, or entries of containers that are attributes
     of modules, up to `MOST_LEVELS` and `MOST_ENTRIES`.
-
-    Args:
-        model: The model.
     """
     found: list[Place] = []
     for module in model.modules():
@@ -121,15 +113,9 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return a container, and all numbers and containers inside it.
+    """Return a container, and all numbers and containers inside; none without numbers.
 
-    Args:
-        container: The place of the container.
-        levels: Number of levels of containers to look at, including this one.
-        entries_left: Has one value for each entry that may still be looked at.
-
-    Returns:
-        The places; none if there is no number inside.
+    `entries_left` has one value for each entry that may still be looked at.
     """
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
@@ -153,8 +139,8 @@ def _entries(container: Place) -> Iterator[Place]:
         except Exception:
             continue  # a field without a value
         if _is_number(entry) or _is_container(entry):
-            where = (module, name + pattern.format(key), get, key, entry)
-            yield Place(*where, not _is_number(entry), is_fixed)
+            label = name + pattern.format(key)
+            yield Place(module, label, get, key, entry, not _is_number(entry), is_fixed)
 
 
 def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
@@ -176,9 +162,6 @@ class ModelWatch:
 
     These are new addresses of weights or buffers, frozen weights, another mode of a
     module (training or evaluation), and whether autocast is on.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -197,11 +180,9 @@ class ModelWatch:
     def has_changed(self, quick: bool) -> bool:
         """Return whether one of the changes above has happened since the last call.
 
-        Args:
-            quick: Whether to compare only the modules that were listed in an earlier
-                call. Listing all modules takes long, so it is done only before a
-                capture. Then, addresses of buffers do not matter: some modules replace
-                a buffer in each call.
+        If `quick`, compare only the modules that were listed in an earlier call.
+        Listing all modules takes long, so it is done only before a capture. Then,
+        addresses of buffers do not matter: some modules replace a buffer in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -253,9 +234,6 @@ class NumberWatch:
     `model.temperature`, `dropout.p` or `model.config["p"]`; see `find_numbers`. Numbers
     that change while the model is called, such as counters, are ignored, as are new
     attributes and new entries of containers.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -359,9 +337,6 @@ class StoredTensors:
 
     These are attributes of modules, and entries of lists, tuples and dicts that are
     attributes of modules, but no weights and buffers.
-
-    Args:
-        model: The model, before the call.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -372,11 +347,10 @@ class StoredTensors:
         self.new()
 
     def new(self) -> dict[tuple[nn.Module, str], list[Tensor]]:
-        """Return the tensors that were stored since the last call of this method.
+        """Return the tensors stored since the last call, by module and attribute.
 
-        Returns:
-            The tensors by module and name of the attribute. Entries of dicts have names
-            of their own: a model may cache tensors by the number of nodes.
+        Entries of dicts have names of their own: a model may cache tensors by the
+        number of nodes.
         """
         found: dict[tuple[nn.Module, str], list[Tensor]] = {}
         for module in self.model.modules():
@@ -403,12 +377,7 @@ def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
 
 
 def _tensors_in(value: object, levels: int = MOST_LEVELS) -> Iterator[Tensor]:
-    """Yield a value that is a tensor, or the tensors in a list, tuple or dict.
-
-    Args:
-        value: Any value.
-        levels: Number of levels of lists, tuples and dicts to look at.
-    """
+    """Yield a value that is a tensor, or the tensors in nested lists, tuples, dicts."""
     if isinstance(value, Tensor):
         yield value
     elif levels and isinstance(value, dict | list | tuple):

@@ -19,6 +19,9 @@ from gnnak.loop.changes import is_inexact
 from gnnak.nn.norm import norm_real_rows
 from gnnak.nn.segment import embed_rows
 
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
 DISTURBANCE = 100.0
 """Size of the random numbers in padding rows while a model is compared."""
 
@@ -26,9 +29,7 @@ DISTURBANCE = 100.0
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
     """Return a dict from the size of a padded axis to its name and number of real rows.
 
-    Args:
-        item: A padded batch, whose axes (graphs, nodes, edges and so on) have different
-            sizes, so that the number of rows of a tensor tells its axis.
+    The axes of the batch have different sizes, so the number of rows tells the axis.
     """
     assert item.sizes is not None
     return {
@@ -41,21 +42,14 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
     """Find out which outputs of a model have padding rows, and of which axis.
 
-    A tensor with as many rows for the padded batch as for the batch itself, such as a
-    table of weights, has no padding rows.
-
     Args:
         plain: The outputs for a batch: a tensor, or tensors in tuples, lists and dicts.
-        padded: The outputs for the padded form of the batch.
+        padded: The outputs for the padded form of the batch, `item`.
         item: The padded form of the batch.
 
     Returns:
         For each output in the order of `tree_leaves`, the axis of its rows, such as
-        "nodes"; None if it has no padding rows.
-
-    Raises:
-        GraphError: If padding changes the number of outputs, or adds rows to a tensor
-            whose rows are neither graphs, nodes nor edges.
+        "nodes"; None if it has no padding rows, as a table of weights.
     """
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
@@ -80,16 +74,7 @@ def _num_rows(value: Any) -> int:
 
 
 def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
-    """Return the outputs of a model without padding rows.
-
-    Args:
-        outputs: A tensor, or tensors in tuples, lists and dicts.
-        item: The padded batch.
-        axes: The axis of each output's rows, as returned by `axes_of`.
-
-    Raises:
-        GraphError: If there are more or fewer outputs than axes.
-    """
+    """Return the outputs of a model, of which `axes_of` tells the axes, unpadded."""
     assert item.sizes is not None
     leaves, form = tree_flatten(outputs)
     if len(leaves) != len(axes):
@@ -109,12 +94,8 @@ def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
 
     Every second padding row, from the first, gets large random numbers, which change
     sums and means. The others get copies of random real rows, which change the nearest
-    neighbours of real rows.
-
-    Args:
-        value: A tensor. Other values, tensors without padding rows, and tensors of
-            integers are returned unchanged.
-        rows: The axis and the number of real rows by number of rows; see `padded_rows`.
+    neighbours of real rows. Other values, tensors without padding rows, and tensors of
+    integers are returned unchanged. `rows` is from `padded_rows`.
     """
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):
@@ -153,12 +134,9 @@ class IgnorePadding(TorchFunctionMode):
     (`nn.Embedding`, `F.one_hot` or `table[index]`), the table may not have those of
     padding rows. They are replaced by the nearest number that the table has.
 
-    Args:
-        item: The padded batch that a model is called with.
-        disturb: Whether padding rows get other values, many of them large, after each
-            Linear, embedding and BatchNorm; see `disturbed`. An operation that mixes
-            padding rows with real rows then changes the real rows much, however few
-            padding rows there are.
+    With `disturb`, padding rows get other values after each Linear, embedding and
+    BatchNorm; see `disturbed`. An operation that mixes padding rows with real rows then
+    changes the real rows much, however few padding rows there are.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:
@@ -198,13 +176,9 @@ class IgnorePadding(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _valid_index(self, index: Tensor, size: int) -> Tensor:
-        """Return indices of a table of which those in padding rows exist.
+        """Return indices of a table of `size` rows; those in padding rows exist, too.
 
         Indices that are a field of the batch are zero in padding rows.
-
-        Args:
-            index: The indices, with any shape.
-            size: Number of rows of the table.
         """
         found = self.rows.get(index.size(0)) if index.dim() else None
         if found is None or size < 1 or index.data_ptr() in self._fields:
@@ -217,7 +191,7 @@ class IgnorePadding(TorchFunctionMode):
         return torch.where(is_real, index, index.clamp(0, size - 1))
 
     def _real_rows(self, axis: str) -> Tensor:
-        """Return the number of real rows of an axis, such as "nodes", on the device."""
+        """Return the number of real rows of an axis, on the device."""
         assert self.item.batch.real is not None
         return getattr(self.item.batch.real, axis)
 
@@ -232,26 +206,20 @@ class IgnorePadding(TorchFunctionMode):
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        """Normalise the rows of `x`; arguments as in PyTorch's `batch_norm`.
-
-        Raises:
-            GraphError: If the rows are neither graphs, nodes nor edges.
-        """
+        """Normalise the real rows of `x`; arguments as in PyTorch's `batch_norm`."""
         if not training:
-            given = (x, running_mean, running_var, weight, bias)
-            return F.batch_norm(*given, False, momentum, eps)
+            return F.batch_norm(
+                x, running_mean, running_var, weight, bias, False, momentum, eps
+            )
         if x.dim() != 2 or x.size(0) not in self.rows:
             raise GraphError(
                 f"a BatchNorm gets an input of shape {list(x.shape)}, whose rows are "
                 "neither graphs, nodes nor edges"
             )
         count = self._real_rows(self.rows[x.size(0)][0])
-        tensors = (running_mean, running_var, weight, bias)
-        return norm_real_rows(x, count, *tensors, momentum, eps)
-
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Batch
+        return norm_real_rows(
+            x, count, running_mean, running_var, weight, bias, momentum, eps
+        )
 
 
 def copied(batch: Batch) -> Batch:
@@ -263,25 +231,13 @@ def copied(batch: Batch) -> Batch:
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of a padded batch with other values in its padding rows.
-
-    These are large random numbers, and copies of real rows; see `disturbed`.
-
-    Args:
-        batch: The padded batch, for the model.
-        item: The same batch.
-    """
+    """Return a copy of a padded batch, `item`, with `disturbed` fields."""
     rows = padded_rows(item)
     return _with(batch, lambda value: disturbed(value.clone(), rows))
 
 
 def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """Return a copy of a batch with changed tensors, except for its edges and graphs.
-
-    Args:
-        batch: The batch.
-        change: Returns the new value of a field.
-    """
+    """Return a copy of a batch with changed fields; edges and graphs stay."""
     found = copy.copy(batch)
     for name, value in batch._store.items():
         if isinstance(value, Tensor) and not is_structure(name, value):

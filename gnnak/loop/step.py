@@ -1,6 +1,7 @@
 """A training step as one function: loss, backward pass, clipping and optimiser step."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -25,12 +26,6 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
     become tensors on the GPU. Without CUDA graphs, the learning rate is a float and the
     counters are on the CPU. The state of Adam may come from a checkpoint that was
     written on another device.
-
-    Args:
-        optimizer: Adam, with new or loaded state.
-        device: The device of the weights.
-        captured: Whether training steps are captured as CUDA graphs; ignored on the
-            CPU.
     """
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
@@ -45,11 +40,7 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate of the optimiser.
-
-    A learning rate that is a tensor is changed in place, since CUDA graphs read the
-    learning rate from a fixed address.
-    """
+    """Set the learning rate; in place if it is a tensor, which CUDA graphs read."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -58,21 +49,15 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 Step = Callable[[Item], Tensor]
-"""A function that trains on one item (a batch and its rooted subgraphs) and returns the
-detached loss."""
+"""A function that trains on one item and returns the detached loss."""
 
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
     """Return whether training steps can be captured as CUDA graphs and replayed.
 
-    This implementation in plain PyTorch always returns False. The fast backend replaces
-    this function.
-
-    Args:
-        network: The network, in training mode.
-        device: The device that the network is trained on.
-        precision: The precision of the training: "32", "64", "bf16" or "16".
+    This implementation returns False; the fast backend replaces it. `precision` is
+    "32", "64", "bf16" or "16".
     """
     return False
 
@@ -84,13 +69,8 @@ def make_captured(
     """Return `step` unchanged; the fast backend replaces this function.
 
     The replacement captures the step as a CUDA graph, once for each shape of a batch,
-    and replays this graph. Only the replacement uses `device` and `release`.
-
-    Args:
-        step: Trains on an item (a batch and its rooted subgraphs) and returns the
-            detached loss.
-        device: The device that the step runs on.
-        release: A function that frees the gradients, which a step leaves allocated.
+    and replays this graph. `release` frees the gradients, which a step leaves
+    allocated.
     """
     return step
 
@@ -105,21 +85,11 @@ def make_step(
     """Build the training step of a run: loss, backward pass, clipping, optimiser.
 
     The step never synchronises with the device, so it can be captured as a CUDA graph.
-
-    Args:
-        loss_of: Returns the loss of an item (a batch and its rooted subgraphs).
-        optimizer: Updates the weights.
-        device: The device of the weights.
-        precision: "32", "64" or "bf16", for mixed precision.
-        clip: Largest norm of the gradient; None = it is not clipped.
-
-    Returns:
-        A function that trains on an item and returns the detached loss.
+    `precision` is "32", "64" or "bf16"; a `clip` of None leaves gradients as they are.
     """
     narrow = torch.bfloat16 if precision == "bf16" else None
 
     def update() -> None:
-        """Clip the gradients and take an optimiser step."""
         clip_gradients(optimizer, clip)
         take_step(optimizer, device)
 
@@ -138,18 +108,10 @@ def train_once(
     device: torch.device,
     autocast: torch.dtype | None,
 ) -> Tensor:
-    """Take one training step: loss, backward pass, update of the weights.
+    """Take one training step: loss, backward pass, update; return the detached loss.
 
-    Args:
-        loss_of: Runs the forward pass and returns the loss.
-        optimizer: The optimiser, whose weights get new gradients.
-        update: Clips the gradients and takes an optimiser step.
-        device: The device of the weights.
-        autocast: Data type of mixed precision in the forward pass; None = as the
-            caller's autocast.
-
-    Returns:
-        The detached loss.
+    `autocast` is the data type of mixed precision in the forward pass; None = as the
+    caller's autocast.
     """
     kind = device.type
     # Each captured CUDA graph needs its own gradients, and must not read weights that
@@ -168,22 +130,31 @@ def train_once(
 
 
 def clip_gradients(optimizer: Optimizer, clip: float | None) -> None:
-    """Scale the gradients so that the norm of all together is at most `clip`.
-
-    Args:
-        optimizer: The optimiser of the weights.
-        clip: The largest norm; None = gradients are not clipped.
-    """
+    """Scale the gradients so that their norm is at most `clip`, if it is not None."""
     if clip is not None:
         groups = optimizer.param_groups
         clip_grad_norm_([weight for g in groups for weight in g["params"]], clip)
 
 
-def backward(loss: Tensor) -> None:
-    """Run the backward pass in the calling thread.
+@contextmanager
+def backward_in_calling_thread() -> Iterator[None]:
+    """Context manager: backward passes run in the thread that calls them.
 
-    On a GPU, PyTorch by default runs the backward pass in a second thread. That thread
-    would allocate cuBLAS workspaces of its own, which takes memory.
+    On a GPU, PyTorch by default runs backward passes in a second thread, which takes
+    more time for a model on one GPU, and allocates cuBLAS workspaces of its own.
+    `TrainingStep` uses this context manager itself; use it in a loop that calls
+    `backward()`. It changes the setting of the calling thread only
+    (`torch.autograd.set_multithreading_enabled`), and restores it at the end. Do not
+    use it for a model on several GPUs in one process.
+
+    >>> with backward_in_calling_thread():
+    ...     torch.ones(1, requires_grad=True).sum().backward()
     """
     with torch.autograd.set_multithreading_enabled(False):
+        yield
+
+
+def backward(loss: Tensor) -> None:
+    """Run the backward pass in the calling thread."""
+    with backward_in_calling_thread():
         loss.backward()

@@ -6,8 +6,9 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -36,200 +37,6 @@ from gnnak.loop.verification import find_difference
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
 
-MOST_CAPTURED = 4
-"""Largest number of captured models in memory. There is one for each loader, and for
-each set of field names, widths and dtypes of its batches."""
-
-
-class CapturedModel(NamedTuple):
-    """A model whose calls are replays, and what is known about its outputs."""
-
-    run: Callable[[Item], Any]
-    """Returns the outputs for a padded batch, with padding rows."""
-    axes: list[str | None]
-    """The axis of the rows of each output; see `axes_of`."""
-
-
-class CapturedModels(dict[tuple, CapturedModel]):
-    """Captured models by the loader and the fields of its batches, oldest first."""
-
-    def add(self, key: tuple, captured: CapturedModel) -> None:
-        """Add a captured model; if there are too many, discard the oldest."""
-        if len(self) == MOST_CAPTURED:
-            _close(self.pop(next(iter(self))))
-        self[key] = captured
-
-    def close(self) -> None:
-        """Discard all captured models, and free their memory."""
-        while self:
-            _close(self.popitem()[1])
-
-
-def _close(captured: CapturedModel) -> None:
-    """Free the memory of a model if it is captured."""
-    if hasattr(captured.run, "close"):
-        captured.run.close()
-
-
-AUTOCAST = (torch.bfloat16, torch.float16)
-"""The data types of mixed precision."""
-PYTORCH_LOSSES = (
-    "torch",
-    "torch._C._nn",
-    "torch.nn.functional",
-    "torch.nn.modules.loss",
-)
-"""The modules in which PyTorch defines functions of tensors, such as losses."""
-
-
-def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
-    """Check the model, the loss and the optimiser of a `TrainingStep`.
-
-    Raises:
-        OptionError: If one of them has a wrong type, or if the optimiser does not fit.
-    """
-    check_module("the model", model)
-    if not any(True for _ in model.parameters()):
-        name = type(model).__name__
-        raise OptionError(f"{name} has no weights to train; give a model with weights.")
-    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
-        raise OptionError(
-            "the model is compiled by torch.jit, which TrainingStep does not support; "
-            "give the model itself, or compile it by torch.compile."
-        )
-    _check_loss(loss)
-    if not isinstance(optimizer, Optimizer):
-        raise OptionError(
-            f"optimizer is {described(optimizer)}; give an optimiser of torch.optim, "
-            "such as torch.optim.Adam(model.parameters())."
-        )
-    _check_optimizer(optimizer, model, loss)
-
-
-def _check_loss(loss: object) -> None:
-    """Check that a loss can be called with an output and a batch.
-
-    The loss functions and loss modules of PyTorch get tensors instead of a batch.
-    """
-    if isinstance(loss, type) or not callable(loss):
-        raise OptionError(
-            f"loss is {described(loss)}; give a function loss(output, batch)."
-        )
-    inside: Any = loss
-    while isinstance(inside, functools.partial):
-        inside = inside.func
-    inside = getattr(inside, "_orig_mod", inside)  # compiled by torch.compile
-    is_module = isinstance(inside, nn.Module)
-    function = type(inside).forward if is_module else inside
-    if getattr(function, "__module__", None) in PYTORCH_LOSSES:
-        name = type(inside).__name__ if is_module else inside.__name__
-        call = f"{name}()" if is_module else name
-        raise OptionError(
-            f"loss gets (output, batch), but {name} takes tensors; write "
-            f"loss=lambda output, batch: {call}(output, batch.y)."
-        )
-    _check_parameters("loss", "output, batch", loss)
-
-
-def _check_parameters(option: str, given: str, function: Callable) -> None:
-    """Raise `OptionError` if a function cannot be called with two arguments.
-
-    Args:
-        option: Name of the option that the function was given as.
-        given: Names of the two arguments that the function gets.
-        function: The function, or an object that is called like one.
-    """
-    called = function
-    if (
-        isinstance(function, nn.Module)
-        and type(function).__call__ is nn.Module.__call__
-    ):
-        called = function.forward
-    try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):  # some functions in C have no signature
-        return
-    try:
-        signature.bind(None, None)
-    except TypeError:
-        taken = ", ".join(signature.parameters)
-        raise OptionError(
-            f"{option} gets ({given}), but takes ({taken}); give a function "
-            f"{option}({given})."
-        ) from None
-
-
-def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser trains the model or the loss, and needs no closure.
-
-    If the model is frozen, the optimiser may train anything.
-    """
-    name = type(optimizer).__name__
-    parameters = inspect.signature(optimizer.step).parameters
-    closure = parameters.get("closure")
-    if closure is not None and closure.default is closure.empty:
-        raise OptionError(
-            f"{name} calls the model several times per step, through a closure, which "
-            "TrainingStep does not support; use another optimiser, such as Adam."
-        )
-    known = {id(weight) for weight in model.parameters()}
-    if isinstance(loss, nn.Module):
-        known |= {id(weight) for weight in loss.parameters()}
-    given = [weight for group in optimizer.param_groups for weight in group["params"]]
-    frozen = not any(weight.requires_grad for weight in model.parameters())
-    if not frozen and not any(id(weight) in known for weight in given):
-        raise OptionError(
-            f"{name} trains no weight of the model {type(model).__name__}; build it "
-            "with the parameters() of this very model, or freeze the model."
-        )
-
-
-def check_choices(
-    clip: object, call: object, autocast: object, capture: object
-) -> None:
-    """Raise `OptionError` if an option of `TrainingStep` is not as it should be."""
-    number = isinstance(clip, Real) and not isinstance(clip, bool)
-    if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
-        raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
-    if call is not None and not callable(call):
-        raise OptionError(
-            f"call is {described(call)}; give a function call(model, batch), or None."
-        )
-    if callable(call):
-        _check_parameters("call", "model, batch", call)
-    if not isinstance(capture, bool):
-        raise OptionError(f"capture is {described(capture)}; give True or False.")
-    if autocast is not None and autocast not in AUTOCAST:
-        raise OptionError(
-            f"autocast is {autocast!r}; give torch.bfloat16, torch.float16 or None."
-        )
-
-
-def checked_loss(value: object) -> Tensor:
-    """Return the loss as a 0-dim tensor.
-
-    Raises:
-        OptionError: If the loss is no real scalar, or has no gradient.
-    """
-    if not isinstance(value, Tensor):
-        kind = kind_of(value)
-        raise OptionError(f"loss returned {kind}; return a tensor with one number.")
-    if value.numel() != 1:
-        raise OptionError(
-            f"loss returned a tensor of shape {list(value.shape)}; return one number, "
-            "for example its mean."
-        )
-    if value.is_complex():
-        raise OptionError("loss returned a complex number; return a real number.")
-    if not value.requires_grad:
-        raise OptionError(
-            "loss returned a tensor without gradient; compute it from the output, "
-            "without detach() or torch.no_grad(), from a model with weights that are "
-            "not frozen."
-        )
-    return value.reshape(()) if value.dim() else value
-
-
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
@@ -238,6 +45,51 @@ Call = Callable[[nn.Module, Any], Any]
 MOST_CHANGES = 4
 """If numbers of the model, such as `dropout.p`, change more often than this between
 steps, steps are no longer captured, since each change needs a new capture."""
+MOST_CAPTURED = 4
+"""Largest number of captured models in memory. There is one for each loader, and for
+each set of field names, widths and dtypes of its batches."""
+
+
+class CapturedModel(Protocol):
+    """Calls a model with padded batches; `gnnak.fast` replays calls on a GPU."""
+
+    gave_up: bool
+    """Whether a capture has failed."""
+    reason: str | None
+    """Why it has failed."""
+
+    @property
+    def update_reason(self) -> str | None:
+        """Why clipping and optimiser steps are not captured; None if they may be."""
+
+    def __call__(self, item: Item) -> Any:
+        """Return the outputs for a padded batch, with padding rows."""
+
+    def update(self) -> None:
+        """Clip the gradients of the last call, and take an optimiser step."""
+
+    def close(self) -> None:
+        """Free the memory of all captures."""
+
+
+@dataclass
+class _NotCaptured:
+    """A `CapturedModel` without captures."""
+
+    forward: Callable[[Item], Any]
+    run_update: Callable[[], object]
+    gave_up: bool = False
+    reason: str | None = None
+    update_reason: str | None = None
+
+    def __call__(self, item: Item) -> Any:
+        return self.forward(item)
+
+    def update(self) -> None:
+        self.run_update()
+
+    def close(self) -> None:
+        pass
 
 
 @operation
@@ -247,21 +99,36 @@ def make_captured_model(
     device: torch.device,
     update: Callable[[], object],
     optimizer: Optimizer,
-) -> Callable[[Item], Any]:
-    """Return `forward` unchanged; the fast backend replaces this function.
+) -> CapturedModel:
+    """Return a model without captures; the fast backend replaces this function.
 
     The replacement captures the forward pass, the backward pass and the update of the
     weights as CUDA graphs, once for each shape of a batch, and replays these graphs.
-    Its method `update` updates the weights after the backward pass.
-
-    Args:
-        forward: Calls the model with a padded item, and returns the model's outputs.
-        weights: The weights of the model.
-        device: The device of the weights.
-        update: Clips the gradients and takes an optimiser step.
-        optimizer: The optimiser that `update` calls.
+    `update` clips the gradients and takes a step of the optimiser.
     """
-    return forward
+    return _NotCaptured(forward, update)
+
+
+class Captured(NamedTuple):
+    """A captured model, and the axis of the rows of each output; see `axes_of`."""
+
+    run: CapturedModel
+    axes: list[str | None]
+
+
+class CapturedModels(dict[tuple, Captured]):
+    """Captured models by the loader and the fields of its batches, oldest first."""
+
+    def add(self, key: tuple, captured: Captured) -> None:
+        """Add a captured model; if there are too many, discard the oldest."""
+        if len(self) == MOST_CAPTURED:
+            self.pop(next(iter(self))).run.close()
+        self[key] = captured
+
+    def close(self) -> None:
+        """Discard all captured models, and free their memory."""
+        while self:
+            self.popitem()[1].run.close()
 
 
 class TrainingStep:
@@ -361,21 +228,15 @@ class TrainingStep:
             ) from error
 
     def _step(self, batch: Batch) -> Tensor:
-        """Train on one batch, and return the detached loss."""
-
-        def loss_of() -> Tensor:
-            """Return the loss, and check that it is a scalar with a gradient."""
-            return checked_loss(self.loss(self._outputs(batch), batch))
-
-        def update() -> None:
-            """Update the weights, in the way that `_outputs` has chosen."""
-            self._update()
-
-        given = (self.optimizer, update, self.device, self.autocast)
-        return train_once(loss_of, *given)
+        return train_once(
+            lambda: checked_loss(self.loss(self._outputs(batch), batch)),
+            self.optimizer,
+            lambda: self._update(),  # as `_outputs` has chosen
+            self.device,
+            self.autocast,
+        )
 
     def _update_weights(self) -> None:
-        """Clip the gradients and take an optimiser step."""
         clip_gradients(self.optimizer, self.clip)
         self.optimizer.step()
 
@@ -396,61 +257,23 @@ class TrainingStep:
         if key not in self._captured and not self._prepare(batch, form, key):
             return self.call(self.model, batch)
         captured, axes = self._captured[key]
-        if getattr(captured, "gave_up", False):
-            self.reason = captured.reason  # type: ignore[attr-defined]
+        if captured.gave_up:
+            self.reason = captured.reason
             return self.call(self.model, batch)
-        self._update = getattr(captured, "update", self._update_weights)
-        reason = getattr(captured, "update_reason", None)
-        if reason is not None:
-            self._log_once(reason, "updates of the optimizer are")
+        self._update = captured.update
+        if captured.update_reason is not None:
+            self._log_once(captured.update_reason, "updates of the optimizer are")
         return real_rows_of(captured(form.item), form.item, axes)
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
-        """Prepare the capture of steps on the batches of a loader.
+        """Prepare the capture of steps on the batches of a loader, and return True.
 
-        If steps cannot be captured, for example because padding changes an output, the
-        reason is logged and stored in `reason`.
-
-        Args:
-            batch: A batch of the loader.
-            form: The padded form of the batch.
-            key: Identifies the loader and the fields of its batches in `_captured`.
-
-        Returns:
-            Whether steps can be captured.
+        If steps cannot be captured, for example because padding changes an output, log
+        the reason, store it in `reason`, and return False.
         """
-
-        def forward(item: Item, disturb: bool = False) -> Any:
-            """Return the outputs of the model for a padded item, with padding rows."""
-            given = form.build(item)
-            if disturb:
-                given = disturbed_batch(given, item)
-            with (
-                self._numbers.during_call(),
-                on_graph(item.batch.real),
-                IgnorePadding(item, disturb),
-                CastTogether(self.model),
-            ):
-                return self.call(self.model, given)
-
-        wanted: Any = None
-        axes: list[str | None] = []
-
-        def plain() -> Any:
-            """Return the outputs of the model for `batch`."""
-            nonlocal wanted
-            wanted = self.call(self.model, copied(batch))
-            return wanted
-
-        def padded(disturb: bool) -> Any:
-            """Return the outputs for the padded form of `batch`, without padding."""
-            # Copy the item: layers cache values in its rooted subgraphs, and the model
-            # may change features in place.
-            item = like(form.item, [each.clone() for each in tensors_of(form.item)])
-            found = forward(item, disturb)
-            axes[:] = axes_of(wanted, found, item)
-            return real_rows_of(found, item, axes)
-
+        forward = functools.partial(self._forward, form.build)
+        plain = functools.partial(self.call, self.model)
+        compared = _Compared(plain, forward, batch, form.item)
         if isinstance(self.model, nn.parallel.DistributedDataParallel):
             self.reason = "several processes train the model (DistributedDataParallel)"
         elif hasattr(self.model, "_orig_mod"):
@@ -462,7 +285,7 @@ class TrainingStep:
         elif not any(weight.requires_grad for weight in self._weights):
             self.reason = "all weights of the model are frozen"
         else:
-            self.reason = find_difference(self.model, plain, padded)
+            self.reason = find_difference(self.model, compared.plain, compared.padded)
         if self.reason is not None:
             self._log_once(self.reason)
             return False
@@ -470,12 +293,28 @@ class TrainingStep:
             # The first call of the model has built weights.
             self._list_weights()
         weights = [weight for weight in self._weights if weight.requires_grad]
-        update = (self._update_weights, self.optimizer)
-        captured = make_captured_model(forward, weights, self.device, *update)
-        self._captured.add(key, CapturedModel(captured, axes))
+        captured = make_captured_model(
+            forward, weights, self.device, self._update_weights, self.optimizer
+        )
+        self._captured.add(key, Captured(captured, compared.axes))
         self._numbers.remember()
         form.pad_to_largest()
         return True
+
+    def _forward(
+        self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
+    ) -> Any:
+        """Return the outputs of the model for a padded item, with padding rows."""
+        batch = build(item)
+        if disturb:
+            batch = disturbed_batch(batch, item)
+        with (
+            self._numbers.during_call(),
+            on_graph(item.batch.real),
+            IgnorePadding(item, disturb),
+            CastTogether(self.model),
+        ):
+            return self.call(self.model, batch)
 
     def _log_unpadded(self, reason: str) -> None:
         """Log once, on a GPU, why a batch cannot be padded.
@@ -540,3 +379,176 @@ class TrainingStep:
         if self.reason is not None:
             parts.append(f"not captured: {self.reason}")
         return f"TrainingStep({', '.join(parts)})"
+
+
+@dataclass
+class _Compared:
+    """Calls a model with a batch and with its padded form, to compare the outputs."""
+
+    call: Callable[[Batch], Any]
+    forward: Callable[[Item, bool], Any]
+    """Returns the outputs for a padded item, with padding rows."""
+    batch: Batch
+    item: Item
+    """The padded form of the batch."""
+    axes: list[str | None] = field(default_factory=list)
+    """The axes of the outputs' rows; see `axes_of`."""
+    _outputs: Any = None
+
+    def plain(self) -> Any:
+        """Return the outputs for the batch."""
+        self._outputs = self.call(copied(self.batch))
+        return self._outputs
+
+    def padded(self, disturb: bool) -> Any:
+        """Return the outputs for the padded form, without padding rows."""
+        # Copy the item: layers cache values in its rooted subgraphs, and the model may
+        # change features in place.
+        item = like(self.item, [each.clone() for each in tensors_of(self.item)])
+        found = self.forward(item, disturb)
+        self.axes = axes_of(self._outputs, found, item)
+        return real_rows_of(found, item, self.axes)
+
+
+AUTOCAST = (torch.bfloat16, torch.float16)
+PYTORCH_LOSSES = (
+    "torch",
+    "torch._C._nn",
+    "torch.nn.functional",
+    "torch.nn.modules.loss",
+)
+"""The modules in which PyTorch defines functions of tensors, such as losses."""
+
+
+def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
+    """Check the model, the loss and the optimiser of a `TrainingStep`."""
+    check_module("the model", model)
+    if not any(True for _ in model.parameters()):
+        name = type(model).__name__
+        raise OptionError(f"{name} has no weights to train; give a model with weights.")
+    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
+        raise OptionError(
+            "the model is compiled by torch.jit, which TrainingStep does not support; "
+            "give the model itself, or compile it by torch.compile."
+        )
+    _check_loss(loss)
+    if not isinstance(optimizer, Optimizer):
+        raise OptionError(
+            f"optimizer is {described(optimizer)}; give an optimiser of torch.optim, "
+            "such as torch.optim.Adam(model.parameters())."
+        )
+    _check_optimizer(optimizer, model, loss)
+
+
+def _check_loss(loss: object) -> None:
+    """Check that a loss can be called with an output and a batch.
+
+    The loss functions and loss modules of PyTorch get tensors instead of a batch.
+    """
+    if isinstance(loss, type) or not callable(loss):
+        raise OptionError(
+            f"loss is {described(loss)}; give a function loss(output, batch)."
+        )
+    inside: Any = loss
+    while isinstance(inside, functools.partial):
+        inside = inside.func
+    inside = getattr(inside, "_orig_mod", inside)  # compiled by torch.compile
+    is_module = isinstance(inside, nn.Module)
+    function = type(inside).forward if is_module else inside
+    if getattr(function, "__module__", None) in PYTORCH_LOSSES:
+        name = type(inside).__name__ if is_module else inside.__name__
+        call = f"{name}()" if is_module else name
+        raise OptionError(
+            f"loss gets (output, batch), but {name} takes tensors; write "
+            f"loss=lambda output, batch: {call}(output, batch.y)."
+        )
+    _check_parameters("loss", "output, batch", loss)
+
+
+def _check_parameters(option: str, given: str, function: Callable) -> None:
+    """Raise `OptionError` unless a function takes two arguments, named `given`."""
+    called = function
+    if (
+        isinstance(function, nn.Module)
+        and type(function).__call__ is nn.Module.__call__
+    ):
+        called = function.forward
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):  # some functions in C have no signature
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        taken = ", ".join(signature.parameters)
+        raise OptionError(
+            f"{option} gets ({given}), but takes ({taken}); give a function "
+            f"{option}({given})."
+        ) from None
+
+
+def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
+    """Check that an optimiser trains the model or the loss, and needs no closure.
+
+    If the model is frozen, the optimiser may train anything.
+    """
+    name = type(optimizer).__name__
+    parameters = inspect.signature(optimizer.step).parameters
+    closure = parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        raise OptionError(
+            f"{name} calls the model several times per step, through a closure, which "
+            "TrainingStep does not support; use another optimiser, such as Adam."
+        )
+    known = {id(weight) for weight in model.parameters()}
+    if isinstance(loss, nn.Module):
+        known |= {id(weight) for weight in loss.parameters()}
+    given = [weight for group in optimizer.param_groups for weight in group["params"]]
+    frozen = not any(weight.requires_grad for weight in model.parameters())
+    if not frozen and not any(id(weight) in known for weight in given):
+        raise OptionError(
+            f"{name} trains no weight of the model {type(model).__name__}; build it "
+            "with the parameters() of this very model, or freeze the model."
+        )
+
+
+def check_choices(
+    clip: object, call: object, autocast: object, capture: object
+) -> None:
+    """Raise `OptionError` if an option of `TrainingStep` is not as it should be."""
+    number = isinstance(clip, Real) and not isinstance(clip, bool)
+    if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
+        raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
+    if call is not None and not callable(call):
+        raise OptionError(
+            f"call is {described(call)}; give a function call(model, batch), or None."
+        )
+    if callable(call):
+        _check_parameters("call", "model, batch", call)
+    if not isinstance(capture, bool):
+        raise OptionError(f"capture is {described(capture)}; give True or False.")
+    if autocast is not None and autocast not in AUTOCAST:
+        raise OptionError(
+            f"autocast is {autocast!r}; give torch.bfloat16, torch.float16 or None."
+        )
+
+
+def checked_loss(value: object) -> Tensor:
+    """Return the loss as a 0-dim tensor, if it is a real number with a gradient."""
+    if not isinstance(value, Tensor):
+        kind = kind_of(value)
+        raise OptionError(f"loss returned {kind}; return a tensor with one number.")
+    if value.numel() != 1:
+        raise OptionError(
+            f"loss returned a tensor of shape {list(value.shape)}; return one number, "
+            "for example its mean."
+        )
+    if value.is_complex():
+        raise OptionError("loss returned a complex number; return a real number.")
+    if not value.requires_grad:
+        raise OptionError(
+            "loss returned a tensor without gradient; compute it from the output, "
+            "without detach() or torch.no_grad(), from a model with weights that are "
+            "not frozen."
+        )
+    return value.reshape(()) if value.dim() else value

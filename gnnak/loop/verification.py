@@ -23,6 +23,7 @@ from gnnak.device import on_capture_stream
 from gnnak.errors import GnnakError
 from gnnak.loop.buffers import SavedBuffers
 from gnnak.loop.changes import StoredTensors, built_weights, is_inexact, real_dtype
+from gnnak.loop.step import backward_in_calling_thread
 
 
 @contextmanager
@@ -117,9 +118,6 @@ class SavedWeights:
 
     Memory addresses and version counters of the weights do not change. Weights whose
     elements share memory are left out.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -167,16 +165,6 @@ def _is_plain(weight: Tensor) -> bool:
     )
 
 
-@contextmanager
-def weights_restored(model: nn.Module) -> Iterator[SavedWeights]:
-    """Context manager: at the end, all weights of a model are restored."""
-    weights = SavedWeights(model)
-    try:
-        yield weights
-    finally:
-        weights.restore()
-
-
 GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
 """Largest allowed norm of a difference by dtype, relative to the norm of the gradient
 plus `GRADIENT_FLOOR` times the norm of all gradients. Rounding errors change the sign
@@ -192,9 +180,6 @@ class GradientComparison:
 
     Both calls get the same random numbers as gradients of the outputs. These are
     positive, since others would hide means over all rows.
-
-    Args:
-        model: The model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -208,14 +193,11 @@ class GradientComparison:
         self._of_outputs: list[Tensor] | None = None
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """Call a model by a function, and run a backward pass.
-
-        Returns:
-            The outputs, and the gradient of each weight.
-        """
+        """Call the model by `run`; return its outputs and the gradients of weights."""
         with torch.enable_grad():
             outputs = run()
-            leaves = [out for out in tree_leaves(outputs) if _has_gradient(out)]
+            tensors = (out for out in tree_leaves(outputs) if isinstance(out, Tensor))
+            leaves = [out for out in tensors if is_inexact(out) and out.requires_grad]
             if self._of_outputs is None:
                 self._of_outputs = [torch.rand_like(out) + 0.5 for out in leaves]
             pairs = zip(leaves, self._of_outputs, strict=False)
@@ -224,17 +206,12 @@ class GradientComparison:
         if not isinstance(total, Tensor):
             return outputs, [torch.zeros_like(weight) for weight in weights]
         # Another thread would allocate a cuBLAS workspace of its own, of 32 MB.
-        with torch.autograd.set_multithreading_enabled(False):
+        with backward_in_calling_thread():
             found = torch.autograd.grad(total, weights, materialize_grads=True)
         return outputs, [each.to_dense() for each in found]
 
     def difference(self, wanted: list[Tensor], found: list[Tensor]) -> str | None:
-        """Say which gradient differs between two calls; None if none does.
-
-        Args:
-            wanted: The gradients of the call without padding, as returned by `call`.
-            found: The gradients of the call with padding.
-        """
+        """Say which gradient padding changes, from `wanted` to `found`; None = none."""
         finite = [each for each in wanted if each.isfinite().all()]
         size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
@@ -246,25 +223,13 @@ class GradientComparison:
                     "are zero in padding rows, so add a small number before you divide "
                     "by them or take their logarithm"
                 )
-            tolerance = _tolerance(one)
-            if tolerance is None:
+            tolerance = GRADIENT_TOLERANCES.get(real_dtype(one))
+            if tolerance is None or torch.is_autocast_enabled(one.device.type):
                 continue
             allowed = tolerance * (float(one.norm()) + GRADIENT_FLOOR * size)
             if float((one - other).norm()) > allowed:
                 return f"padding changes the gradient of {name}"
         return None
-
-
-def _has_gradient(output: object) -> bool:
-    """Return whether an output is a tensor through which gradients flow."""
-    return isinstance(output, Tensor) and is_inexact(output) and output.requires_grad
-
-
-def _tolerance(gradient: Tensor) -> float | None:
-    """Return the largest allowed difference of a gradient; None if any is allowed."""
-    if torch.is_autocast_enabled(gradient.device.type):
-        return None
-    return GRADIENT_TOLERANCES.get(real_dtype(gradient))
 
 
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
@@ -299,15 +264,13 @@ def find_difference(
 
     Args:
         model: The model, in training mode.
-        plain: Calls the model without padding, and returns its outputs.
-        padded: Calls the model with padding, and returns its outputs without padding
-            rows. Takes whether padding rows get large random values, and others; if
-            not, their features are zero.
+        plain: Returns the outputs of the model without padding.
+        padded: Returns the outputs with padding, without padding rows. Takes whether
+            padding rows are disturbed; if not, their features are zero.
 
     Returns:
-        A text that says what differs, which buffer is replaced, or which error the call
-        with padding raised; None if outputs, buffers and gradients are the same but for
-        rounding.
+        A text that says what differs or which error was raised; None if all are the
+        same but for rounding.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -318,23 +281,24 @@ def find_difference(
         full_precision(),
         on_capture_stream(weight.device),
     ):
-        buffers = SavedBuffers(model)
+        buffers, weights = SavedBuffers(model), SavedWeights(model)
         # A model may use the global generators of Python and NumPy.
         of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
         try:
-            with weights_restored(model) as weights:
-                calls = _Calls(model, buffers, plain, padded)
-                reason = _difference(calls)
-                if weights.have_changed():
-                    reason = "a call of the model changes its weights"
-                if reason is None:
-                    weights.add_noise()
-                    buffers.restore()
-                    add_noise(model.buffers())
-                    noisy = replace(calls, buffers=SavedBuffers(model), noisy=True)
-                    reason = _difference(noisy) or _difference_of_gradients(noisy)
-            return reason or _difference_of_gradients(calls)
+            calls = _Calls(model, buffers, plain, padded)
+            reason = calls.difference()
+            if weights.have_changed():
+                reason = "a call of the model changes its weights"
+            if reason is None:
+                weights.add_noise()
+                buffers.restore()
+                add_noise(model.buffers())
+                noisy = replace(calls, buffers=SavedBuffers(model), noisy=True)
+                reason = noisy.difference() or noisy.difference_of_gradients()
+            weights.restore()
+            return reason or calls.difference_of_gradients()
         finally:
+            weights.restore()
             buffers.restore()
             random.setstate(of_python)
             np.random.set_state(of_numpy)  # noqa: NPY002
@@ -355,95 +319,81 @@ class _Calls:
     """Whether random numbers were added to the weights. An error in the call without
     padding then means that such weights are not possible, and nothing is compared."""
 
+    def difference(self) -> str | None:
+        """Say what differs between outputs, stored tensors and buffers of two calls."""
+        padded = partial(self.padded, True)
+        stored = StoredTensors(self.model)
+        try:
+            wanted, after_plain = self.buffers.call(self.plain)
+        except Exception as error:
+            return None if self.noisy else _raised("a call without gradients", error)
+        stored_by_plain = stored.new()
+        replaced = self.buffers.replaced()
+        if replaced is not None:
+            module, name = replaced
+            return f"{_described(module)} replaces its buffer {name!r} in each call"
+        try:
+            found, after_padded = self.buffers.call(padded)
+        except GnnakError as error:
+            return str(error).rstrip(".")
+        except Exception as error:
+            return _raised("the call with padding", error)
+        if not _are_same(wanted, found):
+            if not _are_same(wanted, self.buffers.call(self.plain)[0]):
+                return "two calls of the model with the same batch return other values"
+            return self._changed_output(padded)
+        stored_by_padded = stored.new()
+        for (module, name), tensors in stored_by_plain.items():
+            # A model may store a tensor once, and use it in later calls.
+            if not _are_same(tensors, stored_by_padded.get((module, name), tensors)):
+                where = _described(module)
+                return f"padding changes the tensor {name} that {where} stores"
+        device = next(iter(self.model.parameters())).device
+        autocast = torch.is_autocast_enabled(device.type)
+        changed = self.buffers.first_difference(after_plain, after_padded, autocast)
+        if changed is None:
+            return None
+        module, name = changed
+        return f"padding changes the buffer {name!r} of {_described(module)}"
 
-def _difference(calls: _Calls) -> str | None:
-    """Say what differs between outputs, stored tensors and buffers of two calls."""
-    model, buffers, plain = calls.model, calls.buffers, calls.plain
-    padded = partial(calls.padded, True)
-    stored = StoredTensors(model)
-    try:
-        wanted, after_plain = buffers.call(plain)
-    except Exception as error:
-        return None if calls.noisy else _raised("a call without gradients", error)
-    stored_by_plain = stored.new()
-    replaced = buffers.replaced()
-    if replaced is not None:
-        module, name = replaced
-        return f"{_described(module)} replaces its buffer {name!r} in each call"
-    try:
-        found, after_padded = buffers.call(padded)
-    except GnnakError as error:
-        return str(error).rstrip(".")
-    except Exception as error:
-        return _raised("the call with padding", error)
-    if not _are_same(wanted, found):
-        if not _are_same(wanted, buffers.call(plain)[0]):
-            return "two calls of the model with the same batch return other values"
-        module = _first_difference(model, buffers, plain, padded)
-        return f"padding changes the output of {_described(module)}"
-    stored_by_padded = stored.new()
-    for place, tensors in stored_by_plain.items():
-        # A model may store a tensor once, and use it in later calls.
-        if not _are_same(tensors, stored_by_padded.get(place, tensors)):
-            module, name = place
-            where = _described(module)
-            return f"padding changes the tensor {name} that {where} stores"
-    device = next(iter(model.parameters())).device
-    autocast = torch.is_autocast_enabled(device.type)
-    changed = buffers.first_difference(after_plain, after_padded, autocast)
-    if changed is None:
-        return None
-    module, name = changed
-    return f"padding changes the buffer {name!r} of {_described(module)}"
+    def difference_of_gradients(self) -> str | None:
+        """Say which gradient or output differs if features of padding rows are zero."""
+        padded = partial(self.padded, False)
+        gradients = GradientComparison(self.model)
+        try:
+            (wanted, ours), _ = self.buffers.call(partial(gradients.call, self.plain))
+        except Exception as error:
+            what = "a call and a backward pass without padding"
+            return None if self.noisy else _raised(what, error)
+        try:
+            (found, theirs), _ = self.buffers.call(partial(gradients.call, padded))
+        except Exception as error:
+            return _raised("a call with padding and gradients", error)
+        if not _are_same(wanted, found):
+            return self._changed_output(padded)
+        return gradients.difference(ours, theirs)
 
-
-def _difference_of_gradients(calls: _Calls) -> str | None:
-    """Say which gradient or output differs if features of padding rows are zero."""
-    model, buffers, plain = calls.model, calls.buffers, calls.plain
-    padded = partial(calls.padded, False)
-    gradients = GradientComparison(model)
-    try:
-        (wanted, ours), _ = buffers.call(partial(gradients.call, plain))
-    except Exception as error:
-        what = "a call and a backward pass without padding"
-        return None if calls.noisy else _raised(what, error)
-    try:
-        (found, theirs), _ = buffers.call(partial(gradients.call, padded))
-    except Exception as error:
-        return _raised("a call with padding and gradients", error)
-    if not _are_same(wanted, found):
-        module = _first_difference(model, buffers, plain, padded)
-        return f"padding changes the output of {_described(module)}"
-    return gradients.difference(ours, theirs)
+    def _changed_output(self, padded: Callable[[], Any]) -> str:
+        """Name the first module without submodules whose output padding changes."""
+        with _outputs_of_modules(self.model) as wanted:
+            self.buffers.call(self.plain)
+        with _outputs_of_modules(self.model) as found:
+            self.buffers.call(padded)
+        changed = self.model
+        for (module, one), (_, other) in zip(wanted, found, strict=False):
+            has_rows = one.dim() > 0 and other.dim() > 0
+            if has_rows and other.size(0) > one.size(0):
+                other = other.narrow(0, 0, one.size(0))
+            if not _are_same(one, other):
+                changed = module
+                break
+        return f"padding changes the output of {_described(changed)}"
 
 
 def _raised(what: str, error: Exception) -> str:
     """Say in one line which error a call raised."""
     first = (str(error).splitlines() or [""])[0].rstrip(".")[:MOST_LETTERS]
     return f"{what} raised {type(error).__name__}: {first}"
-
-
-def _first_difference(
-    model: nn.Module,
-    buffers: SavedBuffers,
-    plain: Callable[[], Any],
-    padded: Callable[[], Any],
-) -> nn.Module:
-    """Return the first module without submodules whose output padding changes."""
-    with _outputs_of_modules(model) as wanted:
-        buffers.call(plain)
-    with _outputs_of_modules(model) as found:
-        buffers.call(padded)
-    for (module, one), (_, other) in zip(wanted, found, strict=False):
-        rows = other.narrow(0, 0, one.size(0)) if _longer(other, one) else other
-        if not _are_same(one, rows):
-            return module
-    return model
-
-
-def _longer(one: Tensor, other: Tensor) -> bool:
-    """Return whether the first of two tensors has more rows than the second."""
-    return bool(one.dim() and other.dim()) and one.size(0) > other.size(0)
 
 
 def _described(module: nn.Module) -> str:
@@ -460,15 +410,13 @@ def _described(module: nn.Module) -> str:
 def _outputs_of_modules(
     model: nn.Module,
 ) -> Iterator[list[tuple[nn.Module, Tensor]]]:
-    """Context manager: collect the outputs of all modules without submodules.
+    """Context manager: yields a list of modules without submodules and their outputs.
 
-    Yields:
-        A list to which each call of such a module appends the module and its output.
+    Each call of such a module appends to the list.
     """
     seen: list[tuple[nn.Module, Tensor]] = []
 
     def note(module: nn.Module, _: Any, output: Any) -> None:
-        """Append a module and its output to the list; this is a forward hook."""
         if isinstance(output, Tensor):
             seen.append((module, output.detach().clone()))
 

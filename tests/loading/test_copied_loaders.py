@@ -8,7 +8,7 @@ import pytest
 from torch_geometric.data import Batch
 
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop
-from gnnak.loading import epoch_windows
+from gnnak.loading import assembler
 from gnnak.loading.forms import PaddedForm, padded_form
 from gnnak.loading.prefetch import Prefetcher
 from tests.loading.fake_stream import FakeStream
@@ -61,7 +61,7 @@ def streams(request, monkeypatch):
         return Prefetcher(results, created[-1])
 
     if request.param:
-        monkeypatch.setattr(epoch_windows, "prefetch", in_thread)
+        monkeypatch.setattr(assembler, "prefetch", in_thread)
     return created
 
 

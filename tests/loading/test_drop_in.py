@@ -1,7 +1,5 @@
 """Arguments and attributes of PyG's `DataLoader`, in a `GraphLoader`."""
 
-import inspect
-
 import numpy as np
 import pytest
 import torch
@@ -19,8 +17,6 @@ from gnnak import (
 )
 from gnnak.errors import CheckpointError, GraphError, OptionError
 from gnnak.loading.assembler import Assembler
-from gnnak.loading.graph_loader import ARGUMENTS
-from gnnak.loading.sources import UNSUPPORTED
 
 NONE = torch.zeros(2, 0, dtype=torch.long)
 GRAPHS = [Data(x=torch.rand(n, 1), edge_index=NONE, number=n) for n in range(1, 8)]
@@ -87,32 +83,22 @@ def test_a_state_without_drop_last_is_that_of_a_loader_with_all_batches():
         GraphLoader(GRAPHS, 3, drop_last=True).load_state_dict(state)
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_other_arguments_of_pyg_are_refused_with_advice(name):
-    with pytest.raises(OptionError, match=rf"^GraphLoader takes no {name}; .*\.$"):
-        GraphLoader(GRAPHS, 2, **{name: None})
-
-
-def test_all_arguments_of_pyg_are_taken_or_refused():
-    theirs = {*inspect.signature(torch.utils.data.DataLoader.__init__).parameters}
-    theirs |= {*inspect.signature(DataLoader.__init__).parameters}
-    assert theirs - {"self", "kwargs"} <= {*ARGUMENTS, *UNSUPPORTED}
-
-
-def test_a_wrong_argument_is_answered_with_the_nearest_known_one():
-    with pytest.raises(
-        OptionError, match="argument 'bach_size' of GraphLoader; did yo"
-    ):
-        GraphLoader(GRAPHS, bach_size=2)
-    names = [*inspect.signature(GraphLoader.__init__).parameters]
-    assert names == ["self", *ARGUMENTS, "unsupported"]
-
-
-def test_graphs_that_are_missing_or_given_by_the_name_of_pyg_are_asked_for():
-    with pytest.raises(GraphError, match="graphs is None; give a list"):
+def test_unknown_and_missing_arguments_are_type_errors():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'num_workers'"):
+        GraphLoader(GRAPHS, 2, num_workers=4)
+    with pytest.raises(TypeError, match=r"missing 1 required .* argument: 'graphs'"):
         GraphLoader(batch_size=2)
-    with pytest.raises(OptionError, match="takes no dataset; give the graphs as first"):
-        GraphLoader(dataset=GRAPHS, batch_size=2)
+    with pytest.raises(GraphError, match="graphs is None; give a list"):
+        GraphLoader(None, 2)
+
+
+def test_a_loader_has_the_attributes_of_its_arguments():
+    loader = GraphLoader(GRAPHS, 2, shuffle=True, seed=5, drop_last=True)
+    assert (loader.dataset, loader.batch_size) == (GRAPHS, 2)
+    assert (loader.shuffle, loader.seed, loader.drop_last) == (True, 5, True)
+    assert (loader.subgraphs, loader.drop, loader.padded) == (None, None, False)
+    loader.epoch = 3
+    assert loader.state_dict()["epoch"] == 3
 
 
 def test_a_field_of_zeros_replaces_follow_batch():

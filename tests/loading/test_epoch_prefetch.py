@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gnnak import EgoNets, GraphLoader
-from gnnak.loading import assembler, epoch_windows
+from gnnak.loading import assembler
 from gnnak.loading.assembler import Subgraphs
 from gnnak.loading.loader import Loader
 from gnnak.loading.order import BatchSampler, Epochs
@@ -36,7 +36,7 @@ def streams(monkeypatch):
         created.append(FakeStream())
         return Prefetcher(results, created[-1])
 
-    monkeypatch.setattr(epoch_windows, "prefetch", in_thread)
+    monkeypatch.setattr(assembler, "prefetch", in_thread)
     return created
 
 
@@ -91,7 +91,7 @@ def test_loader_yields_the_same_epochs_with_and_without_threads(
     assert progress.seeded == [0, 1, 2, 3]
     assert len(streams) == 4
     assert all(map(ended, threads_of(streams)))
-    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, *_: results)
+    monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)
     plain = Progress(0, drop)
     for epoch, items in enumerate(found):
         for one, other in zip(items, plain.items(epoch), strict=True):
@@ -119,7 +119,7 @@ def test_graph_loader_yields_the_same_epochs_with_and_without_threads(
     assert len(streams) == 4
     del loader
     assert all(map(ended, threads_of(streams)))
-    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, *_: results)
+    monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)
     plain = GraphLoader(store, 5, **options)
     for batches in found:
         for one, other in zip(batches, plain, strict=True):
@@ -141,7 +141,7 @@ def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
     found = losses_of(tmp_path / "prefetched", train__epochs=4)
     assert streams
     assert threading.active_count() == threads
-    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, *_: results)
+    monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)
     assert found == losses_of(tmp_path / "plain", train__epochs=4)
 
 

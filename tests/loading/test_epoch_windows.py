@@ -10,8 +10,7 @@ from gnnak import EgoNets, GraphLoader, SubgraphDrop
 from gnnak.errors import SizeError
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading import assembler as assembler_module
-from gnnak.loading.assembler import Assembler, Subgraphs
-from gnnak.loading.epoch_windows import EpochWindows
+from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs
 from gnnak.loading.loader import Loader
 from gnnak.loading.order import BatchSampler
 from gnnak.subgraphs.cached import cache_subgraphs
@@ -82,3 +81,32 @@ def test_loaders_free_their_graphs_without_garbage_collection(kind):
         assert gone() is None
     finally:
         gc.enable()
+
+
+class Work:
+    """Logs when it is started and closed."""
+
+    def __init__(self, epoch, log):
+        self.epoch, self.log = epoch, log
+        log.append(f"start {epoch}")
+
+    def close(self):
+        self.log.append(f"close {self.epoch}")
+
+
+def test_at_most_one_epoch_is_prefetched_and_closed_if_another_is_needed(windows):
+    log = []
+    windows._start = lambda epoch: Work(epoch, log)
+    assert windows._take(0).epoch == 0
+    windows._prefetch(1)
+    assert windows._take(1).epoch == 1
+    windows.close()
+    assert log == ["start 0", "start 1"]
+    windows._prefetch(1)
+    assert windows._take(5).epoch == 5
+    assert log[2:] == ["start 1", "close 1", "start 5"]
+    windows._prefetch(6)
+    windows._prefetch(7)
+    windows.close()
+    windows.close()
+    assert log[5:] == ["start 6", "close 6", "start 7", "close 7"]

@@ -19,7 +19,7 @@ def test_a_pyg_batch_is_made_without_an_operation(pad, subgraphs):
     windows = loader._windows.of_epoch(0, len(loader), more=False)
     assembled = [each for window in windows for each in window]
     with OperationCount(views=True) as operations:
-        batches = [loader._make(each) for each in assembled]
+        batches = [loader._maker.make(*each) for each in assembled]
     assert operations.total == 0
     assert [batch.num_graphs for batch in batches] == [8, 8, 8, 8]
 

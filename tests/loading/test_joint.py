@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from gnnak.loading.padding import ALIGNMENT, Joint
-from gnnak.loading.splitters import split_fields
-from gnnak.loading.windows import Field
+from gnnak.loading.padding import ALIGNMENT, Field, Joint, split_fields
 
 STARTS = {"graphs": [0, 1, 2], "nodes": [0, 2, 5], "edges": [0, 1, 3]}
 FIELDS = {

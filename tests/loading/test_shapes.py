@@ -14,7 +14,6 @@ from gnnak.loading.shapes import (
     LARGEST_STDS,
     Shapes,
     choose_shape,
-    fits,
     is_inside,
 )
 from tests.loading.test_padding import molecule_store, window_of
@@ -28,7 +27,7 @@ AXIS_COUNTS = st.fixed_dictionaries(
 @settings(max_examples=200)
 def test_choose_shape_leaves_padding_rows_but_not_many(most):
     shape = choose_shape(most)
-    assert fits(most, shape)
+    assert shape.fits(most)
     assert shape.graphs == most["graphs"] + 1
     for axis in BATCH_AXES[1:]:
         assert getattr(shape, axis) <= 1.02 * most[axis] + 64
@@ -98,8 +97,8 @@ def test_shapes_of_later_batches_are_the_smallest_that_fit():
     assert found[ENOUGH_BATCHES:] == first[ENOUGH_BATCHES:]
     for number, shape in enumerate(found):
         rows = {axis: window.counts(axis)[number] for axis in window.axes}
-        assert fits(rows, shape)
-        assert not any(fits(rows, one) for one in several[: several.index(shape)])
+        assert shape.fits(rows)
+        assert not any(one.fits(rows) for one in several[: several.index(shape)])
 
 
 def test_smaller_shapes_do_not_change_when_the_largest_grows():

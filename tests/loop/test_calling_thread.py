@@ -1,0 +1,69 @@
+"""Backward passes in the calling thread, which PyTorch leaves to another on a GPU."""
+
+import threading
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gnnak
+from gnnak.loop import backward_in_calling_thread
+from tests.gpu import needs_gpu
+
+
+def second_thread() -> bool:
+    """Return whether this thread leaves its backward passes to another thread."""
+    return torch._C._is_multithreading_enabled()
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_backward_in_calling_thread_nests_and_restores_the_setting(before):
+    assert gnnak.loop.backward_in_calling_thread is backward_in_calling_thread
+    with torch.autograd.set_multithreading_enabled(before):
+        with backward_in_calling_thread():
+            assert not second_thread()
+            with backward_in_calling_thread():
+                assert not second_thread()
+            assert not second_thread()
+        assert second_thread() == before
+        with pytest.raises(ZeroDivisionError), backward_in_calling_thread():
+            raise ZeroDivisionError
+        assert second_thread() == before
+
+
+def graphs() -> list[Data]:
+    nodes = torch.arange(4)
+    edge_index = torch.stack([nodes, nodes.roll(1)])
+    return [Data(torch.rand(4, 1), edge_index) for _ in range(8)]
+
+
+def test_only_the_backward_pass_of_a_training_step_changes_the_setting():
+    seen = []
+    model = torch.nn.Linear(1, 1)
+    model.weight.register_hook(lambda _: seen.append(second_thread()))
+
+    def loss(output, batch):
+        seen.append(second_thread())
+        return output.sum()
+
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    call = lambda model, batch: model(batch.x)  # noqa: E731
+    step = gnnak.TrainingStep(model, loss, optimizer, call=call)
+    with torch.autograd.set_multithreading_enabled(True):
+        for batch in gnnak.GraphLoader(graphs(), 4):
+            assert second_thread()
+            step(batch)
+            assert second_thread()
+    assert seen == [True, False] * 2
+
+
+@needs_gpu
+def test_hooks_on_a_gpu_run_in_the_calling_thread():
+    weight, threads = torch.ones(1, device="cuda", requires_grad=True), []
+    weight.register_hook(lambda _: threads.append(threading.get_ident()))
+    for batch in gnnak.GraphLoader(graphs(), 4, device="cuda"):
+        with backward_in_calling_thread():
+            (batch.x * weight).sum().backward()
+    assert threads == [threading.get_ident()] * 2
+    (weight * 2).sum().backward()
+    assert threads[2] != threading.get_ident()
