@@ -15,11 +15,11 @@ from gnnak.errors import GraphError, OptionError, SubgraphError, WidthError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.real import real_counts_of
 from gnnak.nn.calling import try_out
+from gnnak.nn.copies import segment_reduce
 from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.norm import NormReluDropout
 from gnnak.nn.padding import on_graph
 from gnnak.nn.recompute import recomputed
-from gnnak.nn.segment import segment_reduce
 from gnnak.nn.uplift import GNNAK
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs

@@ -1,26 +1,27 @@
 """The operations on states of node copies, from which all subgraph GNNs are composed.
 
-A node copy is node $i$ as it occurs in the subgraph rooted at $j$; its state is
-$z_{i|j}$. An edge copy is an edge as it occurs in one rooted subgraph. The states of n
-nodes have shape [n, c], those of m node copies [m, c], those of f edge copies [f, c]
-and those of s rooted subgraphs [s, c].
+$z_{i|j}$ is the state of node $i$ in the subgraph rooted at $j$. The states of n nodes
+have shape [n, c], those of m node copies [m, c], those of f edge copies [f, c] and
+those of s rooted subgraphs [s, c].
 
 There are operations that copy states to node copies (`lift`, `lift_subgraph`), that
 read states of other node copies (`at_centroid`, `to_nodes`, `at_root`,
 `at_own_centroid`), that pool states (`pool_subgraph`, `pool_context`, `pool_graph`),
-and that pass messages (`inside`, `across`).
+and that pass messages (`inside`, `across`). All gather rows (`index_select`, `lookup`)
+or pool rows (`segment_reduce`).
 """
 
 from collections.abc import Callable
+from typing import get_args
 
 from torch import Tensor
+from torch.nn import functional as F
 
 from gnnak.backend import operation
 from gnnak.nn.padding import on_copies
-from gnnak.nn.segment import segment_reduce
 from gnnak.subgraphs.across import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Reduce
+from gnnak.typing import Reduce, check_choice
 
 Messages = Callable[[Tensor, Tensor, Tensor | None, Tensor], Tensor]
 """A GNN, such as `gnnak.nn.Conv`, as a function of node states, `edge_index`, edge
@@ -36,8 +37,7 @@ def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
         subgraphs: The rooted subgraphs.
 
     Returns:
-        States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row for
-        each of the m pairs of a subgraph and a node in it.
+        States $z_{i|j}$ of the node copies, [m, c].
     """
     return x.index_select(0, subgraphs.node)
 
@@ -51,48 +51,37 @@ def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
         subgraphs: The rooted subgraphs.
 
     Returns:
-        States, [f, c], or weights, [f]: one row for each of the f pairs of a subgraph
-        and an edge in it.
+        States, [f, c], or weights, [f], of the edge copies.
     """
     return e.index_select(0, subgraphs.edge)
 
 
 def at_centroid(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return the state $z_{j|j}$ of each root $j$ in its own subgraph.
+    """Return the state $z_{j|j}$ of each root $j$ in its own subgraph, [s, c].
 
     Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
-            for each of the m pairs of a subgraph and a node in it.
+        z: States $z_{i|j}$ of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
-
-    Returns:
-        One state for each of the s subgraphs, [s, c].
     """
     return z.index_select(0, subgraphs.centroid)
 
 
 def lift_subgraph(s: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state of each subgraph $j$ to all its node copies: $z_{i|j} = s_j$.
+    """Copy the state of each subgraph $j$ to its node copies: $z_{i|j} = s_j$, [m, c].
 
     Args:
-        s: One state for each of the s subgraphs, [s, c].
+        s: States of the subgraphs, [s, c].
         subgraphs: The rooted subgraphs.
-
-    Returns:
-        One state for each node copy (a node as it occurs in one subgraph), [m, c].
     """
     return s.index_select(0, subgraphs.subgraph)
 
 
 def at_root(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return for each node copy $(i, j)$ the state $z_{j|j}$ of its subgraph's root.
+    """Return for each node copy $(i, j)$ the state $z_{j|j}$ of its root, [m, c].
 
     Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        z: States $z_{i|j}$ of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
-
-    Returns:
-        One state for each node copy (a node as it occurs in one subgraph), [m, c].
     """
     return lift_subgraph(at_centroid(z, subgraphs), subgraphs)
 
@@ -101,12 +90,12 @@ def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
     """Move the state of each subgraph $j$ to its root, the node $j$: $x_j = s_j$.
 
     Args:
-        s: One state for each of the s subgraphs, [s, c].
+        s: States of the subgraphs, [s, c].
         subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
 
     Returns:
-        One state per node, [n, c]; zero for a node whose subgraph SubgraphDrop dropped.
+        Node states, [n, c]; zero for a node whose subgraph SubgraphDrop dropped.
     """
     zeros = s.new_zeros(num_nodes, s.size(1))
     return zeros.index_copy(0, subgraphs.root, s)
@@ -116,13 +105,13 @@ def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Te
     """Return for each node copy $(i, j)$ the state $z_{i|i}$ in $i$'s own subgraph.
 
     Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        z: States $z_{i|j}$ of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
 
     Returns:
-        One state for each node copy (a node as it occurs in one subgraph), [m, c]; zero
-        for copies of a node whose own subgraph SubgraphDrop dropped.
+        States of the node copies, [m, c]; zero for copies of a node whose own subgraph
+        SubgraphDrop dropped.
     """
     own = to_nodes(at_centroid(z, subgraphs), subgraphs, num_nodes)
     return lift(own, subgraphs)
@@ -130,16 +119,12 @@ def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Te
 
 @operation
 def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tensor:
-    r"""Pool the states of all nodes of each subgraph $j$: $\text{POOL}_i\, z_{i|j}$.
+    r"""Pool the node copies of each subgraph $j$: $\text{POOL}_i\, z_{i|j}$, [s, c].
 
     Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
-            for each of the m pairs of a subgraph and a node in it.
+        z: States $z_{i|j}$ of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
         reduce: What POOL is, "sum" or "mean".
-
-    Returns:
-        One state for each of the s subgraphs, [s, c].
     """
     return segment_reduce(z, subgraphs.subgraph, subgraphs.num_subgraphs, reduce)
 
@@ -151,14 +136,13 @@ def pool_context(
     r"""Pool the states of node $i$ in all its subgraphs $j$: $\text{POOL}_j\, z_{i|j}$.
 
     Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
-            for each of the m pairs of a subgraph and a node in it.
+        z: States $z_{i|j}$ of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
         reduce: What POOL is, "sum" or "mean".
 
     Returns:
-        One state per node, [n, c]; zero for a node in no subgraph.
+        Node states, [n, c]; zero for a node in no subgraph.
     """
     return segment_reduce(z, subgraphs.node, num_nodes, reduce)
 
@@ -173,30 +157,27 @@ def pool_graph(x: Tensor, batch: Tensor, num_graphs: int, reduce: Reduce) -> Ten
         reduce: What POOL is, "sum" or "mean".
 
     Returns:
-        One state per graph, [g, c]; zero for a graph without nodes.
+        States of the graphs, [g, c]; zero for a graph without nodes.
     """
     return segment_reduce(x, batch, num_graphs, reduce)
 
 
 @operation
 def inside(
-    conv: Messages,
-    z: Tensor,
-    subgraphs: RootedSubgraphs,
-    edge_attr: Tensor | None,
+    conv: Messages, z: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> Tensor:
     r"""Pass messages inside each subgraph, $z_{i'|j}$ to $z_{i|j}$, for $i' \to i$.
 
     Args:
         conv: The GNN that computes the messages. It runs on the disjoint union of all
             subgraphs.
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        z: States $z_{i|j}$ of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
         edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
             are none.
 
     Returns:
-        New states of the node copies (nodes as they occur in one subgraph), [m, c].
+        New states of the node copies, [m, c].
     """
     e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
     with on_copies(subgraphs):
@@ -217,7 +198,7 @@ def across(
 
     Args:
         conv: The GNN that computes the messages.
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        z: States $z_{i|j}$ of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
         edge_index: Directed edges of the graph, [2, e].
         edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
@@ -226,7 +207,7 @@ def across(
             then found faster, by `across_whole`.
 
     Returns:
-        New states of the node copies (nodes as they occur in one subgraph), [m, c].
+        New states of the node copies, [m, c].
     """
     find_links = across_whole if whole else across_edges
     links = find_links(subgraphs, edge_index)
@@ -241,15 +222,59 @@ def pass_across(
     edge_attr: Tensor | None,
     links: AcrossEdges,
 ) -> Tensor:
-    r"""Pass messages $z_{i|j'}$ to $z_{i|j}$ for given edges across subgraphs.
-
-    Args:
-        conv: The GNN that computes the messages.
-        z: States of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Attributes of the edges of the graph; None if there are none.
-        links: The edges across subgraphs.
-    """
+    """Pass messages across subgraphs along given links; see `across`."""
     e = None if edge_attr is None else edge_attr.index_select(0, links.edge)
     with on_copies(subgraphs):
         return conv(z, links.edge_index, e, subgraphs.node)
+
+
+@operation
+def lookup(table: Tensor, index: Tensor) -> Tensor:
+    """Gather rows of a small table, such as embeddings: [m, c] for m indices.
+
+    A backend can replace this function by one with a faster backward pass, which sums
+    very many gradients into few rows.
+    """
+    return table.index_select(0, index)
+
+
+@operation
+def embed_rows(table: Tensor, index: Tensor) -> Tensor:
+    """Look up embeddings, [..., c], for an index of any shape [...].
+
+    A backend can replace this function by one with a faster backward pass for small
+    tables.
+    """
+    return F.embedding(index, table)
+
+
+REDUCES: tuple[Reduce, ...] = get_args(Reduce)
+"""The ways to pool rows that `segment_reduce` knows."""
+
+
+def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> Tensor:
+    """Sum or average the rows of `values` that have the same index.
+
+    Half-precision rows are summed in float32.
+
+    Args:
+        values: The rows, [m, c].
+        index: The output row that each row of `values` is added to, [m].
+        size: Number of output rows.
+        reduce: "sum" or "mean".
+
+    Returns:
+        The sums or means, [size, c]; zero in rows that `index` does not contain.
+
+    >>> import torch
+    >>> rows = torch.tensor([[1.0], [2.0], [6.0]])
+    >>> segment_reduce(rows, torch.tensor([0, 2, 2]), 4, "mean").flatten()
+    tensor([1., 0., 4., 0.])
+    """
+    check_choice("reduce", reduce, REDUCES)
+    wide = values.float() if values.dtype.itemsize < 4 else values
+    pooled = wide.new_zeros(size, wide.size(1)).index_add(0, index, wide)
+    if reduce == "mean":
+        count = wide.new_zeros(size).index_add(0, index, wide.new_ones(index.numel()))
+        pooled = pooled / count.clamp(min=1)[:, None]
+    return pooled.to(values.dtype)

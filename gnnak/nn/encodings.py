@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.backend import operation
-from gnnak.nn.copies import at_centroid, pool_context, pool_subgraph, to_nodes
+from gnnak.nn.copies import at_centroid, lookup, pool_context, pool_subgraph, to_nodes
 from gnnak.nn.mlp import mlp
 from gnnak.nn.options import LayerOptions
-from gnnak.nn.segment import lookup
 from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce

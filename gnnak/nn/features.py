@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
+from gnnak.nn.copies import lookup
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.padding import RowAxis
-from gnnak.nn.segment import lookup
 from gnnak.typing import check_count
 
 

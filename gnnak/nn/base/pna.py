@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from gnnak.errors import EdgeAttrError
 from gnnak.graphs.ragged import counts_of
+from gnnak.nn.copies import lookup, segment_reduce
 from gnnak.nn.mlp import mlp
-from gnnak.nn.segment import lookup, segment_reduce
 from gnnak.typing import check_count
 
 
