@@ -11,7 +11,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from gnnak.errors import GraphError, WidthError, kind_of
 from gnnak.nn.calling import Call, Calling, Inputs, own_widths, try_out
-from gnnak.nn.calling.call import Binding, EdgeReader
+from gnnak.nn.calling.call import Binding, EdgeReader, first_weight
 from gnnak.nn.calling.signature import (
     check_callable,
     further_arguments,
@@ -19,10 +19,9 @@ from gnnak.nn.calling.signature import (
     node_widths,
 )
 from gnnak.nn.calling.trial import trial_mode, unknown_arguments
-from gnnak.nn.checks import check_states, first_weight
 from gnnak.nn.features import is_finite, warn_not_finite
 from gnnak.nn.options import LayerOptions
-from gnnak.nn.uplift import GNNAK
+from gnnak.nn.uplift import GNNAK, check_states
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 

@@ -10,8 +10,8 @@ from torch_geometric.nn import MessagePassing
 
 from gnnak.errors import OptionError
 from gnnak.nn.calling import Call
+from gnnak.nn.calling.call import first_weight
 from gnnak.nn.calling.signature import check_module, module_refusal
-from gnnak.nn.checks import first_weight
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.uplifted_conv import (

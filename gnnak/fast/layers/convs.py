@@ -17,7 +17,7 @@ from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.fast.layers.rows import Rows
 from gnnak.nn.base.convs import GCN
-from gnnak.nn.calling.masks import explained_convs
+from gnnak.nn.calling.call import explained_convs
 from gnnak.nn.copies import Messages
 from gnnak.nn.family.gnn import Conv
 from gnnak.nn.features import CategoricalEncoder, ConstantEncoder

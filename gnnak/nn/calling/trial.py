@@ -1,6 +1,6 @@
 """Run a GNN on a tiny graph to find its output width and the arguments it reads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -41,10 +41,6 @@ def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor
     arguments whose names tell what they hold, and other numbers of coordinates. The
     list is empty if the name of a required argument does not tell what it holds.
 
-    Args:
-        gnn: The GNN.
-        in_channels: Width of the node states, which initial states have, too.
-
     >>> from torch_geometric.nn import RGCNConv
     >>> example_arguments(RGCNConv(8, 8, num_relations=2), 8)
     [{}, {'edge_type': tensor([0, 0, 0, 0])}]
@@ -81,30 +77,19 @@ MAX_COLUMNS = 4
 
 
 class Outcome(NamedTuple):
-    """Result of a `Trial`: what the calls of a GNN have shown about the GNN."""
+    """What the calls of a `Trial` have shown about a GNN; fields as in `Calling`."""
 
     out_channels: int
-    """Width of the node states that the GNN returns."""
     edge_arguments: tuple[str, ...]
-    """Which of the arguments `edge_attr` and `edge_weight` the GNN reads."""
     needs_edges: bool
-    """Whether the GNN fails if it is called without edge attributes."""
     returns_tuple: bool
-    """Whether the GNN returns a tuple, whose first item are the node states."""
 
 
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    Args:
-        gnn: The GNN to call.
-        in_channels: Width of the node states.
-        takes_batch: Whether to pass `batch`, the index of each node's graph.
-        further: Values of further arguments of the GNN, on the CPU, by name.
-
-    Attributes:
-        failure: The exception to report if every call fails; None if no call has
-            failed yet.
+    `further` has values of further arguments of the GNN, on the CPU, by name. If every
+    call fails, `failure` is the exception to report.
     """
 
     def __init__(
@@ -127,18 +112,14 @@ class Trial:
             self.options[name] = value.to(device, real)
         self.keywords = keywords(gnn)
         self.returns_tuple = False
+        self.edge_width: int | None = None
         self.failure: Exception | None = None
 
     def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
         """Call the GNN without edge attributes, then once with each edge argument.
 
-        Args:
-            edge_arguments: Which of `edge_attr` and `edge_weight` the GNN accepts, as
-                keys. The value is True if the GNN's signature has this argument, and
-                False if only `**kwargs` accepts it.
-
-        Returns:
-            The result; None if every call failed. `failure` is then the reason.
+        `edge_arguments` is the result of that function. Return None if every call
+        fails.
         """
         out = self._call({})
         widths = [None if out is None else out.size(1)]
@@ -153,29 +134,12 @@ class Trial:
         needs_edges = out is None
         return Outcome(width, tuple(reads), needs_edges, self.returns_tuple)
 
-    def call_with(
-        self, argument: str, shape: Sequence[int], dtype: torch.dtype
-    ) -> Tensor | None:
-        """Call the GNN with edge attributes that are all 1; None if the call fails.
-
-        Args:
-            argument: "edge_attr" or "edge_weight".
-            shape: Shape of the attributes of one edge: [c], or [] for one number.
-            dtype: Dtype of the attributes.
-        """
-        return self._call({argument: self.x.new_ones((4, *shape), dtype=dtype)})
-
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Call the GNN with several values of one edge argument until a call succeeds.
 
-        Args:
-            argument: "edge_attr" or "edge_weight".
-            named: Whether the GNN's signature has this argument; False if only
-                `**kwargs` accepts it.
-
-        Returns:
-            The width of the GNN's output, or None if every call fails; and whether the
-            GNN reads the argument.
+        Return the width of the GNN's output, or None if every call fails; and whether
+        the GNN reads the argument. If no call tells, a GNN is taken to read the
+        arguments that its signature has (`named`).
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -186,6 +150,8 @@ class Trial:
                     continue
                 if not edges.is_floating_point():
                     return out.size(1), True
+                if edges.dim() == 2:
+                    self.edge_width = edges.size(1)
                 if not out.requires_grad:
                     return out.size(1), False
                 (grad,) = torch.autograd.grad(out.sum(), [edges], allow_unused=True)
@@ -206,12 +172,8 @@ class Trial:
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
         """Call the GNN with at most one edge argument.
 
-        Args:
-            edges: The name and value of the edge argument; empty = none.
-            report: Whether to store an exception of the GNN in `failure`.
-
-        Returns:
-            The output; None if the GNN raises an exception or returns no node states.
+        Return None, and store the exception in `failure` if `report`, if the GNN raises
+        an exception or returns no node states.
         """
         try:
             out = self._answer({**self.options, **edges})
@@ -270,12 +232,7 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
 
     The run leaves weights, running statistics and training mode of `gnn` unchanged,
     but lazy modules initialise their weights, for the input width `in_channels`.
-
-    Args:
-        gnn: The module to try.
-        in_channels: Width of the node states that `gnn` will get.
-        origin: Explanation of `in_channels` for error messages, such as
-            "in_channels 8 + hop_channels 16".
+    `origin` explains `in_channels` in error messages.
 
     Raises:
         OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
@@ -287,6 +244,7 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
         if outcome is None:
             raise _width_error(trial, gnn, in_channels, origin)
     assert trial is not None
+    declared = getattr(gnn, "edge_dim", None)
     return Calling(
         type(gnn).__name__,
         outcome.out_channels,
@@ -296,6 +254,7 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
         tuple(name for name in trial.options if name != "batch"),
         outcome.returns_tuple,
         trial.keywords,
+        edge_width=declared if trial.edge_width == declared else None,
     )
 
 
@@ -323,11 +282,10 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 
 
 def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Outcome | None]:
-    """Run `gnn` with node states of width `in_channels` and with example arguments.
+    """Run `gnn` with example arguments; return the `Trial` that works, and its outcome.
 
-    Returns:
-        The `Trial` that succeeded and its outcome. If all calls fail, the first `Trial`
-        and None; if an argument of `gnn` is unknown, None and None.
+    If all calls fail, return the first `Trial` and None; if an argument of `gnn` is
+    unknown, None and None.
     """
     takes_batch = "batch" in argument_names(gnn)
     first: Trial | None = None
@@ -346,11 +304,7 @@ def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Outcome | None
 def _width_error(
     trial: Trial | None, gnn: nn.Module, width: int, origin: str
 ) -> WidthError:
-    """Return the error to raise for a GNN whose trial calls have all failed.
-
-    The message explains the input width of the calls by `origin`. If the GNN works with
-    another width, the message names that width.
-    """
+    """Return the error to raise for a GNN whose trial calls have all failed."""
     name, own = type(gnn).__name__, own_widths(gnn)
     if trial is None:
         unknown = ", ".join(unknown_arguments(gnn))
@@ -377,7 +331,6 @@ def _reason(trial: Trial) -> str:
     if lines:
         return lines[0]
     reason = type(trial.failure).__name__
-    not_passed = further_arguments(trial.gnn)
-    if not not_passed:
-        return reason
-    return f"{reason} (it also takes {', '.join(not_passed)}, which it was not given)"
+    missing = ", ".join(further_arguments(trial.gnn))
+    more = f" (it also takes {missing}, which it was not given)" if missing else ""
+    return reason + more

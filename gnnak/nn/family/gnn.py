@@ -6,10 +6,10 @@ from torch import Tensor, nn
 
 from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
-from gnnak.nn.checks import check_subgraphs
 from gnnak.nn.copies import lift, lookup
 from gnnak.nn.padding import on_copies
 from gnnak.nn.recompute import recomputed
+from gnnak.nn.uplift import check_subgraphs
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.encodings import StructuralEncoding, root_mark, short_distance
 from gnnak.subgraphs.rooted import RootedSubgraphs
