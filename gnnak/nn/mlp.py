@@ -13,13 +13,7 @@ from gnnak.typing import Encoding
 def dense_block(
     in_channels: int, out_channels: int, rows: RowAxis = "nodes"
 ) -> nn.Sequential:
-    """Build a block of three modules: a Linear without bias, BatchNorm and ReLU.
-
-    Args:
-        in_channels: Width of the input.
-        out_channels: Width of the output.
-        rows: Whether the input rows are nodes, edges or graphs; see `BatchNorm`.
-    """
+    """Build a block of three modules: a Linear without bias, BatchNorm and ReLU."""
     return nn.Sequential(
         nn.Linear(in_channels, out_channels, bias=False),
         BatchNorm(out_channels, rows),
@@ -48,15 +42,7 @@ def mlp(
 def make_transforms(
     names: Iterable[Encoding], channels: int, num_layers: int
 ) -> nn.ModuleDict:
-    """Build one module per encoding to transform node states before they are pooled.
-
-    Each module is a sequence of `num_layers` blocks of Linear, BatchNorm and ReLU.
-
-    Args:
-        names: Names of the encodings, which are the keys of the result.
-        channels: Width of the states, in and out.
-        num_layers: Number of blocks; 0 = return an empty dict.
-    """
+    """Build `num_layers` dense blocks per encoding, for states before a pool."""
     if not num_layers:
         return nn.ModuleDict()
     return nn.ModuleDict(

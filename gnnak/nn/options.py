@@ -1,6 +1,5 @@
 """The options of a GNN-AK layer.
 
-`GNNAK` and `uplift` take these options as arguments, and `ModelOptions` inherits them.
 To add an option, add a field to `LayerOptions` and to `LayerChanges`, and write the
 code that uses the option.
 """

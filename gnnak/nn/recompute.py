@@ -18,10 +18,6 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     Outputs, gradients and running statistics are the same as those of `module(...)`.
     The backward pass runs the module a second time, with the same dropout masks and
     without another update of the running statistics of BatchNorms.
-
-    Args:
-        module: The module to call.
-        arguments: The arguments of the call.
     """
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
@@ -36,15 +32,9 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
 def _second_pass(module: nn.Module, backend: Backend, rows: RealRows) -> Iterator[None]:
     """Context manager for the second forward pass, which recomputes the activations.
 
-    The second forward pass runs during the backward pass, maybe in another thread, when
-    the `with` blocks around the first forward pass have ended. So this context sets the
-    backend and the numbers of real rows a second time, and freezes the running
-    statistics.
-
-    Args:
-        module: The module that is run a second time.
-        backend: The backend of the first forward pass.
-        rows: The numbers of rows that are not padding in the first forward pass.
+    It runs during the backward pass, maybe in another thread, when the `with` blocks
+    around the first forward pass have ended. So this context sets the backend and the
+    numbers of real rows a second time, and freezes the running statistics.
     """
     with use_backend(backend), frozen_running_statistics(module), real_rows(rows):
         yield
