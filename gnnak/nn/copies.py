@@ -1,14 +1,16 @@
 """The operations on states of node copies, from which all subgraph GNNs are composed.
 
-$z_{i|j}$ is the state of node $i$ in the subgraph rooted at $j$. The states of n nodes
-have shape [n, c], those of m node copies [m, c], those of f edge copies [f, c] and
-those of s rooted subgraphs [s, c].
-
 There are operations that copy states to node copies (`lift`, `lift_subgraph`), that
 read states of other node copies (`at_centroid`, `to_nodes`, `at_root`,
 `at_own_centroid`), that pool states (`pool_subgraph`, `pool_context`, `pool_graph`),
-and that pass messages (`inside`, `across`). All gather rows (`index_select`, `lookup`)
-or pool rows (`segment_reduce`).
+and that pass messages (`inside`, `across`). They all have these arguments:
+
+- `x`: states $x_i$ of n nodes, [n, c].
+- `z`: states $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, for all m node
+  copies, [m, c].
+- `s`: states $s_j$ of s rooted subgraphs, [s, c].
+- `subgraphs`: the rooted subgraphs.
+- `reduce`: what POOL is, "sum" or "mean".
 """
 
 from collections.abc import Callable
@@ -30,15 +32,7 @@ attributes (or None) and `batch` (the index of the graph that each node is in)."
 
 @operation
 def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state of each node to every subgraph with that node: $z_{i|j} = x_i$.
-
-    Args:
-        x: Node states, [n, c].
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        States $z_{i|j}$ of the node copies, [m, c].
-    """
+    """Copy the state of each node to every subgraph with it: $z_{i|j} = x_i$, [m, c]."""
     return x.index_select(0, subgraphs.node)
 
 
@@ -46,56 +40,30 @@ def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
     r"""Copy the states of edges, $e_{ab|j} = e_{ab}$ for $a \to b$ in subgraph $j$.
 
-    Args:
-        e: Edge states, [e, c], or weights, [e].
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        States, [f, c], or weights, [f], of the edge copies.
+    Edge states, [e, c], become states of edge copies, [f, c]; weights, [e], become [f].
     """
     return e.index_select(0, subgraphs.edge)
 
 
 def at_centroid(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return the state $z_{j|j}$ of each root $j$ in its own subgraph, [s, c].
-
-    Args:
-        z: States $z_{i|j}$ of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-    """
+    """Return the state $z_{j|j}$ of each root $j$ in its own subgraph, [s, c]."""
     return z.index_select(0, subgraphs.centroid)
 
 
 def lift_subgraph(s: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state of each subgraph $j$ to its node copies: $z_{i|j} = s_j$, [m, c].
-
-    Args:
-        s: States of the subgraphs, [s, c].
-        subgraphs: The rooted subgraphs.
-    """
+    """Copy the state of each subgraph $j$ to its node copies: $z_{i|j} = s_j$, [m, c]."""
     return s.index_select(0, subgraphs.subgraph)
 
 
 def at_root(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return for each node copy $(i, j)$ the state $z_{j|j}$ of its root, [m, c].
-
-    Args:
-        z: States $z_{i|j}$ of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-    """
+    """Return for each node copy $(i, j)$ the state $z_{j|j}$ of its root, [m, c]."""
     return lift_subgraph(at_centroid(z, subgraphs), subgraphs)
 
 
 def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
-    """Move the state of each subgraph $j$ to its root, the node $j$: $x_j = s_j$.
+    """Move the state of each subgraph $j$ to its root: $x_j = s_j$, [num_nodes, c].
 
-    Args:
-        s: States of the subgraphs, [s, c].
-        subgraphs: The rooted subgraphs.
-        num_nodes: Number of nodes, n.
-
-    Returns:
-        Node states, [n, c]; zero for a node whose subgraph SubgraphDrop dropped.
+    The state of a node whose subgraph SubgraphDrop dropped is zero.
     """
     zeros = s.new_zeros(num_nodes, s.size(1))
     return zeros.index_copy(0, subgraphs.root, s)
@@ -104,14 +72,7 @@ def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
 def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
     """Return for each node copy $(i, j)$ the state $z_{i|i}$ in $i$'s own subgraph.
 
-    Args:
-        z: States $z_{i|j}$ of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-        num_nodes: Number of nodes, n.
-
-    Returns:
-        States of the node copies, [m, c]; zero for copies of a node whose own subgraph
-        SubgraphDrop dropped.
+    The result, [m, c], is zero for nodes whose own subgraph SubgraphDrop dropped.
     """
     own = to_nodes(at_centroid(z, subgraphs), subgraphs, num_nodes)
     return lift(own, subgraphs)
@@ -119,13 +80,7 @@ def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Te
 
 @operation
 def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tensor:
-    r"""Pool the node copies of each subgraph $j$: $\text{POOL}_i\, z_{i|j}$, [s, c].
-
-    Args:
-        z: States $z_{i|j}$ of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-        reduce: What POOL is, "sum" or "mean".
-    """
+    r"""Pool the node copies of each subgraph $j$: $\text{POOL}_i\, z_{i|j}$, [s, c]."""
     return segment_reduce(z, subgraphs.subgraph, subgraphs.num_subgraphs, reduce)
 
 
@@ -135,14 +90,7 @@ def pool_context(
 ) -> Tensor:
     r"""Pool the states of node $i$ in all its subgraphs $j$: $\text{POOL}_j\, z_{i|j}$.
 
-    Args:
-        z: States $z_{i|j}$ of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-        num_nodes: Number of nodes, n.
-        reduce: What POOL is, "sum" or "mean".
-
-    Returns:
-        Node states, [n, c]; zero for a node in no subgraph.
+    The result, [num_nodes, c], is zero for a node in no subgraph.
     """
     return segment_reduce(z, subgraphs.node, num_nodes, reduce)
 
@@ -150,14 +98,8 @@ def pool_context(
 def pool_graph(x: Tensor, batch: Tensor, num_graphs: int, reduce: Reduce) -> Tensor:
     r"""Pool the states of all nodes of each graph $G$: $\text{POOL}_{i \in G}\, x_i$.
 
-    Args:
-        x: Node states, [n, c].
-        batch: Index of the graph that each node is in, [n].
-        num_graphs: Number of graphs, g.
-        reduce: What POOL is, "sum" or "mean".
-
-    Returns:
-        States of the graphs, [g, c]; zero for a graph without nodes.
+    `batch` has the index of the graph that each node is in, [n]. The result,
+    [num_graphs, c], is zero for a graph without nodes.
     """
     return segment_reduce(x, batch, num_graphs, reduce)
 
@@ -168,16 +110,9 @@ def inside(
 ) -> Tensor:
     r"""Pass messages inside each subgraph, $z_{i'|j}$ to $z_{i|j}$, for $i' \to i$.
 
-    Args:
-        conv: The GNN that computes the messages. It runs on the disjoint union of all
-            subgraphs.
-        z: States $z_{i|j}$ of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
-            are none.
-
-    Returns:
-        New states of the node copies, [m, c].
+    `conv` computes the messages, on the disjoint union of all subgraphs, from `z` and
+    the attributes of the edges of the graph, [e, c] or [e], if there are any. The
+    result has new states of the node copies, [m, c].
     """
     e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
     with on_copies(subgraphs):
@@ -195,19 +130,16 @@ def across(
     r"""Pass messages across subgraphs, $z_{i|j'}$ to $z_{i|j}$, for $j' \to j$.
 
     The copies of one node $i$ exchange messages along the edges between their roots.
+    Other arguments and the result are as in `inside`.
 
     Args:
         conv: The GNN that computes the messages.
-        z: States $z_{i|j}$ of the node copies, [m, c].
+        z: States of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
         edge_index: Directed edges of the graph, [2, e].
-        edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
-            are none.
+        edge_attr: Attributes of the edges of the graph, [e, c] or [e], or None.
         whole: Whether every subgraph is the whole graph of its root; the messages are
             then found faster, by `across_whole`.
-
-    Returns:
-        New states of the node copies, [m, c].
     """
     find_links = across_whole if whole else across_edges
     links = find_links(subgraphs, edge_index)

@@ -1,6 +1,6 @@
 """The parts of a GNN-AK layer: distance embeddings, gates, FUSE and SubgraphDrop."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -66,15 +66,6 @@ class HopGate(nn.Module):
     def forward(self, table: Tensor) -> Tensor:
         """Map `HopTable.weight`, [max_hops + 2, h], to gates, [max_hops + 2, c]."""
         return torch.sigmoid(self.linear(table))
-
-
-def make_gates(
-    names: Iterable[Encoding], hop_channels: int, channels: int
-) -> nn.ModuleDict:
-    """Build one `HopGate` per encoding; none if `hop_channels` is 0."""
-    if not hop_channels:
-        return nn.ModuleDict()
-    return nn.ModuleDict({name: HopGate(hop_channels, channels) for name in names})
 
 
 class ConcatFuse(nn.Module):

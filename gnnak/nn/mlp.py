@@ -1,13 +1,12 @@
 """Build dense blocks (Linear, BatchNorm, ReLU), and MLPs from dense blocks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from torch import nn
 
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import RowAxis
-from gnnak.typing import Encoding
 
 
 def dense_block(
@@ -37,19 +36,3 @@ def mlp(
     hidden = pairwise(widths[:-1])
     blocks = [dense_block(before, after, rows) for before, after in hidden]
     return nn.Sequential(*blocks, nn.Linear(widths[-2], widths[-1], bias=bias))
-
-
-def make_transforms(
-    names: Iterable[Encoding], channels: int, num_layers: int
-) -> nn.ModuleDict:
-    """Build `num_layers` dense blocks per encoding, for states before a pool."""
-    if not num_layers:
-        return nn.ModuleDict()
-    return nn.ModuleDict(
-        {
-            name: nn.Sequential(
-                *(dense_block(channels, channels) for _ in range(num_layers))
-            )
-            for name in names
-        }
-    )

@@ -125,10 +125,7 @@ class NormalisedRows(NamedTuple):
 
 
 def normalised_real_rows(
-    x: Tensor,
-    count: Tensor,
-    eps: float,
-    running: tuple[Tensor, Tensor] | None = None,
+    x: Tensor, count: Tensor, eps: float, running: tuple[Tensor, Tensor] | None = None
 ) -> NormalisedRows:
     r"""Compute $(x - \mu) / \sqrt{\sigma^2 + \epsilon}$ over the first `count` rows.
 
@@ -167,10 +164,7 @@ def norm_real_rows(
     """
     found = normalised_real_rows(x, count, eps)
     with torch.no_grad():
-        for running, now in (
-            (running_mean, found.mean),
-            (running_var, found.variance),
-        ):
+        for running, now in ((running_mean, found.mean), (running_var, found.variance)):
             if running is not None:
                 running.lerp_(now.to(running.dtype), momentum)
     rows = found.rows if weight is None else found.rows * weight

@@ -11,27 +11,14 @@ from gnnak.errors import EdgeAttrError, SubgraphError, WidthError, kind_of
 from gnnak.nn.calling import Calling, Inputs, lift_inputs, try_out
 from gnnak.nn.calling.call import explained_convs, first_weight, masks_on_copies
 from gnnak.nn.copies import at_centroid, lift, pool_subgraph
-from gnnak.nn.encodings import (
-    HopTable,
-    at_nodes,
-    context_encoding,
-    make_fuse,
-    make_gates,
-)
-from gnnak.nn.mlp import make_transforms
+from gnnak.nn.encodings import HopGate, HopTable, at_nodes, context_encoding, make_fuse
+from gnnak.nn.mlp import dense_block
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.padding import on_copies, on_graph
 from gnnak.nn.sliced import can_slice, sliced_encodings
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import (
-    ENCODINGS,
-    Encoding,
-    HopMode,
-    Reduce,
-    check_choice,
-    check_count,
-)
+from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count
 
 
 class GNNAK(nn.Module):
@@ -137,8 +124,17 @@ class GNNAK(nn.Module):
         pooled = [name for name in self.encodings if name != "centroid"]
         gated = self.encodings if options.gate_centroid else pooled
         transformed = pooled if len(self.encodings) > 1 else []
-        self.gates = make_gates(gated, hop_channels, out_channels)
-        self.transforms = make_transforms(transformed, out_channels, options.mlp_layers)
+        width, depth = out_channels, options.mlp_layers
+        self.gates = nn.ModuleDict(
+            {name: HopGate(hop_channels, width) for name in gated if hop_channels}
+        )
+        self.transforms = nn.ModuleDict(
+            {
+                name: nn.Sequential(*(dense_block(width, width) for _ in range(depth)))
+                for name in transformed
+                if depth
+            }
+        )
         self.dropout = nn.Dropout(options.dropout)
         self.fuse = make_fuse(options, len(self.encodings), out_channels)
         weight = first_weight(gnn)

@@ -207,7 +207,12 @@ def _choose(
 
     visit("", model)
     if not found:
-        raise OptionError(module_refusal(model) or _no_convs(model))
+        raise OptionError(
+            module_refusal(model)
+            or f"{type(model).__name__} has no PyG MessagePassing inside to uplift "
+            "(those in GNNAK layers are uplifted already); wrap your own GNN with "
+            "gnnak.GNNAK, or say how it is called with call=."
+        )
     for option, selectors in (("only", only), ("skip", skip), ("call", list(call))):
         check_used(option, selectors, found)
     wanted, left_out = dict.fromkeys(only, True), dict.fromkeys(skip, True)
@@ -223,15 +228,6 @@ def _choose(
         )
     _check_homogeneous(model, chosen)
     return chosen
-
-
-def _no_convs(model: nn.Module) -> str:
-    """Return the error message for a model without convs to uplift."""
-    return (
-        f"{type(model).__name__} has no PyG MessagePassing inside to uplift (those in "
-        "GNNAK layers are uplifted already); wrap your own GNN with gnnak.GNNAK, or "
-        "say how it is called with call=."
-    )
 
 
 def _check_calls(call: Mapping[Selector, Call]) -> None:

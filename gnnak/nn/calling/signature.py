@@ -37,7 +37,7 @@ OTHER_GRAPHS = {
 """Endings of argument names of convs that cannot be uplifted, and the reason."""
 OTHER_CONVS = {
     "MeshCNNConv": "it needs exactly four edges per node, in a fixed order, which "
-    "rooted subgraphs do not have; leave it out with skip=.",
+    "rooted subgraphs do not have; leave it out with skip=."
 }
 """Class names of further convs that cannot be uplifted, and the reason."""
 OTHER_MODULES = {

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from gnnak.errors import EdgeAttrError, WidthError, kind_of
-from gnnak.nn.calling.call import Calling
+from gnnak.nn.calling.call import Calling, first_weight
 from gnnak.nn.calling.signature import (
     POSITION_ARGUMENTS,
     TYPE_ARGUMENTS,
@@ -76,15 +75,6 @@ MAX_COLUMNS = 4
 """A `Trial` tries integer edge attributes with 1 to this number of columns."""
 
 
-class Outcome(NamedTuple):
-    """What the calls of a `Trial` have shown about a GNN; fields as in `Calling`."""
-
-    out_channels: int
-    edge_arguments: tuple[str, ...]
-    needs_edges: bool
-    returns_tuple: bool
-
-
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
@@ -93,21 +83,18 @@ class Trial:
     """
 
     def __init__(
-        self,
-        gnn: nn.Module,
-        in_channels: int,
-        takes_batch: bool,
-        further: Mapping[str, Tensor] | None = None,
+        self, gnn: nn.Module, in_channels: int, further: Mapping[str, Tensor]
     ) -> None:
-        self.gnn, self.in_channels, self.takes_batch = gnn, in_channels, takes_batch
-        like = next((p for p in gnn.parameters() if p.is_floating_point()), None)
+        self.gnn, self.in_channels = gnn, in_channels
+        like = first_weight(gnn)
         dtype = torch.get_default_dtype() if like is None else like.dtype
         device = None if like is None else like.device
         self.x = torch.zeros(3, in_channels, dtype=dtype, device=device)
         self.edge_index = torch.tensor([[1, 0, 2, 1], [0, 1, 1, 2]], device=device)
+        self.takes_batch = "batch" in argument_names(gnn)
         batch = self.x.new_zeros(3, dtype=torch.long)
-        self.options = {"batch": batch} if takes_batch else {}
-        for name, value in (further or {}).items():
+        self.options = {"batch": batch} if self.takes_batch else {}
+        for name, value in further.items():
             real = dtype if value.is_floating_point() else None
             self.options[name] = value.to(device, real)
         self.keywords = keywords(gnn)
@@ -115,24 +102,34 @@ class Trial:
         self.edge_width: int | None = None
         self.failure: Exception | None = None
 
-    def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
+    def run(self) -> Calling | None:
         """Call the GNN without edge attributes, then once with each edge argument.
 
-        `edge_arguments` is the result of that function. Return None if every call
-        fails.
+        Return None if every call fails.
         """
         out = self._call({})
         widths = [None if out is None else out.size(1)]
         reads = []
-        for argument, named in edge_arguments.items():
-            width, reads_it = self._run_with_edges(argument, named)
-            widths.append(width)
-            reads += [argument] if reads_it else []
+        for argument, named in edge_arguments(self.gnn).items():
+            if argument not in self.options:
+                width, reads_it = self._run_with_edges(argument, named)
+                widths.append(width)
+                reads += [argument] if reads_it else []
         width = next((width for width in widths if width), None)
         if width is None:
             return None
-        needs_edges = out is None
-        return Outcome(width, tuple(reads), needs_edges, self.returns_tuple)
+        edge_dim = getattr(self.gnn, "edge_dim", None)
+        return Calling(
+            type(self.gnn).__name__,
+            width,
+            tuple(reads),
+            self.takes_batch,
+            needs_edges=out is None,
+            further=tuple(name for name in self.options if name != "batch"),
+            returns_tuple=self.returns_tuple,
+            keywords=self.keywords,
+            edge_width=edge_dim if self.edge_width == edge_dim else None,
+        )
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Call the GNN with several values of one edge argument until a call succeeds.
@@ -175,8 +172,13 @@ class Trial:
         Return None, and store the exception in `failure` if `report`, if the GNN raises
         an exception or returns no node states.
         """
+        positional: tuple[Tensor, ...] = self.x, self.edge_index
+        named = {**self.options, **edges}
+        if self.keywords is not None:
+            named |= zip(self.keywords, positional, strict=True)
+            positional = ()
         try:
-            out = self._answer({**self.options, **edges})
+            out = self.gnn(*positional, **named)
         except Exception as failure:
             # Any exception means that the GNN cannot be called like this. Store the
             # latest exception, unless an earlier call returned a wrong shape: the error
@@ -187,24 +189,13 @@ class Trial:
         is_tuple = isinstance(out, tuple | list) and len(out) > 0
         states = out[0] if is_tuple else out
         if not isinstance(states, Tensor) or states.dim() != 2 or states.size(0) != 3:
-            self.failure = WidthError(f"it returns {_shown(out)}, not states [3, c]")
+            shown = kind_of(out)
+            if isinstance(out, Tensor):
+                shown = f"a tensor of shape {list(out.shape)}"
+            self.failure = WidthError(f"it returns {shown}, not states [3, c]")
             return None
         self.returns_tuple = is_tuple
         return states
-
-    def _answer(self, options: Mapping[str, Tensor]) -> Any:
-        """Call the GNN, with states and edges by position or by name."""
-        if self.keywords is None:
-            return self.gnn(self.x, self.edge_index, **options)
-        states, graph = self.keywords
-        return self.gnn(**{states: self.x, graph: self.edge_index}, **options)
-
-
-def _shown(out: object) -> str:
-    """Describe the output of a GNN for an error message: its shape or its type."""
-    if isinstance(out, Tensor):
-        return f"a tensor of shape {list(out.shape)}"
-    return kind_of(out)
 
 
 @contextmanager
@@ -240,22 +231,10 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
     """
     check_callable(gnn)
     with trial_mode(gnn):
-        trial, outcome = _run(gnn, in_channels)
-        if outcome is None:
+        trial, calling = _run(gnn, in_channels)
+        if calling is None:
             raise _width_error(trial, gnn, in_channels, origin)
-    assert trial is not None
-    declared = getattr(gnn, "edge_dim", None)
-    return Calling(
-        type(gnn).__name__,
-        outcome.out_channels,
-        outcome.edge_arguments,
-        trial.takes_batch,
-        outcome.needs_edges,
-        tuple(name for name in trial.options if name != "batch"),
-        outcome.returns_tuple,
-        trial.keywords,
-        edge_width=declared if trial.edge_width == declared else None,
-    )
+    return calling
 
 
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
@@ -271,32 +250,28 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     declared = node_widths(gnn)
     with trial_mode(gnn):
         for width in declared:
-            _, outcome = _run(gnn, width)
-            if outcome is not None:
-                return width, outcome.out_channels
+            _, calling = _run(gnn, width)
+            if calling is not None:
+                return width, calling.out_channels
         for half in [width // 2 for width in declared if width % 2 == 0]:
-            _, outcome = _run(gnn, half)
-            if outcome is not None and not outcome.needs_edges:
-                return half, outcome.out_channels
+            _, calling = _run(gnn, half)
+            if calling is not None and not calling.needs_edges:
+                return half, calling.out_channels
     return None
 
 
-def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Outcome | None]:
-    """Run `gnn` with example arguments; return the `Trial` that works, and its outcome.
+def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Calling | None]:
+    """Run `gnn` with example arguments; return how it is called, and the `Trial`.
 
     If all calls fail, return the first `Trial` and None; if an argument of `gnn` is
     unknown, None and None.
     """
-    takes_batch = "batch" in argument_names(gnn)
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
-        trial = Trial(gnn, in_channels, takes_batch, further)
-        arguments = edge_arguments(gnn)
-        if "edge_weight" in further:
-            del arguments["edge_weight"]
-        outcome = trial.run(arguments)
-        if outcome is not None:
-            return trial, outcome
+        trial = Trial(gnn, in_channels, further)
+        calling = trial.run()
+        if calling is not None:
+            return trial, calling
         first = first or trial
     return first, None
 
