@@ -32,7 +32,7 @@ attributes (or None) and `batch` (the index of the graph that each node is in)."
 
 @operation
 def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state of each node to every subgraph with it: $z_{i|j} = x_i$, [m, c]."""
+    """Copy the states of nodes to their node copies: $z_{i|j} = x_i$, [m, c]."""
     return x.index_select(0, subgraphs.node)
 
 
@@ -51,7 +51,7 @@ def at_centroid(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def lift_subgraph(s: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state of each subgraph $j$ to its node copies: $z_{i|j} = s_j$, [m, c]."""
+    """Copy the states of subgraphs to their node copies: $z_{i|j} = s_j$, [m, c]."""
     return s.index_select(0, subgraphs.subgraph)
 
 
