@@ -16,8 +16,8 @@ from gnnak.errors import GraphError, counted
 from gnnak.loading.forms import is_structure
 from gnnak.loading.items import Item
 from gnnak.loop.changes import is_inexact
+from gnnak.nn.copies import embed_rows
 from gnnak.nn.norm import norm_real_rows
-from gnnak.nn.segment import embed_rows
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch

@@ -20,7 +20,7 @@ from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.base.stack import Stack
 
 OWN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
-"""The form of such a name."""
+"""The form `package.module:Class` of the name of a base GNN of the user."""
 
 
 def is_own_name(name: str) -> bool:
@@ -41,8 +41,7 @@ def find_class(name: str) -> type[nn.Module]:
     """Return the class that a name `package.module:Class` names.
 
     Raises:
-        OptionError: If the module has not been imported, or has no such class, or the
-            class is not a PyTorch module.
+        OptionError: If the module is not imported, or has no such class.
     """
     module, _, word = name.partition(":")
     if module not in sys.modules:
@@ -64,13 +63,6 @@ def make_own(name: str, width: int) -> nn.Module:
     The class is called as `Class(width, width)` if it has the arguments `in_channels`
     and `out_channels`, else as `Class(width)`. If the class has the argument
     `edge_dim`, this argument is the width, too.
-
-    Args:
-        name: `package.module:Class`.
-        width: Width of the node states and of the edge states.
-
-    Raises:
-        OptionError: If the class cannot be built like this.
     """
     kind = find_class(name)
     known = inspect.signature(kind).parameters
@@ -92,8 +84,8 @@ def reads_edges(name: str) -> bool:
 
 
 Degrees = tuple[int, ...] | None
-"""Histogram of in-degrees in the training set: the number of nodes with in-degree 0,
-1, 2 and so on. Only `pna` needs it; None for all other base GNNs."""
+"""The number of nodes with in-degree 0, 1, ... in the training set; only `pna` needs
+it."""
 
 
 @dataclass(frozen=True)
@@ -101,19 +93,16 @@ class Base:
     """How to build one of the base GNNs, such as GIN, and which inputs it reads."""
 
     make: Callable[[int, ModelOptions, Degrees], nn.Module]
-    """Builds the GNN; takes the width of the node states, the options of the network
-    and the histogram of in-degrees."""
+    """Takes the width of the states, the options and the histogram of in-degrees."""
     reads_edges: bool = True
     """Whether the GNN reads edge attributes; if not, edge features are ignored."""
     needs_degrees: bool = False
-    """Whether `make` needs the histogram of in-degrees; if not, None may be passed."""
+    """Whether `make` needs the histogram of in-degrees."""
     has_depth: bool = False
-    """Whether `make` builds a whole GNN with `base_layers` layers. If not, `make`
-    builds a single conv, and `base_layers` such convs are stacked."""
+    """Whether `make` builds a GNN with `base_layers` layers, not a single conv."""
 
 
 def _pna(channels: int, _: ModelOptions, degrees: Degrees) -> nn.Module:
-    """Build PNA; raise `OptionError` if the histogram of in-degrees is missing."""
     if degrees is None:
         raise OptionError(
             "model 'pna' needs degrees, the histogram of in-degrees; give a tuple of "
@@ -146,17 +135,7 @@ BASES: dict[str, Base] = {
 def base_gnn(
     base: Base, width: int, options: ModelOptions, degrees: Degrees
 ) -> nn.Module:
-    """Build a base GNN with `base_layers` layers.
-
-    Args:
-        base: The base GNN.
-        width: Width of the node states, in and out.
-        options: The options of the network.
-        degrees: The histogram of in-degrees, for `pna`.
-
-    Returns:
-        A whole GNN, or a single conv, or a stack of convs if `base_layers` is not 1.
-    """
+    """Build a base GNN with `base_layers` layers: a conv, or a stack of convs."""
     if base.has_depth or options.base_layers == 1:
         return base.make(width, options, degrees)
     convs = [base.make(width, options, degrees) for _ in range(options.base_layers)]

@@ -20,8 +20,7 @@ from gnnak.nn.uplift import GNNAK
 from gnnak.typing import ENCODINGS, check_count
 
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
-"""Suffixes of model names, in order: the base GNN on the whole graph, GNN-AK, GNN-AK+,
-GNN-AK with SubgraphDrop, GNN-AK+ with SubgraphDrop."""
+"""Suffixes of model names: none, GNN-AK, GNN-AK+, and both with SubgraphDrop."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,11 @@ class ModelForm:
     uplifted: bool
     """Whether the base GNN runs on rooted subgraphs (suffix `-ak` or `-ak+`)."""
     distances: bool
-    """Whether the layers use the distance of a node to the root of its subgraph (the
-    paper's D2C, distance to the centroid) and the context encoding (suffix `-ak+`)."""
+    """Whether layers use distances and the context encoding (suffix `-ak+`)."""
     sampled: bool
-    """Whether the model is trained with SubgraphDrop, which uses only a sample of the
-    rooted subgraphs in each training step (suffix `-s`)."""
+    """Whether the model is trained with SubgraphDrop (suffix `-s`)."""
     member: str | None = None
-    """The subgraph GNN other than GNN-AK that the name begins with, a key of `MEMBERS`;
-    None = none."""
+    """The subgraph GNN that the name begins with, a key of `MEMBERS`, or None."""
 
     @property
     def kind(self) -> SubgraphKind:
@@ -89,18 +85,8 @@ def _fits(member: Member, base: str) -> bool:
     return member.takes_whole or base not in BASES or not BASES[base].has_depth
 
 
-def _check_fits(name: str, member: str, base: str) -> None:
-    """Raise `OptionError` if a member of the family cannot use a base GNN."""
-    if not _fits(MEMBERS[member], base):
-        usable = [known for known in BASES if _fits(MEMBERS[member], known)]
-        raise OptionError(
-            f"the model is {name!r}, but {member} cannot use the base GNN {base}; use "
-            f"{member} with one of: {', '.join(usable)}."
-        )
-
-
 def parse_name(name: str) -> ModelForm:
-    """Return the base GNN that a model name contains, and what the suffix means.
+    """Return the parts of a model name.
 
     Raises:
         OptionError: If the name is unknown; the message suggests the closest known one.
@@ -116,7 +102,12 @@ def parse_name(name: str) -> ModelForm:
     for first in sorted(MEMBERS, key=len, reverse=True):
         base = name.removeprefix(f"{first}-")
         if base in BASES or (base != name and is_own_name(base)):
-            _check_fits(name, first, base)
+            if not _fits(MEMBERS[first], base):
+                usable = [known for known in BASES if _fits(MEMBERS[first], known)]
+                raise OptionError(
+                    f"the model is {name!r}, but {first} cannot use the base GNN "
+                    f"{base}; use {first} with one of: {', '.join(usable)}."
+                )
             return ModelForm(base, True, False, False, first)
     near = difflib.get_close_matches(name, model_names(), n=1)
     hint = f"did you mean {near[0]!r}? Use" if near else "use"
@@ -129,9 +120,6 @@ def parse_name(name: str) -> ModelForm:
 
 def normal_name(name: str) -> str:
     """Return the name of a model in lower case; names of classes keep their case.
-
-    Raises:
-        OptionError: If it is not a string.
 
     >>> normal_name("GIN-AK+"), normal_name("my.layers:Conv-ak+")
     ('gin-ak+', 'my.layers:Conv-ak+')
@@ -196,9 +184,16 @@ def build_model(
         )
     check_family_options(name, form.member, options.family)
     if form.member is not None:
-        given = (node_features, edge_features, out_channels, options)
-        base = _base(form.base)
-        return family_network(form.member, base, *given, node_task, degrees)
+        return family_network(
+            form.member,
+            _base(form.base),
+            node_features,
+            edge_features,
+            out_channels,
+            options,
+            node_task,
+            degrees,
+        )
     num_layers = options.num_layers
     if _base(form.base).has_depth and not form.uplifted:
         # A PPGN on the whole graph with L layers is one `OuterLayer` around a PPGN of

@@ -38,18 +38,19 @@ class Parts:
     """What the functions that build a member need."""
 
     options: ModelOptions
-    """The options of the network."""
     conv: Callable[[], nn.Module]
     """Builds a conv of the base GNN, with new weights and its own edge encoder."""
     start: PairEncoder
-    """Computes the initial states from node states and encodings of (root, node)."""
     extractor: Extractor
-    """Extracts the rooted subgraphs."""
 
     @property
     def width(self) -> int:
         """Width of the states."""
         return self.options.channels
+
+    def reduce(self, published: Reduce) -> Reduce:
+        """Return the option `reduce`, or that of the publication if it is None."""
+        return self.options.family.reduce or published
 
     def convs(self) -> list[nn.Module]:
         """Build one conv per layer."""
@@ -60,47 +61,6 @@ class Parts:
         return list(zip(self.convs(), self.convs(), strict=True))
 
 
-def _nested(parts: Parts) -> SubgraphGNN:
-    reduce = parts.options.family.reduce or "mean"
-    return nested_gnn(parts.start, parts.convs(), parts.width, reduce)
-
-
-def _ds(parts: Parts) -> SubgraphGNN:
-    reduce = parts.options.family.reduce or "sum"
-    return ds_gnn(parts.start, parts.convs(), parts.width, reduce)
-
-
-def _dss(parts: Parts) -> SubgraphGNN:
-    reduce = parts.options.family.reduce or "mean"
-    return dss_gnn(parts.start, parts.pairs(), parts.width, reduce)
-
-
-def _sun(parts: Parts) -> SubgraphGNN:
-    reduce = parts.options.family.reduce or "mean"
-    inner, outer = parts.pairs(), parts.pairs()
-    convs = [(*one, *two) for one, two in zip(inner, outer, strict=True)]
-    return sun_gnn(parts.start, convs, parts.width, reduce)
-
-
-def _sswl(parts: Parts, layer: type[SSWLLayer] = SSWLLayer) -> SubgraphGNN:
-    family, width = parts.options.family, parts.width
-    whole = isinstance(parts.extractor, WholeGraphs)
-    layers = [layer(*pair, width, whole) for pair in parts.pairs()]
-    return sswl_gnn(parts.start, layers, width, family.reduce or "sum", family.order)
-
-
-def _sswl_plus(parts: Parts) -> SubgraphGNN:
-    return _sswl(parts, SSWLPlusLayer)
-
-
-def _id(parts: Parts) -> SubgraphGNN:
-    return id_gnn(parts.start, parts.pairs(), parts.width)
-
-
-def _id_fast(parts: Parts) -> SubgraphGNN:
-    return id_fast_gnn(parts.convs(), parts.width)
-
-
 def _khop(parts: Parts) -> SubgraphGNN:
     hops, count = parts.extractor.max_hops, parts.options.num_layers
     if hops < 1:
@@ -108,12 +68,20 @@ def _khop(parts: Parts) -> SubgraphGNN:
             f"khop reads the neighbours of the root, but in {parts.extractor} the root "
             "has none; use egonets of at least 1 hop, or whole graphs."
         )
-    layers = [KHopLayer(parts.width, hops) for _ in range(count)]
-    return khop_gnn(layers, parts.width)
+    return khop_gnn([KHopLayer(parts.width, hops) for _ in range(count)], parts.width)
 
 
-def _ego(parts: Parts) -> SubgraphGNN:
-    return ego_gnn(parts.convs(), parts.width)
+def _sun(parts: Parts) -> SubgraphGNN:
+    inner, outer = parts.pairs(), parts.pairs()
+    convs = [(*one, *two) for one, two in zip(inner, outer, strict=True)]
+    return sun_gnn(parts.start, convs, parts.width, parts.reduce("mean"))
+
+
+def _sswl(parts: Parts, layer: type[SSWLLayer] = SSWLLayer) -> SubgraphGNN:
+    width, whole = parts.width, isinstance(parts.extractor, WholeGraphs)
+    layers = [layer(*pair, width, whole) for pair in parts.pairs()]
+    order = parts.options.family.order
+    return sswl_gnn(parts.start, layers, width, parts.reduce("sum"), order)
 
 
 @dataclass(frozen=True)
@@ -121,13 +89,12 @@ class Member:
     """How to build one member of the family, and its published defaults."""
 
     build: Callable[[Parts], SubgraphGNN]
-    """Builds the member, without the encoder of node features and without the head."""
+    """Builds the member, without the encoder of node features and the head."""
     pairs: tuple[PairEncoding, ...] = ()
     """The encodings of (root, node) that are added to the input; see `PairEncoder`."""
     reduce: Reduce = "mean"
     """How node states are pooled over a graph."""
     kind: SubgraphKind = "egonets"
-    """The kind of the rooted subgraphs."""
     num_hops: int | None = None
     """The radius of the egonets; None = the option `num_hops`."""
     takes_pairs: bool = True
@@ -135,43 +102,69 @@ class Member:
     takes_order: bool = False
     """Whether the option `order` has an effect."""
     takes_whole: bool = False
-    """Whether the base GNN may be a whole GNN, such as PPGN, which must know which
-    nodes are in one graph."""
+    """Whether the base GNN may be a whole GNN, such as PPGN, instead of a conv."""
     only: tuple[str, ...] | None = None
     """The base GNNs that the member can use; None = any."""
 
 
 MEMBERS: dict[str, Member] = {
     "khop": Member(_khop, reduce="sum", takes_pairs=False, only=("gin",)),
-    "ego": Member(_ego, num_hops=1, takes_pairs=False),
-    "id": Member(_id, reduce="sum", takes_whole=True),
-    "id-fast": Member(_id_fast, reduce="sum", num_hops=0, takes_pairs=False),
-    "nested": Member(_nested, ("distance", "resistance"), takes_whole=True),
-    "ds": Member(_ds, ("mark",), takes_whole=True),
-    "dss": Member(_dss, ("mark",)),
+    "ego": Member(
+        lambda parts: ego_gnn(parts.convs(), parts.width), num_hops=1, takes_pairs=False
+    ),
+    "id": Member(
+        lambda parts: id_gnn(parts.start, parts.pairs(), parts.width),
+        reduce="sum",
+        takes_whole=True,
+    ),
+    "id-fast": Member(
+        lambda parts: id_fast_gnn(parts.convs(), parts.width),
+        reduce="sum",
+        num_hops=0,
+        takes_pairs=False,
+    ),
+    "nested": Member(
+        lambda parts: nested_gnn(
+            parts.start, parts.convs(), parts.width, parts.reduce("mean")
+        ),
+        ("distance", "resistance"),
+        takes_whole=True,
+    ),
+    "ds": Member(
+        lambda parts: ds_gnn(
+            parts.start, parts.convs(), parts.width, parts.reduce("sum")
+        ),
+        ("mark",),
+        takes_whole=True,
+    ),
+    "dss": Member(
+        lambda parts: dss_gnn(
+            parts.start, parts.pairs(), parts.width, parts.reduce("mean")
+        ),
+        ("mark",),
+    ),
     "sun": Member(_sun, ("mark",)),
     "sswl": Member(_sswl, ("distance",), kind="whole", takes_order=True),
-    "sswl+": Member(_sswl_plus, ("distance",), kind="whole", takes_order=True),
+    "sswl+": Member(
+        lambda parts: _sswl(parts, SSWLPlusLayer),
+        ("distance",),
+        kind="whole",
+        takes_order=True,
+    ),
 }
 """The members of the family, by the first part of their names."""
 
 
 SIZES: dict[str, PairEncoding] = {"max_distance": "distance", "num_steps": "rrwp"}
-"""Maps options that set the size of an encoding of (root, node) to the encoding."""
+"""The encoding of (root, node) whose size an option sets, by the option."""
 
 
 def check_family_options(
     model: str, member: str | None, options: FamilyOptions
 ) -> None:
-    """Raise `OptionError` if an option has no effect on a model.
+    """Raise `OptionError` if an option that was changed has no effect on a model.
 
-    Options that have their default value are not checked.
-
-    Args:
-        model: The name of the model, for error messages.
-        member: The subgraph GNN that the name begins with, a key of `MEMBERS`; None =
-            the model is a base GNN, GNN-AK or GNN-AK+.
-        options: The options; see `ModelOptions.family`.
+    `member` is None if the model is a base GNN, GNN-AK or GNN-AK+.
 
     >>> check_family_options("ds-gin", "ds", FamilyOptions(order="SV"))
     Traceback (most recent call last):
@@ -215,18 +208,7 @@ def family_network(
     node_task: bool,
     degrees: Degrees,
 ) -> Network:
-    """Build a network with a member of the family.
-
-    Args:
-        name: The name of the member, a key of `MEMBERS`.
-        base: The base GNN.
-        node_features: This and all other arguments are those of `build_model`.
-        edge_features: See `build_model`.
-        out_channels: See `build_model`.
-        options: See `build_model`.
-        node_task: See `build_model`.
-        degrees: See `build_model`.
-    """
+    """Build a network with a member of the family; arguments as in `build_model`."""
     member, family, width = MEMBERS[name], options.family, options.channels
 
     def conv() -> Conv:

@@ -1,10 +1,7 @@
-"""The paper's network: node encoder, layers with a residual sum, readout and head.
-
-Each layer is an `OuterLayer`: one GNN-AK layer, or one GNN on the whole graph, with
-BatchNorm, ReLU, dropout and a residual sum.
-"""
+"""The paper's network: node encoder, layers with a residual sum, readout and head."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, cast
 
 import torch
@@ -15,11 +12,11 @@ from gnnak.errors import GraphError, OptionError, SubgraphError, WidthError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.real import real_counts_of
 from gnnak.nn.calling import try_out
+from gnnak.nn.copies import REDUCES, segment_reduce
 from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.norm import NormReluDropout
 from gnnak.nn.padding import on_graph
 from gnnak.nn.recompute import recomputed
-from gnnak.nn.segment import segment_reduce
 from gnnak.nn.uplift import GNNAK
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
@@ -36,18 +33,9 @@ def run_with_edges(
     num_edges: int,
     run: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """Encode raw edge features as edge states, and run a GNN with these.
+    """Encode raw edge features as edge states, [e, c], and run a GNN with these.
 
     A backend may replace both steps by one faster implementation.
-
-    Args:
-        encoder: Maps raw edge features to edge states, [e, c].
-        values: Raw edge features, [e, c] or [e]; None if there are none.
-        num_edges: Number of edges, e.
-        run: Runs the GNN; takes the edge states, returns node states.
-
-    Returns:
-        The result of `run`.
     """
     return run(encoder(values, num_edges))
 
@@ -187,11 +175,7 @@ class OuterLayer(nn.Module):
 
 
 class GraphLike(Protocol):
-    """Type of a graph that `Network` accepts: PyG's `Data` or `Batch`, or `GraphBatch`.
-
-    The fields have the meaning of the arguments of `Network.forward` with the same
-    names; None = not given.
-    """
+    """A graph that `Network` accepts: PyG's `Data` or `Batch`, or `GraphBatch`."""
 
     x: Tensor | None
     edge_index: Tensor | None
@@ -226,7 +210,7 @@ class Network(nn.Module):
     ) -> None:
         super().__init__()
         if reduce is not None:
-            check_choice("reduce", reduce, ("sum", "mean"))
+            check_choice("reduce", reduce, REDUCES)
         self.encoder = encoder
         self.layers = nn.ModuleList(layers)
         self.head = head
@@ -298,7 +282,10 @@ class Network(nn.Module):
             if num_graphs is None:
                 num_graphs = getattr(x, "num_graphs", None)
             real = real_counts_of(x)
-            x, edge_index, edge_attr, batch = _unpack(x)
+            x, edge_index, edge_attr, batch = (
+                getattr(x, name, None)
+                for name in ("x", "edge_index", "edge_attr", "batch")
+            )
         if x is None or edge_index is None:
             raise GraphError(
                 "the network needs node features x and edge_index; for graphs without "
@@ -312,8 +299,9 @@ class Network(nn.Module):
             subgraphs = self._sampled(subgraphs, edge_index, num_nodes, generator)
         elif self.shared is not None:
             self.shared.begin_pass()
-            given = (edge_index, num_nodes, self.training, generator, batch)
-            subgraphs = self.shared.get(*given)
+            subgraphs = self.shared.get(
+                edge_index, num_nodes, self.training, generator, batch
+            )
             self.shared.end_pass()
         if real is not None and subgraphs is not None and subgraphs.real is None:
             raise SubgraphError(
@@ -338,25 +326,12 @@ class Network(nn.Module):
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
-        """Run all layers in sequence, without the encoder, the readout and the head.
-
-        Args:
-            states: Node states, [n, c], from the encoder.
-            edge_index: Directed edges, [2, e].
-            edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
-            batch: Index of the graph that each node is in, [n].
-            subgraphs: Rooted subgraphs; None if no layer needs them.
-
-        Returns:
-            Node states after the last layer, [n, c].
-        """
+        """Run all layers in sequence, without the encoder, the readout and the head."""
         for layer in self.layers:
-            given = (states, edge_index, edge_attr, batch, subgraphs)
-            whole = isinstance(layer, SubgraphGNN)
-            if self.recompute and self.training and not whole:
-                states = recomputed(layer, *given)
-            else:
-                states = layer(*given)
+            whole = isinstance(layer, SubgraphGNN)  # recomputes its own layers
+            recompute = self.recompute and self.training and not whole
+            run = partial(recomputed, layer) if recompute else layer
+            states = run(states, edge_index, edge_attr, batch, subgraphs)
         return states
 
     def _sampled(
@@ -366,11 +341,7 @@ class Network(nn.Module):
         num_nodes: int,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        """Return a random sample of the subgraphs in training, else all of them.
-
-        Raises:
-            SubgraphError: If there is not one subgraph per node.
-        """
+        """Return a random sample of the subgraphs in training, else all of them."""
         if isinstance(subgraphs, SampledSubgraphs):
             return subgraphs
         if subgraphs.num_subgraphs != num_nodes:
@@ -406,12 +377,3 @@ def _check_graph(
             f"batch names graph {low if low < 0 else high}, but there are {num_graphs} "
             f"graphs (0 to {num_graphs - 1})."
         )
-
-
-def _unpack(
-    data: GraphLike,
-) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
-    """Return x, edge_index, edge_attr and batch of `data`; None for missing fields."""
-    names = ("x", "edge_index", "edge_attr", "batch")
-    x, edge_index, edge_attr, batch = (getattr(data, name, None) for name in names)
-    return x, edge_index, edge_attr, batch

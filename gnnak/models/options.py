@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from gnnak.nn.copies import REDUCES
 from gnnak.nn.options import LayerOptions
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
@@ -21,7 +22,6 @@ from gnnak.typing import (
 )
 
 SubgraphKind = Literal["egonets", "walks", "whole", "deletion", "masked-egonets"]
-"""The kinds of rooted subgraphs; see `SubgraphOptions.kind`."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class SubgraphOptions:
     """
 
     kind: SubgraphKind | None = None
-    """One of these. "egonets": the nodes within `num_hops` hops of the root. "walks":
-    the nodes that `repeats` random walks from the root visit. "whole": the whole graph.
-    "deletion": the graph without the edges of the root. "masked-egonets": the graph
-    without the edges that are not in the egonet. None = the kind that the model was
-    published with: whole graphs for `sswl` and `sswl+`, egonets for all others."""
+    """"egonets": the nodes within `num_hops` hops of the root. "walks": the nodes that
+    `repeats` random walks from the root visit. "whole": the whole graph. "deletion":
+    the graph without the edges of the root. "masked-egonets": the graph without the
+    edges that are not in the egonet. None = the kind that the model was published
+    with."""
     num_hops: int = 3
     """For egonets: the largest distance from the root, k."""
     length: int = 10
@@ -49,20 +49,15 @@ class SubgraphOptions:
     q: float = 1.0
     """For walks: the in-out parameter of node2vec."""
     copy_limit: int | None = None
-    """The largest number of node copies and edge copies of a batch together (nodes and
-    edges, counted in each subgraph). A batch with more is refused. None = as many as
-    fit into the free memory of the device."""
+    """The largest number of node copies and edge copies of a batch together; a batch
+    with more is refused. None = as many as fit into the free memory of the device."""
 
     def __post_init__(self) -> None:
         if self.kind is not None:
             check_choice("model.subgraphs.kind", self.kind, get_args(SubgraphKind))
 
     def build(self, kind: SubgraphKind = "egonets") -> Extractor:
-        """Build the extractor of rooted subgraphs that these options describe.
-
-        Args:
-            kind: The kind of the subgraphs if the option `kind` is None.
-        """
+        """Build the extractor, of the given kind if the option `kind` is None."""
         kind, limit = self.kind or kind, self.copy_limit
         if kind == "egonets":
             return EgoNets(self.num_hops, copy_limit=limit)
@@ -72,8 +67,7 @@ class SubgraphOptions:
             return NodeDeletion(copy_limit=limit)
         if kind == "masked-egonets":
             return MaskedEgoNets(self.num_hops, copy_limit=limit)
-        walks = (self.length, self.repeats, self.p, self.q)
-        return RandomWalks(*walks, copy_limit=limit)
+        return RandomWalks(self.length, self.repeats, self.p, self.q, copy_limit=limit)
 
 
 @dataclass(frozen=True)
@@ -94,8 +88,8 @@ class FamilyOptions:
     """For "rrwp": the largest number of steps of a walk."""
     reduce: Reduce | None = None
     """How states are pooled, "sum" or "mean", in the layers, over subgraphs and over
-    graphs. None = as in the publication of the model. A sum is more powerful: it knows
-    the number of nodes."""
+    graphs. None = as published. A sum is more powerful: it knows the number of
+    nodes."""
     order: ReadoutOrder = "VS"
     """For `sswl` and `sswl+`: whether the readout first pools the nodes of each
     subgraph ("VS") or the subgraphs of each node ("SV")."""
@@ -106,7 +100,7 @@ class FamilyOptions:
         check_count("model.family.max_distance", self.max_distance, least=1)
         check_count("model.family.num_steps", self.num_steps, least=1)
         if self.reduce is not None:
-            check_choice("model.family.reduce", self.reduce, get_args(Reduce))
+            check_choice("model.family.reduce", self.reduce, REDUCES)
         check_choice("model.family.order", self.order, get_args(ReadoutOrder))
 
 
@@ -138,18 +132,16 @@ class ModelOptions(LayerOptions):
     subgraphs: SubgraphOptions | Extractor = SubgraphOptions()
     """How rooted subgraphs are extracted: options, or an extractor object."""
     mlp_layers: int = 1
-    """Number of blocks (Linear, BatchNorm, ReLU) before the pools of a GNN-AK layer, as
-    in `LayerOptions`, but with the default of the published experiments."""
+    """As in `LayerOptions`, but with the default of the published experiments."""
     gate_centroid: bool = True
-    """Whether the centroid encoding is multiplied by a gate (learned factors in 0..1),
-    as in `LayerOptions`, but with the default of the published experiments."""
+    """As in `LayerOptions`, but with the default of the published experiments."""
     plain_conv: bool = False
-    """Whether each layer of the network also runs a conv on the whole graph, and adds
-    its output to that of the GNN-AK layer, as in the PATTERN experiments."""
+    """Whether each layer also runs a conv on the whole graph, and adds its output to
+    that of the GNN-AK layer, as in the PATTERN experiments."""
     family: FamilyOptions = FamilyOptions()
-    """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`. These models
-    use `num_layers`, `base_layers`, `channels`, `subgraphs` and `dropout` (before the
-    head) of the other options."""
+    """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`. Of the
+    other options, these models use `num_layers`, `base_layers`, `channels`,
+    `subgraphs` and `dropout` (before the head)."""
     drop: SubgraphDrop = field(default_factory=SubgraphDrop)
     """How models with the suffix `-s` sample subgraphs in training; other models use
     all subgraphs."""
@@ -163,11 +155,7 @@ class ModelOptions(LayerOptions):
             check_extractor("subgraphs", self.subgraphs)
 
     def layer_options(self, **changes: Any) -> LayerOptions:
-        """Return only the options of the GNN-AK layers, with some of them changed.
-
-        Args:
-            changes: New values of options, such as `hop_channels=0`.
-        """
+        """Return only the options of the GNN-AK layers, with some of them changed."""
         names = [field.name for field in fields(LayerOptions)]
         return LayerOptions(**{name: getattr(self, name) for name in names} | changes)
 
@@ -177,12 +165,6 @@ class ModelOptions(LayerOptions):
         return self.extractor_for("egonets")
 
     def extractor_for(self, kind: SubgraphKind) -> Extractor:
-        """Return the extractor of rooted subgraphs that `subgraphs` describes.
-
-        Args:
-            kind: The kind of the subgraphs if `subgraphs` does not name one.
-        """
-        subgraphs = self.subgraphs
-        if isinstance(subgraphs, SubgraphOptions):
-            return subgraphs.build(kind)
-        return subgraphs
+        """Return the extractor, of the given kind if `subgraphs` names none."""
+        chosen = self.subgraphs
+        return chosen.build(kind) if isinstance(chosen, SubgraphOptions) else chosen

@@ -10,12 +10,7 @@ from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Call, Inputs
 from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.family.gnn import Conv, PairEncoder
-from gnnak.nn.features import (
-    Categorical,
-    Continuous,
-    describe,
-    make_encoder,
-)
+from gnnak.nn.features import Categorical, Continuous, describe, make_encoder
 from gnnak.nn.options import PAPER, PUBLISHED, LayerOptions
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.whole_model import UpliftedConv, uplift

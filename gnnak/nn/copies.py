@@ -1,26 +1,29 @@
 """The operations on states of node copies, from which all subgraph GNNs are composed.
 
-A node copy is node $i$ as it occurs in the subgraph rooted at $j$; its state is
-$z_{i|j}$. An edge copy is an edge as it occurs in one rooted subgraph. The states of n
-nodes have shape [n, c], those of m node copies [m, c], those of f edge copies [f, c]
-and those of s rooted subgraphs [s, c].
-
 There are operations that copy states to node copies (`lift`, `lift_subgraph`), that
 read states of other node copies (`at_centroid`, `to_nodes`, `at_root`,
 `at_own_centroid`), that pool states (`pool_subgraph`, `pool_context`, `pool_graph`),
-and that pass messages (`inside`, `across`).
+and that pass messages (`inside`, `across`). They all have these arguments:
+
+- `x`: states $x_i$ of n nodes, [n, c].
+- `z`: states $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, for all m node
+  copies, [m, c].
+- `s`: states $s_j$ of s rooted subgraphs, [s, c].
+- `subgraphs`: the rooted subgraphs.
+- `reduce`: what POOL is, "sum" or "mean".
 """
 
 from collections.abc import Callable
+from typing import get_args
 
 from torch import Tensor
+from torch.nn import functional as F
 
 from gnnak.backend import operation
 from gnnak.nn.padding import on_copies
-from gnnak.nn.segment import segment_reduce
 from gnnak.subgraphs.across import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Reduce
+from gnnak.typing import Reduce, check_choice
 
 Messages = Callable[[Tensor, Tensor, Tensor | None, Tensor], Tensor]
 """A GNN, such as `gnnak.nn.Conv`, as a function of node states, `edge_index`, edge
@@ -29,16 +32,7 @@ attributes (or None) and `batch` (the index of the graph that each node is in)."
 
 @operation
 def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state of each node to every subgraph with that node: $z_{i|j} = x_i$.
-
-    Args:
-        x: Node states, [n, c].
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row for
-        each of the m pairs of a subgraph and a node in it.
-    """
+    """Copy the states of nodes to their node copies: $z_{i|j} = x_i$, [m, c]."""
     return x.index_select(0, subgraphs.node)
 
 
@@ -46,67 +40,30 @@ def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
     r"""Copy the states of edges, $e_{ab|j} = e_{ab}$ for $a \to b$ in subgraph $j$.
 
-    Args:
-        e: Edge states, [e, c], or weights, [e].
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        States, [f, c], or weights, [f]: one row for each of the f pairs of a subgraph
-        and an edge in it.
+    Edge states, [e, c], become states of edge copies, [f, c]; weights, [e], become [f].
     """
     return e.index_select(0, subgraphs.edge)
 
 
 def at_centroid(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return the state $z_{j|j}$ of each root $j$ in its own subgraph.
-
-    Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
-            for each of the m pairs of a subgraph and a node in it.
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        One state for each of the s subgraphs, [s, c].
-    """
+    """Return the state $z_{j|j}$ of each root $j$ in its own subgraph, [s, c]."""
     return z.index_select(0, subgraphs.centroid)
 
 
 def lift_subgraph(s: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state of each subgraph $j$ to all its node copies: $z_{i|j} = s_j$.
-
-    Args:
-        s: One state for each of the s subgraphs, [s, c].
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        One state for each node copy (a node as it occurs in one subgraph), [m, c].
-    """
+    """Copy the states of subgraphs to their node copies: $z_{i|j} = s_j$, [m, c]."""
     return s.index_select(0, subgraphs.subgraph)
 
 
 def at_root(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return for each node copy $(i, j)$ the state $z_{j|j}$ of its subgraph's root.
-
-    Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        One state for each node copy (a node as it occurs in one subgraph), [m, c].
-    """
+    """Return for each node copy $(i, j)$ the state $z_{j|j}$ of its root, [m, c]."""
     return lift_subgraph(at_centroid(z, subgraphs), subgraphs)
 
 
 def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
-    """Move the state of each subgraph $j$ to its root, the node $j$: $x_j = s_j$.
+    """Move the state of each subgraph $j$ to its root: $x_j = s_j$, [num_nodes, c].
 
-    Args:
-        s: One state for each of the s subgraphs, [s, c].
-        subgraphs: The rooted subgraphs.
-        num_nodes: Number of nodes, n.
-
-    Returns:
-        One state per node, [n, c]; zero for a node whose subgraph SubgraphDrop dropped.
+    The state of a node whose subgraph SubgraphDrop dropped is zero.
     """
     zeros = s.new_zeros(num_nodes, s.size(1))
     return zeros.index_copy(0, subgraphs.root, s)
@@ -115,14 +72,7 @@ def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
 def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
     """Return for each node copy $(i, j)$ the state $z_{i|i}$ in $i$'s own subgraph.
 
-    Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
-        subgraphs: The rooted subgraphs.
-        num_nodes: Number of nodes, n.
-
-    Returns:
-        One state for each node copy (a node as it occurs in one subgraph), [m, c]; zero
-        for copies of a node whose own subgraph SubgraphDrop dropped.
+    The result, [m, c], is zero for nodes whose own subgraph SubgraphDrop dropped.
     """
     own = to_nodes(at_centroid(z, subgraphs), subgraphs, num_nodes)
     return lift(own, subgraphs)
@@ -130,17 +80,7 @@ def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Te
 
 @operation
 def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tensor:
-    r"""Pool the states of all nodes of each subgraph $j$: $\text{POOL}_i\, z_{i|j}$.
-
-    Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
-            for each of the m pairs of a subgraph and a node in it.
-        subgraphs: The rooted subgraphs.
-        reduce: What POOL is, "sum" or "mean".
-
-    Returns:
-        One state for each of the s subgraphs, [s, c].
-    """
+    r"""Pool the node copies of each subgraph $j$: $\text{POOL}_i\, z_{i|j}$, [s, c]."""
     return segment_reduce(z, subgraphs.subgraph, subgraphs.num_subgraphs, reduce)
 
 
@@ -150,15 +90,7 @@ def pool_context(
 ) -> Tensor:
     r"""Pool the states of node $i$ in all its subgraphs $j$: $\text{POOL}_j\, z_{i|j}$.
 
-    Args:
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
-            for each of the m pairs of a subgraph and a node in it.
-        subgraphs: The rooted subgraphs.
-        num_nodes: Number of nodes, n.
-        reduce: What POOL is, "sum" or "mean".
-
-    Returns:
-        One state per node, [n, c]; zero for a node in no subgraph.
+    The result, [num_nodes, c], is zero for a node in no subgraph.
     """
     return segment_reduce(z, subgraphs.node, num_nodes, reduce)
 
@@ -166,37 +98,21 @@ def pool_context(
 def pool_graph(x: Tensor, batch: Tensor, num_graphs: int, reduce: Reduce) -> Tensor:
     r"""Pool the states of all nodes of each graph $G$: $\text{POOL}_{i \in G}\, x_i$.
 
-    Args:
-        x: Node states, [n, c].
-        batch: Index of the graph that each node is in, [n].
-        num_graphs: Number of graphs, g.
-        reduce: What POOL is, "sum" or "mean".
-
-    Returns:
-        One state per graph, [g, c]; zero for a graph without nodes.
+    `batch` has the index of the graph that each node is in, [n]. The result,
+    [num_graphs, c], is zero for a graph without nodes.
     """
     return segment_reduce(x, batch, num_graphs, reduce)
 
 
 @operation
 def inside(
-    conv: Messages,
-    z: Tensor,
-    subgraphs: RootedSubgraphs,
-    edge_attr: Tensor | None,
+    conv: Messages, z: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> Tensor:
     r"""Pass messages inside each subgraph, $z_{i'|j}$ to $z_{i|j}$, for $i' \to i$.
 
-    Args:
-        conv: The GNN that computes the messages. It runs on the disjoint union of all
-            subgraphs.
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
-            are none.
-
-    Returns:
-        New states of the node copies (nodes as they occur in one subgraph), [m, c].
+    `conv` computes the messages, on the disjoint union of all subgraphs, from `z` and
+    the attributes of the edges of the graph, [e, c] or [e], if there are any. The
+    result has new states of the node copies, [m, c].
     """
     e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
     with on_copies(subgraphs):
@@ -214,19 +130,16 @@ def across(
     r"""Pass messages across subgraphs, $z_{i|j'}$ to $z_{i|j}$, for $j' \to j$.
 
     The copies of one node $i$ exchange messages along the edges between their roots.
+    Other arguments and the result are as in `inside`.
 
     Args:
         conv: The GNN that computes the messages.
-        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        z: States of the node copies, [m, c].
         subgraphs: The rooted subgraphs.
         edge_index: Directed edges of the graph, [2, e].
-        edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
-            are none.
+        edge_attr: Attributes of the edges of the graph, [e, c] or [e], or None.
         whole: Whether every subgraph is the whole graph of its root; the messages are
             then found faster, by `across_whole`.
-
-    Returns:
-        New states of the node copies (nodes as they occur in one subgraph), [m, c].
     """
     find_links = across_whole if whole else across_edges
     links = find_links(subgraphs, edge_index)
@@ -241,15 +154,59 @@ def pass_across(
     edge_attr: Tensor | None,
     links: AcrossEdges,
 ) -> Tensor:
-    r"""Pass messages $z_{i|j'}$ to $z_{i|j}$ for given edges across subgraphs.
-
-    Args:
-        conv: The GNN that computes the messages.
-        z: States of the node copies, [m, c].
-        subgraphs: The rooted subgraphs.
-        edge_attr: Attributes of the edges of the graph; None if there are none.
-        links: The edges across subgraphs.
-    """
+    """Pass messages across subgraphs along given links; see `across`."""
     e = None if edge_attr is None else edge_attr.index_select(0, links.edge)
     with on_copies(subgraphs):
         return conv(z, links.edge_index, e, subgraphs.node)
+
+
+@operation
+def lookup(table: Tensor, index: Tensor) -> Tensor:
+    """Gather rows of a small table, such as embeddings: [m, c] for m indices.
+
+    A backend can replace this function by one with a faster backward pass, which sums
+    very many gradients into few rows.
+    """
+    return table.index_select(0, index)
+
+
+@operation
+def embed_rows(table: Tensor, index: Tensor) -> Tensor:
+    """Look up embeddings, [..., c], for an index of any shape [...].
+
+    A backend can replace this function by one with a faster backward pass for small
+    tables.
+    """
+    return F.embedding(index, table)
+
+
+REDUCES: tuple[Reduce, ...] = get_args(Reduce)
+"""The ways to pool rows that `segment_reduce` knows."""
+
+
+def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> Tensor:
+    """Sum or average the rows of `values` that have the same index.
+
+    Half-precision rows are summed in float32.
+
+    Args:
+        values: The rows, [m, c].
+        index: The output row that each row of `values` is added to, [m].
+        size: Number of output rows.
+        reduce: "sum" or "mean".
+
+    Returns:
+        The sums or means, [size, c]; zero in rows that `index` does not contain.
+
+    >>> import torch
+    >>> rows = torch.tensor([[1.0], [2.0], [6.0]])
+    >>> segment_reduce(rows, torch.tensor([0, 2, 2]), 4, "mean").flatten()
+    tensor([1., 0., 4., 0.])
+    """
+    check_choice("reduce", reduce, REDUCES)
+    wide = values.float() if values.dtype.itemsize < 4 else values
+    pooled = wide.new_zeros(size, wide.size(1)).index_add(0, index, wide)
+    if reduce == "mean":
+        count = wide.new_zeros(size).index_add(0, index, wide.new_ones(index.numel()))
+        pooled = pooled / count.clamp(min=1)[:, None]
+    return pooled.to(values.dtype)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
+from gnnak.nn.copies import lookup
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.padding import RowAxis
-from gnnak.nn.segment import lookup
 from gnnak.typing import check_count
 
 
@@ -20,9 +20,6 @@ def is_finite(*tensors: Tensor | None) -> bool:
 
     Tensors that are None or have whole numbers count as finite, and so do all tensors
     on a GPU while a CUDA graph is captured.
-
-    Args:
-        tensors: Numbers of any shape.
 
     >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, torch.nan]))
     (True, False)
@@ -48,14 +45,7 @@ def _can_check(values: Tensor | None) -> TypeGuard[Tensor]:
 
 
 def warn_not_finite(name: str, values: Tensor, stacklevel: int = 2) -> None:
-    """Warn that a tensor has values that are NaN or infinite; name the first of them.
-
-    Args:
-        name: What the values are, for the message.
-        values: Numbers of any shape, of which at least one is not finite.
-        stacklevel: Number of frames between the warning and the code to blame; see
-            `warnings.warn`.
-    """
+    """Warn of values that are NaN or infinite, and name the first of them."""
     wrong = (~values.detach().isfinite()).nonzero()
     first = wrong[0].tolist()
     warnings.warn(
@@ -153,23 +143,14 @@ def make_encoder(
 
 
 class ConstantEncoder(nn.Module):
-    """Encoder for data without features: every node or edge gets one learned vector.
-
-    Args:
-        channels: Width of the vector.
-    """
+    """Encoder for data without features: every node or edge gets one learned vector."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(1, channels))
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return the learned vector, repeated `num_rows` times, [num_rows, c].
-
-        Args:
-            values: Must be None, because the data has no features.
-            num_rows: Number of nodes or edges.
-        """
+        """Return the learned vector, repeated, [num_rows, c]; `values` must be None."""
         if values is not None:
             raise WidthError(
                 f"got features of shape {list(values.shape)}, but this model was built "
@@ -183,16 +164,10 @@ class CategoricalEncoder(nn.Module):
 
     The embedding tables of all feature columns are concatenated to one table. The
     embeddings of column i are the rows `first[i]` to `first[i] + limit[i] - 1`.
-
-    Args:
-        sizes: Number of categories of each column.
-        channels: Width of the states.
     """
 
     first: Tensor
-    """For each feature column, the index of its first row in the embedding table."""
     limit: Tensor
-    """For each feature column, the number of categories."""
 
     def __init__(self, sizes: tuple[int, ...], channels: int) -> None:
         super().__init__()
@@ -202,12 +177,7 @@ class CategoricalEncoder(nn.Module):
         self.register_buffer("first", limit.cumsum(0) - limit, persistent=False)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Encode categorical features as states, [num_rows, c].
-
-        Args:
-            values: Categories, [num_rows, columns], or [num_rows] for one column.
-            num_rows: Number of nodes or edges.
-        """
+        """Encode categories, [rows, columns] or [rows], as states, [rows, c]."""
         shape = (num_rows, self.limit.numel())
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_floating_point():
@@ -241,13 +211,7 @@ class CategoricalEncoder(nn.Module):
 
 
 class ContinuousEncoder(nn.Module):
-    """Encode continuous features by Linear without bias, BatchNorm and ReLU.
-
-    Args:
-        in_channels: Number of columns of the features.
-        channels: Width of the states.
-        rows: Whether the features are those of nodes or of edges; see `BatchNorm`.
-    """
+    """Encode continuous features by Linear without bias, BatchNorm and ReLU."""
 
     warned = False
     """Whether this encoder has warned of features that are NaN or infinite."""
@@ -261,23 +225,11 @@ class ContinuousEncoder(nn.Module):
         self.block = dense_block(in_channels, channels, rows)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Encode continuous features as states, [num_rows, c].
-
-        Args:
-            values: Features, [num_rows, columns], or [num_rows] for one column.
-            num_rows: Number of nodes or edges.
-        """
+        """Encode features, [rows, columns] or [rows], as states, [rows, c]."""
         return self.block(self.checked(values, num_rows))
 
     def checked(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Check the shape of features, and convert them to the dtype of the weights.
-
-        Args:
-            values: Features, [num_rows, columns], or [num_rows] for one column.
-            num_rows: Number of nodes or edges.
-
-        Returns:
-            The converted features, [num_rows, columns].
+        """Return features as [num_rows, columns], in the dtype of the weights.
 
         Raises:
             WidthError: If the features are missing, complex or of another shape.

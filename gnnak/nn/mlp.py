@@ -1,25 +1,18 @@
 """Build dense blocks (Linear, BatchNorm, ReLU), and MLPs from dense blocks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from torch import nn
 
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import RowAxis
-from gnnak.typing import Encoding
 
 
 def dense_block(
     in_channels: int, out_channels: int, rows: RowAxis = "nodes"
 ) -> nn.Sequential:
-    """Build a block of three modules: a Linear without bias, BatchNorm and ReLU.
-
-    Args:
-        in_channels: Width of the input.
-        out_channels: Width of the output.
-        rows: Whether the input rows are nodes, edges or graphs; see `BatchNorm`.
-    """
+    """Build a block of three modules: a Linear without bias, BatchNorm and ReLU."""
     return nn.Sequential(
         nn.Linear(in_channels, out_channels, bias=False),
         BatchNorm(out_channels, rows),
@@ -43,27 +36,3 @@ def mlp(
     hidden = pairwise(widths[:-1])
     blocks = [dense_block(before, after, rows) for before, after in hidden]
     return nn.Sequential(*blocks, nn.Linear(widths[-2], widths[-1], bias=bias))
-
-
-def make_transforms(
-    names: Iterable[Encoding], channels: int, num_layers: int
-) -> nn.ModuleDict:
-    """Build one module per encoding to transform node states before they are pooled.
-
-    Each module is a sequence of `num_layers` blocks of Linear, BatchNorm and ReLU.
-
-    Args:
-        names: Names of the encodings, which are the keys of the result.
-        channels: Width of the states, in and out.
-        num_layers: Number of blocks; 0 = return an empty dict.
-    """
-    if not num_layers:
-        return nn.ModuleDict()
-    return nn.ModuleDict(
-        {
-            name: nn.Sequential(
-                *(dense_block(channels, channels) for _ in range(num_layers))
-            )
-            for name in names
-        }
-    )

@@ -1,8 +1,4 @@
-"""BatchNorm that supports padded batches and distributed training.
-
-In distributed training, several processes train one model with PyTorch's distributed
-data parallel (DDP).
-"""
+"""BatchNorm for padded batches and for training with several processes (DDP)."""
 
 from typing import Any, NamedTuple
 
@@ -25,13 +21,8 @@ class BatchNorm(nn.BatchNorm1d):
     - With several processes (distributed data parallel, DDP), on CPU or GPU, mean and
       variance are taken over the rows of all processes, so that the number of processes
       does not change the result. A process may have no rows.
-    - Within a `with real_rows(...)` block, padding rows are ignored.
-
-    Args:
-        channels: Width of the rows.
-        rows: Whether the input rows are nodes, edges or graphs. In a padded batch, the
-            field of `RealRows` with this name is the number of rows without padding.
-        options: Other options of `torch.nn.BatchNorm1d`.
+    - Within a `with real_rows(...)` block, padding rows are ignored. `rows` says which
+      field of `RealRows` counts the rows of the input.
     """
 
     def __init__(self, channels: int, rows: RowAxis = "nodes", **options: Any) -> None:
@@ -48,10 +39,9 @@ class BatchNorm(nn.BatchNorm1d):
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c], with the mean and variance of this batch.
+        """Normalise the rows of `x`, [n, c], with the statistics of this process.
 
-        With fewer than two rows that are not padding, use the running statistics. Rows
-        of other processes (distributed data parallel, DDP) are not included.
+        With fewer than two real rows, use the running statistics.
         """
         real = self.real_rows()
         if real is not None:
@@ -61,11 +51,7 @@ class BatchNorm(nn.BatchNorm1d):
         return self._with_running_statistics(x)
 
     def real_rows(self) -> Tensor | None:
-        """Return the number of rows of the current batch that are not padding.
-
-        Returns:
-            A 0-dim tensor; None if the batch has no padding.
-        """
+        """Return the number of real rows, as a 0-dim tensor; None without padding."""
         return getattr(current_real_rows(), self.rows)
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
@@ -75,17 +61,14 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Normalise the first `count` rows with the mean and variance of these rows.
-
-        The other rows are padding; they are replaced by the mean.
-        """
+        """Normalise the first `count` rows; padding rows are replaced by the mean."""
         running = self.running_mean
         if running is None or self.running_var is None or self.momentum is None:
             raise OptionError(
                 "a BatchNorm without running statistics or momentum cannot ignore "
                 "padding; build it with both."
             )
-        stored = (running, self.running_var)
+        stored = running, self.running_var
         found = normalised_real_rows(x, count, self.eps, stored)
         with torch.no_grad():
             self._update_running(found.mean, found.variance, found.several)
@@ -115,8 +98,7 @@ class BatchNorm(nn.BatchNorm1d):
     ) -> None:
         """Update the running mean and variance with those of the current batch.
 
-        `wanted` is a boolean tensor; if its value is False, the running mean and
-        variance do not change. None is the same as True.
+        Nothing changes if `wanted`, a boolean tensor, is False.
         """
         assert self.running_mean is not None
         assert self.running_var is not None
@@ -131,32 +113,23 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class NormalisedRows(NamedTuple):
-    """Rows that were normalised without padding, and the statistics of these rows."""
+    """Rows that were normalised without padding, and statistics of the real rows."""
 
     rows: Tensor
-    """[n, c]: the normalised rows, in float32 or float64; zero in padding rows."""
+    """[n, c], in float32 or float64; zero in padding rows."""
     mean: Tensor
-    """[c]: mean of the real rows."""
     variance: Tensor
-    """[c]: unbiased variance of the real rows."""
+    """[c], unbiased."""
     several: Tensor
     """0-dim bool: whether there are two or more real rows."""
 
 
 def normalised_real_rows(
-    x: Tensor,
-    count: Tensor,
-    eps: float,
-    running: tuple[Tensor, Tensor] | None = None,
+    x: Tensor, count: Tensor, eps: float, running: tuple[Tensor, Tensor] | None = None
 ) -> NormalisedRows:
-    r"""Compute $(x - \mu) / \sqrt{\sigma^2 + \epsilon}$ without padding rows.
+    r"""Compute $(x - \mu) / \sqrt{\sigma^2 + \epsilon}$ over the first `count` rows.
 
-    Args:
-        x: The rows, [n, c]; the first `count` are real, the others padding.
-        count: Number of real rows, as a 0-dim tensor.
-        eps: The number $\epsilon$.
-        running: Mean and variance, [c] each, that are used if there are fewer than two
-            real rows; None = always use those of the real rows.
+    With fewer than two real rows, use the mean and variance in `running`, if given.
     """
     x = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
@@ -184,25 +157,14 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply a batch norm in training to rows of which the last are padding.
+    """Apply a batch norm in training to [n, c] of which `count` rows are real.
 
-    Args:
-        x: The rows, [n, c]; the first `count` are real, the others padding.
-        count: Number of real rows, as a 0-dim tensor.
-        running_mean: Running mean, [c], which is updated in place; or None.
-        running_var: Running variance, [c], which is updated in place; or None.
-        weight: Factor of each column, [c]; None = 1.
-        bias: Offset of each column, [c]; None = 0.
-        momentum: Share of the batch in the new running statistics.
-        eps: Added to the variance.
-
-    Returns:
-        The normalised rows, [n, c]. Padding rows have no meaning.
+    The running statistics are updated in place. Padding rows of the result have no
+    meaning.
     """
     found = normalised_real_rows(x, count, eps)
     with torch.no_grad():
-        pairs = ((running_mean, found.mean), (running_var, found.variance))
-        for running, now in pairs:
+        for running, now in ((running_mean, found.mean), (running_var, found.variance)):
             if running is not None:
                 running.lerp_(now.to(running.dtype), momentum)
     rows = found.rows if weight is None else found.rows * weight
@@ -210,24 +172,14 @@ def norm_real_rows(
 
 
 class NormReluDropout(nn.Sequential):
-    """BatchNorm, ReLU and dropout, applied to a conv's output before the residual sum.
-
-    Args:
-        channels: Width of the node states.
-        dropout: Dropout probability.
-    """
+    """BatchNorm, ReLU and dropout, for a conv's output before the residual sum."""
 
     def __init__(self, channels: int, dropout: float = 0.0) -> None:
         super().__init__(BatchNorm(channels), nn.ReLU(), nn.Dropout(dropout))
 
     @operation
     def added_to(self, x: Tensor, out: Tensor) -> Tensor:
-        """Return the residual sum `x + self(out)`, [n, c].
-
-        Args:
-            x: Node states before the conv, [n, c].
-            out: Output of the conv, [n, c].
-        """
+        """Return the residual sum `x + self(out)` of a conv's input and output."""
         return x + self(out)
 
 

@@ -1,6 +1,5 @@
 """The options of a GNN-AK layer.
 
-`GNNAK` and `uplift` take these options as arguments, and `ModelOptions` inherits them.
 To add an option, add a field to `LayerOptions` and to `LayerChanges`, and write the
 code that uses the option.
 """
@@ -12,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict
 
 from gnnak.errors import OptionError
+from gnnak.nn.copies import REDUCES
 from gnnak.typing import (
     Encoding,
     FuseMode,
@@ -61,7 +61,7 @@ class LayerOptions:
         check_count("hop_channels", self.hop_channels)
         if self.encodings is not None:
             object.__setattr__(self, "encodings", check_encodings(self.encodings))
-        check_choice("reduce", self.reduce, ("sum", "mean"))
+        check_choice("reduce", self.reduce, REDUCES)
         check_choice("fuse", self.fuse, ("concat", "sum"))
         check_share("dropout", self.dropout)
         check_count("mlp_layers", self.mlp_layers)

@@ -1,10 +1,9 @@
-"""Tell BatchNorms how many rows of a padded batch are real, that is, not padding.
+"""Tell BatchNorms how many rows of a padded batch are real.
 
 `GraphBatch` and `RootedSubgraphs` store the numbers of their real rows. A BatchNorm
 gets only a tensor, often inside a GNN that does not know about padding. So the layer
 that calls the GNN sets the numbers in a context variable, and every BatchNorm inside
-the GNN reads them. For a GNN that runs on rooted subgraphs, the rows are the nodes or
-the edges of all subgraphs, or the subgraphs. Context variables are local to a thread.
+the GNN reads them. Context variables are local to a thread.
 """
 
 from collections.abc import Iterator
@@ -20,30 +19,22 @@ from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 RowAxis = Literal["nodes", "edges", "graphs"]
-"""What the rows of a BatchNorm's input are. In a GNN that runs on rooted subgraphs,
-"nodes" and "edges" are those of all subgraphs, and "graphs" are the subgraphs."""
+"""What the rows of a BatchNorm's input are; see `RealRows`."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """Numbers of rows that are not padding, as 0-dim tensors.
+    """Numbers of real rows, as 0-dim tensors; None = there is no padding.
 
-    A field that is None means that there is no padding.
+    A GNN that runs on rooted subgraphs counts node copies, edge copies and subgraphs.
     """
 
     nodes: Tensor | None = None
-    """Number of nodes that are not padding. A GNN on rooted subgraphs counts the nodes
-    of all subgraphs."""
     edges: Tensor | None = None
-    """Number of edges that are not padding. A GNN on rooted subgraphs counts the edges
-    of all subgraphs."""
     graphs: Tensor | None = None
-    """Number of graphs that are not padding. A GNN on rooted subgraphs counts the
-    subgraphs."""
 
 
 ALL_REAL = RealRows()
-"""The `RealRows` of a batch without padding."""
 _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 
 
@@ -51,14 +42,11 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training ignore padding rows of their input.
 
-    Within the `with` block, a BatchNorm computes mean and variance from the real rows
-    (those that are not padding), which must come first. Padding rows are replaced by
-    the mean, so that their values stay bounded from layer to layer. The numbers of real
-    rows are tensors on the device, so nothing synchronises. Padding is not supported in
-    training with several processes (distributed data parallel, DDP).
-
-    Args:
-        rows: The numbers of real rows.
+    Within the `with` block, a BatchNorm computes mean and variance from the real rows,
+    which must come first. Padding rows are replaced by the mean, so that their values
+    stay bounded from layer to layer. The numbers of real rows are tensors on the
+    device, so nothing synchronises. Padding is not supported in training with several
+    processes (distributed data parallel, DDP).
 
     >>> from gnnak.nn.norm import BatchNorm
     >>> norm = BatchNorm(1)
@@ -83,25 +71,14 @@ def current_real_rows() -> RealRows:
 
 
 def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
-    """Return a context in which BatchNorms ignore padding nodes, edges and graphs.
-
-    Use this context for modules that run on the graphs of a batch, not on rooted
-    subgraphs; for those, see `on_copies`.
-
-    Args:
-        real: Numbers of nodes, edges and graphs that are not padding; None if the batch
-            has no padding.
-    """
+    """Return a context for modules that run on the graphs of a batch."""
     if real is None:
         return _unpadded()
     return real_rows(RealRows(real.nodes, real.edges, real.graphs))
 
 
 def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
-    """Return a context in which BatchNorms ignore the padding of rooted subgraphs.
-
-    Use this context for modules that run on rooted subgraphs, such as a base GNN.
-    """
+    """Return a context for modules that run on rooted subgraphs, such as a base GNN."""
     real = subgraphs.real
     if real is None:
         return _unpadded()
@@ -109,12 +86,7 @@ def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
 
 
 def on_rows(count: Tensor | None) -> AbstractContextManager[None]:
-    """Return a context in which BatchNorms of node states ignore padding rows.
-
-    Args:
-        count: Number of rows that are not padding, as a 0-dim tensor; None if there is
-            no padding.
-    """
+    """Return a context for node states of which `count` are real; None = all."""
     return _unpadded() if count is None else real_rows(RealRows(nodes=count))
 
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from gnnak.backend import Backend, current_backend, use_backend
-from gnnak.nn.padding import RealRows, current_real_rows, real_rows
+from gnnak.backend import current_backend, use_backend
+from gnnak.nn.padding import current_real_rows, real_rows
 
 
 def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
@@ -18,36 +18,23 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     Outputs, gradients and running statistics are the same as those of `module(...)`.
     The backward pass runs the module a second time, with the same dropout masks and
     without another update of the running statistics of BatchNorms.
-
-    Args:
-        module: The module to call.
-        arguments: The arguments of the call.
     """
+    backend, rows = current_backend(), current_real_rows()
+
+    @contextmanager
+    def second_pass() -> Iterator[None]:
+        """Set the contexts of the first pass a second time, and freeze statistics.
+
+        The second pass runs during the backward pass, maybe in another thread, when the
+        `with` blocks around the first forward pass have ended.
+        """
+        with use_backend(backend), frozen_running_statistics(module), real_rows(rows):
+            yield
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
-        """Return context managers for the first and for the second forward pass."""
-        second = _second_pass(module, current_backend(), current_real_rows())
-        return nullcontext(), second
+        return nullcontext(), second_pass()
 
     return checkpoint(module, *arguments, use_reentrant=False, context_fn=contexts)
-
-
-@contextmanager
-def _second_pass(module: nn.Module, backend: Backend, rows: RealRows) -> Iterator[None]:
-    """Context manager for the second forward pass, which recomputes the activations.
-
-    The second forward pass runs during the backward pass, maybe in another thread, when
-    the `with` blocks around the first forward pass have ended. So this context sets the
-    backend and the numbers of real rows a second time, and freezes the running
-    statistics.
-
-    Args:
-        module: The module that is run a second time.
-        backend: The backend of the first forward pass.
-        rows: The numbers of rows that are not padding in the first forward pass.
-    """
-    with use_backend(backend), frozen_running_statistics(module), real_rows(rows):
-        yield
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Compute the encodings of a GNN-AK layer for a few rooted subgraphs at a time.
 
-This saves memory: a layer computes one state for each node of each subgraph, and only
-the states of one slice of the subgraphs are in memory at a time.
+This saves memory: only the node copies of one slice of the subgraphs have states at a
+time.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,17 +20,10 @@ from gnnak.typing import Encoding, Reduce, check_count
 def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgraphs]:
     """Split subgraphs into consecutive slices of about `max_copies` node copies each.
 
-    A node copy is a node as it occurs in one rooted subgraph. Subgraphs are never
-    split: a subgraph with more than `max_copies` nodes is a slice by itself. Each slice
-    numbers node copies and subgraphs from 0, while `node` and `edge` still refer to the
-    whole graph. Tensors of a slice that need no renumbering are views.
-
-    Args:
-        subgraphs: The rooted subgraphs to split.
-        max_copies: Approximate number of node copies in a slice; at least 1.
-
-    Yields:
-        The slices, in order.
+    Subgraphs are never split: a subgraph with more than `max_copies` nodes is a slice
+    by itself. Each slice numbers node copies and subgraphs from 0, while `node` and
+    `edge` still refer to the whole graph. Tensors of a slice that need no renumbering
+    are views.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
@@ -57,11 +50,7 @@ def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgra
 def _cut(
     subgraphs: RootedSubgraphs, roots: slice, copies: slice, edges: slice
 ) -> RootedSubgraphs:
-    """Return consecutive subgraphs as one slice, renumbered from 0.
-
-    `roots`, `copies` and `edges` are the ranges of these subgraphs and of their nodes
-    and edges.
-    """
+    """Return a range of subgraphs, node copies and edge copies, renumbered from 0."""
 
     def from_zero(values: Tensor, start: int) -> Tensor:
         return values - start if start else values
@@ -79,20 +68,20 @@ def _cut(
 
 
 Encodings = dict[Encoding, Tensor]
-"""The encodings (centroid, subgraph, context, or some of these) by name."""
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether encoding the subgraphs in slices gives the same output of `layer`.
 
-    Slicing changes the output if the layer or one of its BatchNorms is in training
-    mode, because BatchNorms then use the statistics of the whole batch. Slicing also
-    changes the output for subgraphs sampled by SubgraphDrop, because the scale of their
-    context encoding depends on all sampled subgraphs.
+    It does not in training, because BatchNorms then use the statistics of the whole
+    batch, and not for subgraphs sampled by SubgraphDrop, because the scale of their
+    context encoding depends on all sampled subgraphs. The context encoding must be a
+    sum or a mean, which can be added up over slices.
     """
     norms = (m for m in layer.modules() if isinstance(m, _BatchNorm))
     fixed = not layer.training and not any(norm.training for norm in norms)
-    return fixed and not isinstance(subgraphs, SampledSubgraphs)
+    adds_up = layer.reduce in ("sum", "mean")
+    return fixed and adds_up and not isinstance(subgraphs, SampledSubgraphs)
 
 
 def sliced_encodings(
@@ -107,17 +96,7 @@ def sliced_encodings(
     The centroid and the subgraph encodings of the slices are concatenated. The context
     encodings of the slices are added, because the subgraphs of a node can be in several
     slices; for a mean, the total is divided by the number of subgraphs of the node.
-
-    Args:
-        encode: Function that returns the encodings of a slice. The context encoding
-            must be a sum, not a mean.
-        subgraphs: A rooted subgraph for every node.
-        num_nodes: Number of nodes, n.
-        max_copies: Approximate number of nodes in a slice, summed over its subgraphs.
-        reduce: How the context encoding is pooled over all subgraphs.
-
-    Returns:
-        The same encodings as for all subgraphs at once, by name.
+    `encode` returns the encodings of a slice, with a context encoding that is a sum.
     """
     found: dict[Encoding, list[Tensor]] = {}
     for part in slices(subgraphs, max_copies):

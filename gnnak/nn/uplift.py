@@ -7,39 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.backend import PLAIN, operation, use_backend
+from gnnak.errors import EdgeAttrError, SubgraphError, WidthError, kind_of
 from gnnak.nn.calling import Calling, Inputs, lift_inputs, try_out
-from gnnak.nn.calling.masks import explained_convs, masks_on_copies
-from gnnak.nn.checks import (
-    EXPLAINED,
-    check_hops,
-    check_states,
-    check_subgraphs,
-    explanation,
-    first_weight,
-)
-from gnnak.nn.copies import lift
-from gnnak.nn.encodings import (
-    HopTable,
-    at_nodes,
-    centroid_encoding,
-    context_encoding,
-    make_fuse,
-    make_gates,
-    subgraph_encoding,
-)
-from gnnak.nn.mlp import make_transforms
+from gnnak.nn.calling.call import explained_convs, first_weight, masks_on_copies
+from gnnak.nn.copies import at_centroid, lift, pool_subgraph
+from gnnak.nn.encodings import HopGate, HopTable, at_nodes, context_encoding, make_fuse
+from gnnak.nn.mlp import dense_block
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.padding import on_copies, on_graph
 from gnnak.nn.sliced import can_slice, sliced_encodings
+from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import (
-    ENCODINGS,
-    Encoding,
-    HopMode,
-    Reduce,
-    check_choice,
-    check_count,
-)
+from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count
 
 
 class GNNAK(nn.Module):
@@ -145,8 +124,17 @@ class GNNAK(nn.Module):
         pooled = [name for name in self.encodings if name != "centroid"]
         gated = self.encodings if options.gate_centroid else pooled
         transformed = pooled if len(self.encodings) > 1 else []
-        self.gates = make_gates(gated, hop_channels, out_channels)
-        self.transforms = make_transforms(transformed, out_channels, options.mlp_layers)
+        width, depth = out_channels, options.mlp_layers
+        self.gates = nn.ModuleDict(
+            {name: HopGate(hop_channels, width) for name in gated if hop_channels}
+        )
+        self.transforms = nn.ModuleDict(
+            {
+                name: nn.Sequential(*(dense_block(width, width) for _ in range(depth)))
+                for name in transformed
+                if depth
+            }
+        )
         self.dropout = nn.Dropout(options.dropout)
         self.fuse = make_fuse(options, len(self.encodings), out_channels)
         weight = first_weight(gnn)
@@ -175,26 +163,9 @@ class GNNAK(nn.Module):
             New node states, [n, out_channels].
         """
         self.check(x, subgraphs, edge_attr)
-        try:
-            if not explained_convs(self.gnn):
-                return self._new_states(x, subgraphs, edge_attr)
-            # PyG's explainers mask messages, which fused kernels do not support.
-            with use_backend(PLAIN):
-                return self._new_states(x, subgraphs, edge_attr)
-        except EXPLAINED as error:
-            width = self.in_channels
-            if self.hop == "concat":
-                width += self.options.hop_channels
-            found = explanation(error, self.calling, self.gnn, x, edge_attr, width)
-            if found is None:
-                raise
-            raise found from error
-
-    def _new_states(
-        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
-    ) -> Tensor:
-        """Compute the new state of every node, in slices if `max_copies` is set."""
-        with on_copies(subgraphs):
+        # PyG's explainers mask messages, which fused kernels do not support.
+        plain = bool(explained_convs(self.gnn))
+        with use_backend(PLAIN) if plain else nullcontext(), on_copies(subgraphs):
             if self.max_copies is None or not can_slice(self, subgraphs):
                 encodings = self.encode(x, subgraphs, edge_attr, self.reduce)
             else:
@@ -207,30 +178,6 @@ class GNNAK(nn.Module):
                 )
         return self.fuse_encodings(encodings, subgraphs, x.size(0))
 
-    def check(
-        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
-    ) -> None:
-        """Raise an error if the arguments of `forward` do not fit the layer.
-
-        Raises:
-            WidthError: If `x` is not a floating-point tensor [n, in_channels].
-            SubgraphError: If the subgraphs belong to a graph with another number of
-                nodes, are on another device, or a node is farther than `max_hops` from
-                the root.
-            EdgeAttrError: If `edge_attr` does not have one row per edge, is on another
-                device, or is not read by the base GNN.
-        """
-        check_states(x, self.in_channels)
-        if isinstance(edge_attr, Inputs):
-            check_subgraphs(subgraphs, x, None)
-            edge_attr.check(x, subgraphs.num_edges)
-        else:
-            check_subgraphs(subgraphs, x, edge_attr)
-            if edge_attr is not None:
-                self.calling.edge_argument(edge_attr)
-        if self.hop_table is not None:
-            check_hops(subgraphs, self.max_hops)
-
     @operation
     def encode(
         self,
@@ -239,7 +186,7 @@ class GNNAK(nn.Module):
         edge_attr: Tensor | Inputs | None,
         context_reduce: Reduce,
     ) -> dict[Encoding, Tensor]:
-        """Compute the centroid, subgraph and context encodings that the layer uses.
+        """Compute the encodings of the layer: POOL of the gated states.
 
         Args:
             x: Node states, [n, in_channels].
@@ -257,9 +204,9 @@ class GNNAK(nn.Module):
         for name in self.encodings:
             gated = self.gate(name, emb, subgraphs)
             if name == "centroid":
-                encodings[name] = centroid_encoding(gated, subgraphs)
+                encodings[name] = at_centroid(gated, subgraphs)
             elif name == "subgraph":
-                encodings[name] = subgraph_encoding(gated, subgraphs, self.reduce)
+                encodings[name] = pool_subgraph(gated, subgraphs, self.reduce)
             else:
                 encodings[name] = context_encoding(
                     gated, subgraphs, x.size(0), context_reduce
@@ -270,15 +217,9 @@ class GNNAK(nn.Module):
     def embed(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> Tensor:
-        """Run the base GNN once, on the disjoint union of all rooted subgraphs.
+        r"""Compute $\text{Emb}(i \mid \text{Sub}[j])$ for every node copy, [m, c].
 
-        Args:
-            x: Node states, [n, in_channels].
-            subgraphs: The rooted subgraphs.
-            edge_attr: Edge states, [e, c], weights, [e], or `Inputs`; or None.
-
-        Returns:
-            One state for each of the m pairs of a subgraph and a node in it, [m, c].
+        The base GNN runs once, on the disjoint union of all rooted subgraphs.
         """
         h = self.augment(x, subgraphs)
         e = lift_inputs(edge_attr, subgraphs)
@@ -288,17 +229,10 @@ class GNNAK(nn.Module):
         return self.project(emb)
 
     def augment(self, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return the input of the base GNN: node states combined with distances.
+        r"""Return the input $[h_i \,\Vert\, \mathbf{d}_{i|j}]$ of the base GNN, [m, c].
 
-        The result has one row for each pair of a subgraph and a node in it. With
-        `hop="concat"`, a row is the state of the node, concatenated with a learned
-        embedding of its distance to the subgraph's root. With `hop="add"`, the
-        embedding is mapped by a Linear and added to the state instead. With
-        `hop_channels=0`, a row is the state alone.
-
-        Args:
-            x: Node states, [n, in_channels].
-            subgraphs: The rooted subgraphs.
+        With `hop="add"`, this is $h_i + W \mathbf{d}_{i|j}$; with `hop_channels=0`, it
+        is $h_i$.
         """
         h = lift(x, subgraphs)
         if self.hop_table is None:
@@ -309,21 +243,11 @@ class GNNAK(nn.Module):
         return torch.cat([h, self.hop_table.per_copy(d, subgraphs)], dim=1)
 
     def gate(self, name: Encoding, emb: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        """Multiply node states by a gate: learned factors in 0..1 for each distance.
+        r"""Return $\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}(i|\text{Sub}[j])$.
 
-        The distance is that from the node to the root of its subgraph. If the option
-        `mlp_layers` is not 0, dropout and an MLP transform the states first.
-
-        Args:
-            name: The encoding that the result is used for. By default the centroid
-                encoding has no gate; with `hop_channels=0`, no encoding has a gate.
-            emb: Output of the base GNN, [m, c]: one row for each of the m pairs of a
-                subgraph and a node in it.
-            subgraphs: The rooted subgraphs, which store the distance of each node to
-                its root.
-
-        Returns:
-            The multiplied states, [m, c].
+        Each encoding has its own gate. By default, the centroid encoding has none; with
+        `hop_channels=0`, no encoding has one. If the option `mlp_layers` is not 0,
+        dropout and an MLP transform the states first.
         """
         if name in self.transforms:
             emb = self.transforms[name](self.dropout(emb))
@@ -339,25 +263,139 @@ class GNNAK(nn.Module):
         subgraphs: RootedSubgraphs,
         num_nodes: int,
     ) -> Tensor:
-        """Combine the encodings of each node into its new state.
-
-        Args:
-            encodings: The result of `encode` or `sliced_encodings`, by name.
-            subgraphs: The rooted subgraphs that were encoded.
-            num_nodes: Number of nodes, n.
-
-        Returns:
-            New node states, [n, out_channels].
-        """
+        """Return FUSE of the encodings of each node, [n, out_channels]."""
         per_subgraph = dict(encodings)
         per_subgraph.pop("context", None)
         per_node = encodings | at_nodes(per_subgraph, subgraphs, num_nodes)
         with on_graph(subgraphs.real):
             return self.fuse(list(per_node.values()))
 
+    def check(
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
+    ) -> None:
+        """Raise an error if the arguments of `forward` do not fit the layer.
+
+        Raises:
+            WidthError: If `x` is not a floating-point tensor [n, in_channels], or does
+                not fit the weights: another device, or a wider dtype.
+            SubgraphError: If the subgraphs belong to a graph with another number of
+                nodes, are on another device, or a node is farther than `max_hops` from
+                the root.
+            EdgeAttrError: If `edge_attr` does not have one row per edge, is on another
+                device, has another width than the base GNN declares or a wider dtype
+                than its weights, or is not read by the base GNN.
+        """
+        check_states(x, self.in_channels)
+        e = None if isinstance(edge_attr, Inputs) else edge_attr
+        check_subgraphs(subgraphs, x, e)
+        if isinstance(edge_attr, Inputs):
+            edge_attr.check(x, subgraphs.num_edges)
+        elif edge_attr is not None:
+            self.calling.check_edge_attr(edge_attr)
+        if not torch.compiler.is_compiling():
+            check_weights(self.gnn, x, e)
+        if self.hop_table is not None:
+            check_hops(subgraphs, self.max_hops)
+
     def extra_repr(self) -> str:
         """Return the widths and options of the layer, as text for `repr`."""
         return (
             f"in_channels={self.in_channels}, out_channels={self.out_channels}, "
             f"max_hops={self.max_hops}, hop={self.hop!r}, {self.options}"
+        )
+
+
+def check_states(x: Tensor, channels: int) -> None:
+    """Raise `WidthError` unless `x` is a floating-point tensor [n, channels]."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise WidthError(f"x is {kind}; give a tensor of real numbers [n, {channels}].")
+    if x.dim() != 2 or x.size(1) != channels:
+        raise WidthError(f"x has shape {list(x.shape)}; give [n, {channels}].")
+
+
+def check_weights(gnn: nn.Module, x: Tensor, edge_attr: Tensor | None) -> None:
+    """Raise an error if `x` or `edge_attr` do not fit the weights of the base GNN.
+
+    They must be on the device of the weights. Their dtype may be narrower, since
+    PyTorch can promote it, but not wider.
+    """
+    weight, name = first_weight(gnn), type(gnn).__name__
+    if weight is None:
+        return
+    if x.device != weight.device:
+        raise WidthError(
+            f"x is on {x.device}, but the weights of {name} are on {weight.device}; "
+            f"move the model with model.to('{x.device}'), or move x and edge_index."
+        )
+    if torch.is_autocast_enabled(x.device.type):
+        return
+    if torch.promote_types(x.dtype, weight.dtype) != weight.dtype:
+        raise WidthError(
+            f"x is {x.dtype}, but the weights of {name} are {weight.dtype}; convert x "
+            f"with x.to({weight.dtype}), or the model with model.to({x.dtype})."
+        )
+    if edge_attr is None:
+        return
+    if torch.promote_types(edge_attr.dtype, weight.dtype) != weight.dtype:
+        raise EdgeAttrError(
+            f"edge_attr is {edge_attr.dtype}, but the weights of {name} are "
+            f"{weight.dtype}; convert edge_attr with edge_attr.to({weight.dtype})."
+        )
+
+
+def check_subgraphs(
+    subgraphs: RootedSubgraphs, x: Tensor, edge_attr: Tensor | None
+) -> None:
+    """Raise an error unless the subgraphs fit the node states and edge attributes.
+
+    There must be one rooted subgraph per node, or a sample of these by `SubgraphDrop`,
+    one row of `edge_attr` per edge, and everything on one device.
+    """
+    num_nodes = x.size(0)
+    if not isinstance(subgraphs, RootedSubgraphs):
+        raise SubgraphError(
+            f"subgraphs is {kind_of(subgraphs)}; give the result of "
+            "gnnak.EgoNets(num_hops)(edge_index, num_nodes)."
+        )
+    sampled = isinstance(subgraphs, SampledSubgraphs)
+    if (subgraphs.num_nodes if sampled else subgraphs.num_subgraphs) != num_nodes:
+        raise SubgraphError(
+            f"there are {subgraphs.num_subgraphs} rooted subgraphs for {num_nodes} "
+            "nodes; extract one for every node of this batch."
+        )
+    if subgraphs.device != x.device:
+        raise SubgraphError(
+            f"the subgraphs are on {subgraphs.device}, but x is on {x.device}; move "
+            f"them with subgraphs.to('{x.device}')."
+        )
+    if edge_attr is None:
+        return
+    subgraphs.check_edge_attr(edge_attr)
+    if edge_attr.layout != torch.strided:
+        raise EdgeAttrError(
+            f"edge_attr has the layout {edge_attr.layout}; convert it with .to_dense()."
+        )
+    if edge_attr.device != x.device:
+        raise EdgeAttrError(
+            f"edge_attr is on {edge_attr.device}, but x is on {x.device}; move it with "
+            f"edge_attr.to('{x.device}')."
+        )
+
+
+def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
+    """Raise `SubgraphError` if a node is farther than `max_hops` from its root.
+
+    In code that `torch.compile` compiles, an assertion on the device replaces the
+    error.
+    """
+    if torch.compiler.is_compiling():
+        within = (subgraphs.hop <= max_hops).all()
+        torch._assert_async(within, f"a hop is beyond max_hops={max_hops}")
+        return
+    known = subgraphs.hop_range
+    if (known is None or known[1] > max_hops) and subgraphs.max_hop > max_hops:
+        raise SubgraphError(
+            f"a node is {subgraphs.max_hop} hops from its root, but this layer has "
+            f"max_hops={max_hops}; build it with max_hops={subgraphs.max_hop}."
         )

@@ -1,8 +1,7 @@
 """`UpliftedConv`: a GNN-AK layer that is called like the PyG conv inside it."""
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +10,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from gnnak.errors import GraphError, WidthError, kind_of
 from gnnak.nn.calling import Call, Calling, Inputs, own_widths, try_out
-from gnnak.nn.calling.call import Binding, EdgeReader
+from gnnak.nn.calling.call import Binding, EdgeReader, first_weight
 from gnnak.nn.calling.signature import (
     check_callable,
     further_arguments,
@@ -19,35 +18,25 @@ from gnnak.nn.calling.signature import (
     node_widths,
 )
 from gnnak.nn.calling.trial import trial_mode, unknown_arguments
-from gnnak.nn.checks import check_states, first_weight
 from gnnak.nn.features import is_finite, warn_not_finite
-from gnnak.nn.options import LayerOptions
-from gnnak.nn.uplift import GNNAK
+from gnnak.nn.uplift import GNNAK, check_states
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 PASSES = 3
 """Number of forward passes in training in which states are measured."""
 MAX_GROWTH = 10.0
-"""`GrowthWatch` warns if states after the last layer are more than this many times as
-large as before the first layer, and if `MAX_SIZE` is exceeded too."""
+"""Factor between the last and the first states above which `GrowthWatch` warns."""
 MAX_SIZE = 30.0
-"""`GrowthWatch` warns only if the root mean square of the model's output is larger than
-this number."""
+"""Root mean square of the model's output above which `GrowthWatch` warns."""
 
 
 class _LayerSizes(NamedTuple):
-    """The size of node states before and after one layer, in one forward pass.
-
-    The size of states is their root mean square.
-    """
+    """The root mean square of node states before and after one layer."""
 
     name: str
-    """Name of the layer in the model."""
     before: float
-    """Size of the states before the layer."""
     after: float
-    """Size of the states after the layer."""
     nodes: float
     """Mean number of nodes of a subgraph."""
 
@@ -77,13 +66,6 @@ class GrowthWatch:
 
         This does nothing in evaluation, for padded batches, after the first `PASSES`
         forward passes, and for layers that do not pool by sums.
-
-        Args:
-            name: Name of the layer in the model.
-            layer: The layer.
-            x: Node states before the layer, [n, c].
-            states: Node states after the layer, [n, c].
-            subgraphs: The subgraphs that the layer used.
         """
         if self._passes >= PASSES or not layer.training or not x.numel():
             return
@@ -97,13 +79,7 @@ class GrowthWatch:
 
     @torch.compiler.disable
     def end_pass(self, model: object, args: object, output: Any) -> None:
-        """Warn if states have grown; this method is a PyTorch forward hook.
-
-        Args:
-            model: The model; ignored.
-            args: Arguments of the model; ignored.
-            output: Output of the model.
-        """
+        """Warn if states have grown; this method is a PyTorch forward hook."""
         if not self._sizes:
             return
         layers, self._sizes = self._sizes, []
@@ -119,15 +95,7 @@ class GrowthWatch:
 
 
 def _message(count: int, growth: float, size: float, worst: _LayerSizes) -> str:
-    """Return the warning.
-
-    Args:
-        count: Number of layers that were measured.
-        growth: Size of the states after the last layer, relative to that before the
-            first layer.
-        size: Size of the model's output.
-        worst: The layer that multiplies the size of states by the largest factor.
-    """
+    """Return the warning; `size` is that of the model's output."""
     return (
         f"{count} uplifted convs multiply the size of node states by "
         f"{growth:.0f}, and the model's output has a typical size of {size:.0f}; most "
@@ -144,15 +112,7 @@ def _size(values: Tensor) -> float:
 
 
 class SharedInputs:
-    """What all uplifted convs of a model share.
-
-    Args:
-        subgraphs: Extracts and samples subgraphs once per forward pass.
-
-    Attributes:
-        edges: Converts edges to one form, and equal edges to the same tensor.
-        growth: Warns if states grow without bound from layer to layer.
-    """
+    """What all uplifted convs of a model share."""
 
     def __init__(self, subgraphs: SharedSubgraphs) -> None:
         self.subgraphs = subgraphs
@@ -212,10 +172,7 @@ class UpliftedConv(nn.Module):
         If the conv returns a tuple, so does the layer: the first item is the tensor of
         new node states, and the other items are those of the conv on the whole graph.
         """
-        x, edges, given = self.binding.bind(args, options)
-        check_graph(x, edges, self.binding.name, self.name)
-        edge_index, values = self.shared.edges.read(edges, num_rows(x))
-        check_devices(x, edge_index)
+        x, edge_index, values, given = read_call(self, args, options)
         self._check_width(x)
         calling = self.layer.calling
         given = with_values(given, values, calling)
@@ -283,15 +240,10 @@ def _named_tensors(inputs: Tensor | Inputs | None) -> dict[str, Tensor]:
 def with_values(
     given: Mapping[str, Any], values: Tensor | None, calling: Calling
 ) -> dict[str, Any]:
-    """Add the entries of a sparse adjacency matrix to the arguments of a conv.
+    """Add the entries of a sparse adjacency matrix, [e] or [e, c], to the arguments.
 
     As in PyG, one number per edge is a weight, a whole number may also be a type, and a
     row per edge is an edge attribute. Values that the conv does not read are left out.
-
-    Args:
-        given: The further arguments by name.
-        values: The values of the sparse matrix, [e] or [e, c]; None if there is none.
-        calling: How the conv is called.
     """
     named = dict(given)
     if values is None:
@@ -307,11 +259,7 @@ def with_values(
 def check_graph(x: object, edges: object, conv: str, name: str) -> None:
     """Raise `GraphError` unless `x` is one dense tensor of node states.
 
-    Args:
-        x: The node states of a call.
-        edges: The edges of a call.
-        conv: Class name of the conv, for the error message.
-        name: Name of the conv in the model, for the error message.
+    `conv` is the class of the conv and `name` its name in the model.
     """
     out = f"skip={name!r}" if name else f"skip={conv}"
     if isinstance(x, Mapping) or isinstance(edges, Mapping):
@@ -334,40 +282,24 @@ def check_graph(x: object, edges: object, conv: str, name: str) -> None:
         )
 
 
-def num_rows(x: Tensor) -> int:
-    """Return the number of nodes; 0 if the node states are a single number."""
-    return x.size(0) if x.dim() else 0
+def read_call(
+    conv: "UpliftedConv | LazyUpliftedConv", args: tuple[Any, ...], options: Any
+) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
+    """Return node states, `edge_index`, values of a sparse matrix, further arguments.
 
-
-def check_devices(x: Tensor, edge_index: Tensor) -> None:
-    """Raise `GraphError` unless node states and edges are on one device."""
+    Raises:
+        GraphError: If node states and edges are not tensors on one device.
+    """
+    x, edges, given = conv.binding.bind(args, options)
+    check_graph(x, edges, conv.binding.name, conv.name)
+    num_nodes = x.size(0) if x.dim() else 0
+    edge_index, values = conv.shared.edges.read(edges, num_nodes)
     if x.device != edge_index.device:
         raise GraphError(
             f"x is on {x.device}, but edge_index is on {edge_index.device}; move both "
             "to one device."
         )
-
-
-@dataclass(frozen=True)
-class LayerPlan:
-    """How the GNN-AK layers of an uplifted model are built."""
-
-    max_hops: int
-    """Largest distance from a node to the root that the subgraphs may have."""
-    options: LayerOptions
-    """Options of the layers."""
-
-    def build(self, conv: nn.Module, in_channels: int, calling: Calling) -> GNNAK:
-        """Build the layer around a conv whose node states have `in_channels`."""
-        return GNNAK(
-            conv,
-            in_channels,
-            calling.out_channels,
-            max_hops=self.max_hops,
-            hop="add",
-            options=self.options,
-            calling=calling,
-        )
+    return x, edge_index, values, given
 
 
 class LazyUpliftedConv(nn.Module):
@@ -375,23 +307,15 @@ class LazyUpliftedConv(nn.Module):
 
     The layer is built as soon as the widths of the conv are known: by `built`, if the
     conv declares its widths, or else in the first call. Building the layer turns this
-    object into an `UpliftedConv`.
-
-    Args:
-        conv: The conv, or another module.
-        shared: What all uplifted convs of a model share.
-        plan: How the layer is built.
-        call: How the user says that the module is called; None = find out.
-        name: Name of the conv in the model, for error messages.
-        like: A weight whose dtype and device the layer takes if the conv has no
-            weights; None = those of the input of the first call.
+    object into an `UpliftedConv`. If the conv has no weights, the layer takes the dtype
+    and device of `like`, or else of the input of the first call.
     """
 
     def __init__(
         self,
         conv: nn.Module,
         shared: SharedInputs,
-        plan: LayerPlan,
+        make_layer: Callable[..., GNNAK],
         call: Call | None,
         name: str,
         like: Tensor | None,
@@ -401,7 +325,7 @@ class LazyUpliftedConv(nn.Module):
             check_callable(conv)
         self.conv = conv
         self.shared = shared
-        self.plan = plan
+        self.make_layer = make_layer
         self.binding = Binding.of(conv, call)
         self.name = name
         own = first_weight(conv)
@@ -438,10 +362,7 @@ class LazyUpliftedConv(nn.Module):
 
     def forward(self, *args: Any, **options: Any) -> Any:
         """Build the layer for the width of the node states, then call the layer."""
-        x, edges, _ = self.binding.bind(args, options)
-        check_graph(x, edges, self.binding.name, self.name)
-        edge_index, _ = self.shared.edges.read(edges, num_rows(x))
-        check_devices(x, edge_index)
+        x, *_ = read_call(self, args, options)
         if not x.is_floating_point():
             name = self.name or self.binding.name
             raise GraphError(
@@ -497,19 +418,14 @@ class LazyUpliftedConv(nn.Module):
     def _become(
         self, in_channels: int, calling: Calling, x: Tensor | None = None
     ) -> None:
-        """Build the layer, and turn this module into an `UpliftedConv`.
-
-        Args:
-            in_channels: Width of the node states.
-            calling: How the conv is called.
-            x: Node states of the first call; None if there was no call yet.
-        """
-        layer = self.plan.build(self.conv, in_channels, calling)
+        """Build the layer, and turn this module into an `UpliftedConv`."""
+        width = calling.out_channels
+        layer = self.make_layer(self.conv, in_channels, width, calling=calling)
         if first_weight(self.conv) is None:
             like = self.weight if self.has_weights or x is None else x
             layer.to(like.device, like.dtype)
         layer.train(self.training)
-        del self.conv, self.weight, self.plan, self.has_weights
+        del self.conv, self.weight, self.make_layer, self.has_weights
         self.layer = layer
         self.__class__ = UpliftedConv  # type: ignore[assignment]
 

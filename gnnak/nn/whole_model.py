@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TypeVar, Unpack
 
 from torch import nn
@@ -10,16 +11,11 @@ from torch_geometric.nn import MessagePassing
 
 from gnnak.errors import OptionError
 from gnnak.nn.calling import Call
+from gnnak.nn.calling.call import first_weight
 from gnnak.nn.calling.signature import check_module, module_refusal
-from gnnak.nn.checks import first_weight
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.uplift import GNNAK
-from gnnak.nn.uplifted_conv import (
-    LayerPlan,
-    LazyUpliftedConv,
-    SharedInputs,
-    UpliftedConv,
-)
+from gnnak.nn.uplifted_conv import LazyUpliftedConv, SharedInputs, UpliftedConv
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
@@ -29,17 +25,11 @@ Selector = str | type
 """A name of a module, such as "encoder.conv1", which may contain `*`; the name of a
 class; or a class."""
 Selectors = Selector | Sequence[Selector] | None
-"""One selector or several; None = no selector is given."""
 T = TypeVar("T")
 
 
 def matches(selector: Selector, name: str, module: nn.Module) -> bool:
     """Return whether a selector names a module, a module around it, or its type.
-
-    Args:
-        selector: Name, pattern or class; see `Selector`.
-        name: Name of the module in the model, as in `model.named_modules()`.
-        module: The module.
 
     >>> matches("convs.*", "convs.0", nn.Identity())
     True
@@ -56,15 +46,7 @@ def matches(selector: Selector, name: str, module: nn.Module) -> bool:
 
 
 def listed(option: str, given: Selectors) -> list[Selector]:
-    """Return selectors as a list.
-
-    Args:
-        option: Name of the option, for the error message.
-        given: One selector, several or None.
-
-    Raises:
-        OptionError: If a selector is neither a string nor a class.
-    """
+    """Return one selector or several as a list; `option` is for the error message."""
     if given is None:
         return []
     many: list[Selector] = []
@@ -92,13 +74,7 @@ def find(given: Mapping[Selector, T], name: str, module: nn.Module) -> T | None:
 def check_used(
     option: str, selectors: Sequence[Selector], modules: Mapping[str, nn.Module]
 ) -> None:
-    """Raise `OptionError` if a selector matches no module.
-
-    Args:
-        option: Name of the option, for the error message.
-        selectors: The selectors.
-        modules: The modules to choose from, by name.
-    """
+    """Raise `OptionError` if a selector matches none of the modules."""
     for selector in selectors:
         if not any(matches(selector, *item) for item in modules.items()):
             shown = repr(selector)
@@ -180,13 +156,15 @@ def uplift(
         )
     chosen = _choose(model, listed("only", only), listed("skip", skip), call or {})
     shared = SharedInputs(SharedSubgraphs(extractor, drop))
-    plan = LayerPlan(extractor.max_hops, options)
+    hops = extractor.max_hops
+    make_layer = partial(GNNAK, max_hops=hops, hop="add", options=options)
     model = copy.deepcopy(model)
     like = first_weight(model)
 
     def wrap(name: str, conv: nn.Module) -> nn.Module:
         """Return the uplifted conv that replaces the conv `name`."""
-        return LazyUpliftedConv(conv, shared, plan, chosen[name], name, like).built()
+        lazy = LazyUpliftedConv(conv, shared, make_layer, chosen[name], name, like)
+        return lazy.built()
 
     uplifted = wrap("", model) if "" in chosen else model
     if "" not in chosen:
@@ -229,7 +207,12 @@ def _choose(
 
     visit("", model)
     if not found:
-        raise OptionError(module_refusal(model) or _no_convs(model))
+        raise OptionError(
+            module_refusal(model)
+            or f"{type(model).__name__} has no PyG MessagePassing inside to uplift "
+            "(those in GNNAK layers are uplifted already); wrap your own GNN with "
+            "gnnak.GNNAK, or say how it is called with call=."
+        )
     for option, selectors in (("only", only), ("skip", skip), ("call", list(call))):
         check_used(option, selectors, found)
     wanted, left_out = dict.fromkeys(only, True), dict.fromkeys(skip, True)
@@ -245,15 +228,6 @@ def _choose(
         )
     _check_homogeneous(model, chosen)
     return chosen
-
-
-def _no_convs(model: nn.Module) -> str:
-    """Return the error message for a model without convs to uplift."""
-    return (
-        f"{type(model).__name__} has no PyG MessagePassing inside to uplift (those in "
-        "GNNAK layers are uplifted already); wrap your own GNN with gnnak.GNNAK, or "
-        "say how it is called with call=."
-    )
 
 
 def _check_calls(call: Mapping[Selector, Call]) -> None:

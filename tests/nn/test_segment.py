@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from gnnak.nn.segment import lookup, segment_reduce
+from gnnak.errors import OptionError
+from gnnak.nn.copies import lookup, segment_reduce
 
 ROWS = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]], dtype=torch.double)
 
@@ -46,3 +47,8 @@ def test_segment_reduce_sums_half_precision_in_float32():
     got = segment_reduce(ones, torch.zeros(4096, dtype=torch.long), 1, "sum")
     assert got.dtype == torch.bfloat16
     assert got.item() == 4096
+
+
+def test_segment_reduce_refuses_an_unknown_pool():
+    with pytest.raises(OptionError, match="reduce is 'max'; use one of: sum, mean"):
+        segment_reduce(ROWS, torch.tensor([1, 3, 1]), 5, "max")

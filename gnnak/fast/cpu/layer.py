@@ -25,7 +25,7 @@ from gnnak.fast.layers.convs import can_run
 from gnnak.fast.layers.parts import REDUCES, blocks_of, has_hooks
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs, lift_inputs
-from gnnak.nn.calling.masks import explained_convs
+from gnnak.nn.calling.call import explained_convs
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.norm import BatchNorm, several_processes
 from gnnak.nn.uplift import GNNAK

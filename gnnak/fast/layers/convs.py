@@ -18,7 +18,7 @@ from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.parts import Serves, has_hooks, implements
 from gnnak.fast.layers.rows import Rows
 from gnnak.nn.base.convs import GCN
-from gnnak.nn.calling.masks import explained_convs
+from gnnak.nn.calling.call import explained_convs
 from gnnak.nn.copies import Messages
 from gnnak.nn.family.gnn import Conv
 from gnnak.nn.features import CategoricalEncoder, ConstantEncoder

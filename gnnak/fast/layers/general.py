@@ -29,7 +29,7 @@ from gnnak.fast.layers.parts import REDUCES, Serves, implements
 from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
 from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.nn.calling import Inputs
-from gnnak.nn.calling.masks import any_weight
+from gnnak.nn.calling.call import first_weight
 from gnnak.nn.encodings import HopTable, scaled_to_all
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.groups import Groups
@@ -158,7 +158,7 @@ def _can_fuse_conv(
     if table is not None and layer.hop_linear is None:
         width += table.weight.size(1)
     if not torch.is_autocast_enabled(x.device.type):
-        weight = any_weight(conv)
+        weight = first_weight(conv)
         dtype = x.dtype if weight is None else weight.dtype
         if x.dtype != dtype or (e is not None and e.dtype != dtype):
             return False

@@ -23,7 +23,7 @@ from gnnak.fast.layers.rows import (
     to_save,
 )
 from gnnak.nn.base.pna import PNAStarConv
-from gnnak.nn.segment import lookup
+from gnnak.nn.copies import lookup
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 

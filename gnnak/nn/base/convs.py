@@ -1,7 +1,4 @@
-"""PyG convs to use as base GNNs, each with equal input and output width.
-
-A base GNN is the GNN that a GNN-AK layer runs on rooted subgraphs.
-"""
+"""PyG convs to use as base GNNs, each with equal input and output width."""
 
 import torch
 from torch import Tensor
@@ -27,9 +24,6 @@ class GCN(GCNConv):
     loops of the graph and then adds its own, so the host waits for the number of edges
     that remain. Here, self loops of the graph stay, with weight zero.
 
-    Args:
-        channels: Width of the node states, in and out.
-
     >>> GCN(8)(torch.rand(2, 8), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([2, 8])
     """
@@ -40,12 +34,7 @@ class GCN(GCNConv):
         super().__init__(channels, channels)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Compute new node states, [n, channels].
-
-        Args:
-            x: Node states, [n, channels].
-            edge_index: Directed edges, [2, e].
-        """
+        """Compute new node states, [n, channels]."""
         size = x.size(0)
         source, target = edge_index
         loops = torch.arange(size, device=x.device).expand(2, -1)
@@ -59,25 +48,18 @@ class GCN(GCNConv):
 def gine(channels: int) -> MessagePassing:
     """Build GINE: MLP((1 + eps) x_i + sum_j ReLU(x_j + e_ij)), with a learned eps.
 
-    Here x_i is the state of node i, j runs over its in-neighbours, and e_ij is the
-    state of the edge from j to i. The MLP is Linear, BatchNorm, ReLU, Linear.
+    j runs over the in-neighbours of i. The MLP is Linear, BatchNorm, ReLU, Linear.
     """
     return GINEConv(mlp([channels, channels, channels]), train_eps=True)
 
 
 def gcn(channels: int) -> MessagePassing:
-    """Build GCN with self loops and symmetric normalisation.
-
-    The conv does not read edge states.
-    """
+    """Build GCN with self loops and symmetric norm; it reads no edge states."""
     return GCN(channels)
 
 
 def sage(channels: int) -> MessagePassing:
-    """Build GraphSAGE with mean aggregation.
-
-    The conv does not read edge states.
-    """
+    """Build GraphSAGE with mean aggregation; it reads no edge states."""
     return SAGEConv(channels, channels)
 
 
@@ -95,11 +77,9 @@ def gatedgcn(channels: int) -> MessagePassing:
 def pna(channels: int, degrees: Tensor) -> MessagePassing:
     """Build PNA with four aggregators and three degree scalers.
 
-    Args:
-        channels: Width of the node states, in and out.
-        degrees: Histogram of in-degrees in the training set: `degrees[d]` is the number
-            of nodes with in-degree d. At least one node must have an incoming edge,
-            because the scalers divide by the mean of log(d + 1).
+    `degrees[d]` is the number of nodes with in-degree d in the training set. At least
+    one node must have an incoming edge, because the scalers divide by the mean of log(d
+    + 1).
     """
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from gnnak.errors import EdgeAttrError
 from gnnak.graphs.ragged import counts_of
+from gnnak.nn.copies import lookup, segment_reduce
 from gnnak.nn.mlp import mlp
-from gnnak.nn.segment import lookup, segment_reduce
 from gnnak.typing import check_count
 
 
@@ -68,10 +68,7 @@ class PNAStarConv(nn.Module):
         return self.update(torch.cat(blocks, dim=1))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
-        """Raise `EdgeAttrError` unless `edge_attr` has width `edge_channels`.
-
-        If `edge_channels` is 0, `edge_attr` must be None.
-        """
+        """Raise `EdgeAttrError` unless `edge_attr` has width `edge_channels`."""
         if edge_attr is None:
             got = "None"
             fits = self.edge_channels == 0
@@ -89,14 +86,7 @@ class PNAStarConv(nn.Module):
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
     """Return the minimum or maximum, per channel, of the rows that have the same index.
 
-    Args:
-        values: The rows, [m, c].
-        index: The output row that each row of `values` belongs to, [m].
-        size: Number of output rows.
-        which: "amin" or "amax".
-
-    Returns:
-        The extremes, [size, c]; zero in rows that `index` does not contain.
+    `which` is "amin" or "amax". The result, [size, c], is zero in rows without values.
     """
     rows = index[:, None].expand_as(values)
     out = values.new_zeros(size, values.size(1))

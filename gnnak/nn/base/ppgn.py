@@ -18,14 +18,13 @@ class NodePairs:
     """The rows of a matrix [p, w] with one state for each pair of nodes of one graph.
 
     A graph with k nodes has k * k rows, one for every ordered pair (i, j) of its nodes,
-    also for i = j. They are consecutive: the pairs (0, 0), (0, 1), ..., (0, k - 1),
-    (1, 0) and so on. Graphs are sorted by their number of nodes, so that the rows of
-    all graphs of one size are consecutive, too. No row is padding.
+    also for i = j. They are consecutive: the pairs (0, 0), (0, 1), ..., (0, k - 1), (1,
+    0) and so on. Graphs are sorted by their number of nodes, so that the rows of all
+    graphs of one size are consecutive, too. No row is padding.
     """
 
     sizes: list[tuple[int, int]]
-    """For each number of nodes that occurs, in ascending order: this number, and the
-    number of graphs that have so many nodes. May be empty."""
+    """Each number of nodes that occurs, ascending, and the number of such graphs."""
     nodes: Tensor
     """[g]: number of nodes of each graph that is not empty; graphs sorted by size."""
     start: Tensor
@@ -50,14 +49,7 @@ class NodePairs:
         return self.first + self.position
 
     def split(self, x: Tensor) -> list[Tensor]:
-        """Split rows by the size of the graph.
-
-        Args:
-            x: One state per pair, [p, w].
-
-        Returns:
-            For each entry (k, count) of `sizes`, a view of shape [count, k, k, w].
-        """
+        """Split states, [p, w], into a view [count, k, k, w] per entry of `sizes`."""
         parts = x.split([size * size * count for size, count in self.sizes])
         return [
             part.view(count, size, size, x.size(1))
@@ -66,13 +58,9 @@ class NodePairs:
 
 
 def find_pairs(batch: Tensor) -> NodePairs:
-    """Find the pairs of nodes of all graphs in a batch.
+    """Find the pairs of nodes of all graphs; `batch` [n] may be in any order.
 
     The host synchronises with the device once, to read the sizes of the graphs.
-
-    Args:
-        batch: Index of the graph that each node is in, [n], in any order. Graphs
-            without nodes have no pairs.
     """
     ordered, order = batch.sort(stable=True)
     graph = torch.zeros_like(batch)
@@ -102,14 +90,8 @@ def pair_states(
 ) -> Tensor:
     """Build the states of all pairs of nodes, [p, w]: node states and edge states.
 
-    The pair (i, i) has the state of node i. The pair (i, j) has the state of the edge
-    j -> i, or zero without such an edge.
-
-    Args:
-        x: Node states, [n, w].
-        edge_index: Directed edges, [2, e].
-        edge_attr: Edge states, [e, w].
-        pairs: The pairs of nodes.
+    The pair (i, i) has the state of node i. The pair (i, j) has the state of the edge j
+    -> i, or zero without such an edge.
     """
     # Entry (i, j) is the edge j -> i, so that entry (i, k) of a matrix product sums
     # over the paths k -> j -> i.
@@ -121,16 +103,7 @@ def pair_states(
 
 
 def multiply_pairs(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    r"""Multiply two matrices per graph and channel: $P_{ik} = \sum_j L_{ij} R_{jk}$.
-
-    Args:
-        left: The entries $L_{ij}$ of the left matrices, [p, w].
-        right: The entries $R_{jk}$ of the right matrices, [p, w].
-        pairs: The pairs of nodes of each graph, which index the matrices.
-
-    Returns:
-        The entries of the products, [p, w].
-    """
+    r"""Compute the products $P_{ik} = \sum_j L_{ij} R_{jk}$ per graph and channel."""
     # The first item has no rows; for a batch without nodes, it alone is returned.
     products = [left[:0] * right[:0]]
     for one, two in zip(pairs.split(left), pairs.split(right), strict=True):
@@ -141,8 +114,8 @@ def multiply_pairs(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 
 MAX_XAVIER_BLOCKS = 4
 """Largest number of blocks that are initialised by Xavier's rule. The product of a
-block is quadratic in its states, so the states of deeper networks would overflow: after
-six blocks, on graphs of 15 nodes."""
+block is quadratic in its states, so the states of deeper networks would overflow:
+after six blocks, on graphs of 15 nodes."""
 
 
 class PPGN(nn.Module):
@@ -208,20 +181,9 @@ class PPGN(nn.Module):
         return self.on_pairs(x, edge_index, edge_attr, find_pairs(batch))
 
     def on_pairs(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Tensor | None,
-        pairs: NodePairs,
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, pairs: NodePairs
     ) -> Tensor:
-        """Compute the result of `forward`, given the pairs of nodes of all graphs.
-
-        Args:
-            x: Node states, [n, w].
-            edge_index: Directed edges, [2, e].
-            edge_attr: Edge states, [e, w]; None = all ones.
-            pairs: The result of `find_pairs` for the batch.
-        """
+        """Compute the result of `forward`, given the pairs of nodes of all graphs."""
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
         elif edge_attr.shape != (edge_index.size(1), x.size(1)):
@@ -244,11 +206,6 @@ class PPGNBlock(nn.Module):
     and random biases, the products hardly change the states. In float32, differences
     between graphs that only show after several blocks are then smaller than rounding
     errors, and cannot be learned.
-
-    Args:
-        channels: Width of the states of node pairs, w.
-        xavier: Whether weights are initialised by `torch.nn.init.xavier_uniform_`, and
-            biases with zero; otherwise by PyTorch's defaults.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:
@@ -269,12 +226,7 @@ class PPGNBlock(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor, pairs: NodePairs) -> Tensor:
-        """Compute new states of node pairs, [p, w].
-
-        Args:
-            x: States of node pairs, [p, w].
-            pairs: The pair of nodes that each row stands for.
-        """
+        """Compute new states of node pairs, [p, w]."""
         return self.update_pairs(x, pairs)
 
     @operation
@@ -285,23 +237,13 @@ class PPGNBlock(nn.Module):
 
     @operation
     def pool_block(self, x: Tensor, pairs: NodePairs) -> Tensor:
-        """Compute `pool_pairs` of the new states of node pairs, [n, 2w].
-
-        Args:
-            x: States of node pairs, [p, w].
-            pairs: The pair of nodes that each row stands for.
-        """
+        """Compute `pool_pairs` of the new states of node pairs, [n, 2w]."""
         return pool_pairs(self(x, pairs), pairs)
 
 
 @operation
 def pool_pairs(x: Tensor, pairs: NodePairs) -> Tensor:
-    r"""Compute $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w].
-
-    Args:
-        x: States $X_{ij}$ of node pairs, [p, w].
-        pairs: The pair of nodes that each row stands for.
-    """
+    r"""Compute $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w]."""
     diagonal = x.index_select(0, pairs.diagonal)
     sums = [part.sum(dim=2).flatten(0, 1) for part in pairs.split(x)]
     others = torch.cat([x[:0], *sums]).index_select(0, pairs.rank) - diagonal

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import to_edge_index
 from torch_geometric.utils.sparse import is_sparse
 
@@ -49,10 +51,7 @@ class Inputs:
     """Arguments that are passed on as they are."""
 
     def lifted(self, subgraphs: RootedSubgraphs) -> dict[str, object]:
-        """Return the arguments for the disjoint union of all rooted subgraphs.
-
-        Rows of nodes and edges are copied to every subgraph with that node or edge.
-        """
+        """Return the arguments for the disjoint union of all rooted subgraphs."""
         return {
             **{name: lift(value, subgraphs) for name, value in self.node.items()},
             **{name: lift_edges(value, subgraphs) for name, value in self.edge.items()},
@@ -63,9 +62,7 @@ class Inputs:
     def check(self, x: Tensor, num_edges: int | None) -> None:
         """Raise an error unless every argument has one row per node or edge.
 
-        Args:
-            x: Node states, [n, c], on the device that all arguments must be on.
-            num_edges: Number of edges, e; None if unknown.
+        All arguments must be on the device of `x`, [n, c]. `num_edges` may be unknown.
         """
         for name, value in self.node.items():
             if value.dim() < 1 or value.size(0) != x.size(0):
@@ -98,16 +95,7 @@ class Inputs:
 def lift_inputs(
     inputs: Tensor | Inputs | None, subgraphs: RootedSubgraphs
 ) -> Tensor | dict[str, object] | None:
-    """Copy edge attributes, or all arguments of `Inputs`, to every rooted subgraph.
-
-    Args:
-        inputs: Edge states, [e, c], or weights, [e]; or several arguments; or None.
-        subgraphs: The rooted subgraphs.
-
-    Returns:
-        Edge states, [f, c], or weights, [f], of the f edges of all subgraphs; or the
-        arguments by name; or None.
-    """
+    """Copy edge attributes, or all arguments of `Inputs`, to every rooted subgraph."""
     if isinstance(inputs, Inputs):
         return inputs.lifted(subgraphs)
     return None if inputs is None else lift_edges(inputs, subgraphs)
@@ -135,12 +123,11 @@ in_channels=None, out_channels=None, returns_tuple=False)
     edge: Sequence[str] = ()
     """Arguments with one row or number per edge, such as edge types."""
     batch: str | None = None
-    """The argument that takes the index of each node's graph; None = there is none."""
+    """The argument for the index of each node's graph; None = there is none."""
     in_channels: int | None = None
     """Width of the node states; None = the width of those in the first call."""
     out_channels: int | None = None
-    """Width of the module's output; None = as in a run on the graph of the first
-    call."""
+    """Width of the output; None = as in a run on the graph of the first call."""
     returns_tuple: bool = False
     """Whether the module returns a tuple, whose first item are the node states."""
 
@@ -182,18 +169,15 @@ in_channels=None, out_channels=None, returns_tuple=False)
 class Calling:
     """The arguments that one GNN reads, and the width of its output.
 
-    Call this object with the GNN and all arguments. It passes on only the arguments
-    that the GNN reads.
+    Called with the GNN and all arguments, it passes on those that the GNN reads.
     """
 
     name: str
     """Class name of the GNN, for error messages."""
     out_channels: int
-    """Width of the node states that the GNN returns."""
     edge_arguments: tuple[str, ...]
     """Which of the arguments `edge_attr` and `edge_weight` the GNN reads."""
     takes_batch: bool
-    """Whether the GNN has an argument for the index of each node's graph."""
     needs_edges: bool
     """Whether the GNN fails if it is called without edge attributes."""
 
@@ -202,19 +186,13 @@ class Calling:
     returns_tuple: bool = False
     """Whether the GNN returns a tuple, whose first item are the node states."""
     keywords: tuple[str, str] | None = None
-    """Names of the arguments that take node states and edges; None if these are the
-    first two arguments."""
+    """Names of the arguments for node states and edges; None if these come first."""
     batch_argument: str = "batch"
-    """Name of the argument that takes the index of each node's graph."""
+    edge_width: int | None = None
+    """Width of `edge_attr` that the GNN declares as `edge_dim`; None = it does not."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
-        """Return the name of the GNN's argument that takes these edge attributes.
-
-        Args:
-            edge_attr: Edge states, [e, c], or weights, [e].
-
-        Returns:
-            "edge_attr" or "edge_weight".
+        """Return the name of the argument that takes these edge attributes.
 
         Raises:
             EdgeAttrError: If the GNN reads no edge attributes of this shape.
@@ -231,6 +209,17 @@ class Calling:
             )
         raise self._unread("edge_attr")
 
+    def check_edge_attr(self, edge_attr: Tensor) -> None:
+        """Raise `EdgeAttrError` unless the GNN reads edge attributes of this shape."""
+        width = edge_attr.size(1) if edge_attr.dim() > 1 else 1
+        is_attr = self.edge_argument(edge_attr) == "edge_attr"
+        if is_attr and self.edge_width not in (None, width):
+            raise EdgeAttrError(
+                f"edge_attr has shape {list(edge_attr.shape)}, but {self.name} was "
+                f"built with edge_dim={self.edge_width}; give edge attributes of shape "
+                f"[e, {self.edge_width}], or build {self.name} for this width."
+            )
+
     def __call__(
         self,
         gnn: nn.Module,
@@ -239,7 +228,7 @@ class Calling:
         edge_attr: Tensor | Mapping[str, Any] | None,
         batch: Tensor | None,
     ) -> Tensor:
-        """Call `gnn` with the arguments that it reads.
+        """Call `gnn` with the arguments that it reads; return new node states, [n, c].
 
         Args:
             gnn: The GNN that this object describes.
@@ -247,17 +236,7 @@ class Calling:
             edge_index: Directed edges, [2, e].
             edge_attr: Edge states [e, c] or weights [e]; or several arguments by name;
                 None if there are none.
-            batch: Index of the graph or rooted subgraph that each node is in, [n];
-                passed on only if the GNN has an argument `batch`.
-
-        Returns:
-            New node states, [n, out_channels]. If the GNN returns a tuple, its first
-            item.
-
-        Raises:
-            EdgeAttrError: If `edge_attr` is None but the GNN needs edge attributes, or
-                if the GNN reads no edge attributes of the given shape.
-            GraphError: If an argument is missing that the GNN needs.
+            batch: Index of the graph or rooted subgraph that each node is in, [n].
         """
         options = self._options(edge_attr)
         if self.takes_batch:
@@ -302,6 +281,64 @@ class Calling:
         )
 
 
+def first_weight(module: nn.Module) -> Tensor | None:
+    """Return the first floating-point parameter of a module; None if it has none.
+
+    This is `module.parameters()` in a form that is fast enough for every call.
+    """
+    for weight in module._parameters.values():
+        if weight is not None and weight.is_floating_point():
+            return weight
+    for part in module._modules.values():
+        found = None if part is None else first_weight(part)
+        if found is not None:
+            return found
+    return None
+
+
+MASKS = ("_edge_mask", "_loop_mask")
+"""Attributes of a PyG conv with one entry per edge: how much of its message counts,
+and whether the edge is no self loop."""
+
+
+def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
+    """Return the convs of a GNN that have an edge mask of one of PyG's explainers.
+
+    A conv that occurs in several places is listed several times.
+    """
+    found = []
+    if isinstance(gnn, MessagePassing) and gnn.explain is True:
+        found = [gnn] if getattr(gnn, "_edge_mask", None) is not None else []
+    for part in gnn._modules.values():
+        if part is not None:
+            found += explained_convs(part)
+    return found
+
+
+@contextmanager
+def masks_on_copies(
+    convs: list[MessagePassing], subgraphs: RootedSubgraphs
+) -> Iterator[None]:
+    """Context manager: copy the edge masks of `explained_convs` to all edge copies."""
+    # A value in __dict__ hides a parameter of the same name, which stays as it is.
+    before = [(conv, {k: conv.__dict__.get(k) for k in MASKS}) for conv in convs]
+    lifted = [
+        {name: getattr(conv, name).index_select(0, subgraphs.edge) for name in MASKS}
+        for conv in convs
+    ]
+    try:
+        for conv, masks in zip(convs, lifted, strict=True):
+            conv.__dict__.update(masks)
+        yield
+    finally:
+        for conv, values in before:
+            for name, value in values.items():
+                if value is None:
+                    conv.__dict__.pop(name, None)
+                else:
+                    conv.__dict__[name] = value
+
+
 IGNORED = ("batch", "batch_size")
 """Arguments that an uplifted conv accepts and ignores: the base GNN gets the index of
 each node's subgraph as `batch`."""
@@ -311,10 +348,7 @@ REFUSED = ("return_attention_weights", "return_semantic_attention_weights")
 
 @dataclass(frozen=True)
 class Binding:
-    """Which argument of a conv holds what.
-
-    With a `Call`, the user says so; otherwise, names and shapes of the arguments tell.
-    """
+    """Which argument of a conv holds what: told by a `Call`, or by names and shapes."""
 
     name: str
     """Class name of the conv, for error messages."""
@@ -325,7 +359,6 @@ class Binding:
     graph: str
     """Name of the argument that takes edges."""
     call: Call | None = None
-    """What the arguments hold, said by the user; None = told by names and shapes."""
 
     @classmethod
     def of(cls, conv: nn.Module, call: Call | None = None) -> Binding:
@@ -368,14 +401,7 @@ class Binding:
     def inputs(
         self, given: Mapping[str, Any], calling: Calling, x: Tensor, num_edges: int
     ) -> Tensor | Inputs | None:
-        """Return the further arguments of a call as `GNNAK.forward` takes them.
-
-        Args:
-            given: The further arguments by name; none of them is None.
-            calling: How the conv is called.
-            x: Node states, [n, c].
-            num_edges: Number of edges, e.
-        """
+        """Return the further arguments of a call as `GNNAK.forward` takes them."""
         plain = set(given) <= set(EDGE_ARGUMENTS) and len(given) < 2
         if plain and self.call is None and not calling.further:
             return next(iter(given.values()), None)
@@ -436,9 +462,8 @@ def _holds_tensors(value: object) -> bool:
 class EdgeReader:
     """Converts edges to an int64 tensor `edge_index`, [2, e], and edge values.
 
-    Edges may be such a tensor, with int64 or int32 numbers, or a sparse matrix: a
-    PyTorch sparse tensor or a `SparseTensor` of torch-sparse. As in PyG, a sparse
-    matrix is the transposed adjacency matrix: entry (i, j) is the edge from j to i.
+    As in PyG, a sparse matrix (a PyTorch sparse tensor or a `SparseTensor`) is the
+    transposed adjacency matrix: entry (i, j) is the edge from j to i.
 
     Equal edges give the same tensor object as long as the user's object exists, so that
     subgraphs that were extracted for this tensor can be reused. Each thread has its own
@@ -452,10 +477,6 @@ class EdgeReader:
         """Return `edge_index`, [2, e], and the values of a sparse matrix, [e, ...].
 
         The values are None if `edges` is not a sparse matrix.
-
-        Raises:
-            GraphError: If `edges` is neither a tensor nor a sparse matrix with
-                `num_nodes` rows and columns, or is a dense adjacency matrix.
         """
         if is_sparse(edges):
             if (edges.size(0), edges.size(1)) != (num_nodes, num_nodes):

@@ -10,8 +10,7 @@ from torch.nn.parameter import is_lazy
 from gnnak.errors import OptionError, described
 
 Role = Literal["node", "edge", "num_nodes"]
-"""What an argument holds: a row or number per node, a row or number per edge, or the
-number of nodes."""
+"""What an argument holds: a row per node, a row per edge, or the number of nodes."""
 
 NODE_ARGUMENTS = (
     *("x_0", "x0", "h_0", "h0"),
@@ -38,7 +37,7 @@ OTHER_GRAPHS = {
 """Endings of argument names of convs that cannot be uplifted, and the reason."""
 OTHER_CONVS = {
     "MeshCNNConv": "it needs exactly four edges per node, in a fixed order, which "
-    "rooted subgraphs do not have; leave it out with skip=.",
+    "rooted subgraphs do not have; leave it out with skip=."
 }
 """Class names of further convs that cannot be uplifted, and the reason."""
 OTHER_MODULES = {
@@ -55,8 +54,8 @@ OTHER_MODULES = {
     "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
     "take rooted subgraphs of; use PointNetConv.",
 }
-"""First letters of the class names of PyG modules that pass messages without PyG's
-class MessagePassing, and the reason why they cannot be uplifted."""
+"""First letters of the class names of PyG modules that pass messages without
+`MessagePassing`, and the reason why they cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:
@@ -73,11 +72,9 @@ def role_of(name: str) -> Role | None:
 
 
 EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
-"""Names of the arguments that take edge attributes or edge weights in PyG convs."""
 GRAPH_ARGUMENTS = ("edge_index", "adj_t", "adj")
-"""Names of the argument that takes the edges of the graph."""
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-"""The values of `inspect.Parameter.kind` for `*args` and `**kwargs`."""
+"""The kinds of the parameters `*args` and `**kwargs`."""
 
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:
@@ -86,13 +83,10 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return which of the arguments `edge_attr` and `edge_weight` the GNN accepts.
+    """Return which of `edge_attr` and `edge_weight` the GNN accepts.
 
-    A GNN with `**kwargs` accepts both.
-
-    Returns:
-        The names of the accepted arguments, as keys. The value is True if the GNN's
-        signature has this argument, and False if only `**kwargs` accepts it.
+    The value is True if the GNN's signature has the argument, and False if only
+    `**kwargs` accepts it.
     """
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
@@ -108,10 +102,10 @@ def states_argument(gnn: nn.Module) -> str:
 
 
 def graph_argument(gnn: nn.Module) -> str | None:
-    """Return the name of the argument that takes the edges.
+    """Return the name of the argument that takes the edges; None if none does.
 
     This is `edge_index`, `adj_t` or `adj`; without any of them, the second argument,
-    unless its name says that it holds something else. None if no argument takes edges.
+    unless its name says that it holds something else.
     """
     arguments = arguments_of(gnn)
     names = [a.name for a in arguments if a.kind not in VARIADIC]
@@ -127,8 +121,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
     """Return the names of the arguments for states and edges; None if they come first.
 
-    A GNN with the arguments (x, pos, edge_index) gets both by name; a GNN with the
-    arguments (x, edge_index, ...) gets them by position.
+    A GNN with the arguments (x, pos, edge_index) gets both by name.
     """
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
@@ -139,9 +132,7 @@ def keywords(gnn: nn.Module) -> tuple[str, str] | None:
 def further_arguments(gnn: nn.Module) -> dict[str, bool]:
     """Return the arguments of a GNN besides states, edges, `batch` and edge attributes.
 
-    Returns:
-        The names of these arguments, as keys. The value is True if the argument is
-        required, and False if it has a default value.
+    The value is True if the argument is required, and False if it has a default value.
     """
     passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
     return {
@@ -159,10 +150,6 @@ def needs_both_edge_arguments(gnn: nn.Module) -> bool:
 
 def check_module(what: str, value: object) -> None:
     """Raise `OptionError` unless `value` is an instance of `nn.Module`.
-
-    Args:
-        what: Description of the value for the error message, such as "the base GNN".
-        value: The value to check.
 
     >>> check_module("the base GNN", nn.Linear)
     Traceback (most recent call last):
@@ -182,8 +169,8 @@ Linear(...).
 def check_callable(gnn: object) -> None:
     """Raise `OptionError` if `gnn` cannot be a base GNN; do not run `gnn`.
 
-    The error is raised if `gnn` is not a module, contains a conv with `cached=True`, or
-    does not work on one homogeneous graph that it is given.
+    It cannot if it is not a module, contains a conv with `cached=True`, or does not
+    work on one homogeneous graph that it is given.
     """
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
@@ -199,10 +186,7 @@ def check_callable(gnn: object) -> None:
 
 
 def refusal(gnn: nn.Module) -> str | None:
-    """Return why rooted subgraphs cannot be taken of a GNN's input; None if they can.
-
-    The class and the names of the arguments tell.
-    """
+    """Return why a GNN cannot run on rooted subgraphs; None if it can."""
     if type(gnn).__name__ in OTHER_CONVS:
         return OTHER_CONVS[type(gnn).__name__]
     names = argument_names(gnn)
@@ -225,11 +209,7 @@ def refusal(gnn: nn.Module) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Return why a model without convs cannot be uplifted; None if this is unknown.
-
-    The reason is that of the first PyG module inside that passes messages in its own
-    way; see `OTHER_MODULES`.
-    """
+    """Return why a model without convs cannot be uplifted; None if this is unknown."""
     for part in model.modules():
         name, home = type(part).__name__, type(part).__module__
         for start, reason in OTHER_MODULES.items():
@@ -246,9 +226,8 @@ def _has_default(gnn: nn.Module, name: str) -> bool:
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
     """Return the parameters of `gnn.forward`.
 
-    A PyG `Sequential` is built with a string that names its arguments, such as
-    "x, edge_index"; for such a module, return the parameters in that string. For an
-    uplifted conv, return those of the conv inside.
+    For a PyG `Sequential`, these are named in a string, such as "x, edge_index"; for an
+    uplifted conv, they are those of the conv inside.
     """
     named = getattr(getattr(gnn, "signature", None), "param_dict", None)
     if named is not None:
@@ -274,9 +253,7 @@ EDGE_WIDTH_NAMES = (
 def node_widths(gnn: nn.Module) -> list[int]:
     """Return the widths that the node states of a GNN may have, likeliest first.
 
-    These are the attributes `in_channels`, `channels` and `out_channels` of the GNN,
-    then the input widths of its submodules. The list is empty for a lazy GNN, which
-    takes any width.
+    The list is empty for a lazy GNN, which takes any width.
 
     >>> from torch_geometric.nn import GATConv, GINConv
     >>> node_widths(GATConv(8, 5))
@@ -298,14 +275,9 @@ def node_widths(gnn: nn.Module) -> list[int]:
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
     """Return the widths that the edge attributes of a GNN may have, likeliest first.
 
-    The widths come from attributes of the GNN's modules and from the shapes of its
-    weights. Many GNNs apply a Linear to the concatenation of an edge's attributes with
-    the states of one or two nodes. So for every width w, the list also has
-    w - `in_channels` and w - 2 `in_channels`.
-
-    Args:
-        gnn: The GNN.
-        in_channels: Width of the node states that the GNN gets.
+    Many GNNs apply a Linear to the concatenation of an edge's attributes with the
+    states of one or two nodes. So for every width w of a weight or declared by an
+    attribute, the list also has w - `in_channels` and w - 2 `in_channels`.
     """
     declared = [
         getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES
@@ -321,10 +293,7 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 
 
 def _as_width(declared: object) -> int:
-    """Convert the value of an attribute such as `in_channels` to one width.
-
-    A tuple such as (8, 8) gives 8. A value that is no width gives 0.
-    """
+    """Convert an attribute such as `in_channels` to one width; 0 if it is none."""
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]
     return declared if isinstance(declared, int) else 0

@@ -1,15 +1,14 @@
 """Run a GNN on a tiny graph to find its output width and the arguments it reads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from gnnak.errors import EdgeAttrError, WidthError, kind_of
-from gnnak.nn.calling.call import Calling
+from gnnak.nn.calling.call import Calling, first_weight
 from gnnak.nn.calling.signature import (
     POSITION_ARGUMENTS,
     TYPE_ARGUMENTS,
@@ -40,10 +39,6 @@ def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor
     The first set has the required arguments only; further sets add the optional
     arguments whose names tell what they hold, and other numbers of coordinates. The
     list is empty if the name of a required argument does not tell what it holds.
-
-    Args:
-        gnn: The GNN.
-        in_channels: Width of the node states, which initial states have, too.
 
     >>> from torch_geometric.nn import RGCNConv
     >>> example_arguments(RGCNConv(8, 8, num_relations=2), 8)
@@ -80,102 +75,68 @@ MAX_COLUMNS = 4
 """A `Trial` tries integer edge attributes with 1 to this number of columns."""
 
 
-class Outcome(NamedTuple):
-    """Result of a `Trial`: what the calls of a GNN have shown about the GNN."""
-
-    out_channels: int
-    """Width of the node states that the GNN returns."""
-    edge_arguments: tuple[str, ...]
-    """Which of the arguments `edge_attr` and `edge_weight` the GNN reads."""
-    needs_edges: bool
-    """Whether the GNN fails if it is called without edge attributes."""
-    returns_tuple: bool
-    """Whether the GNN returns a tuple, whose first item are the node states."""
-
-
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    Args:
-        gnn: The GNN to call.
-        in_channels: Width of the node states.
-        takes_batch: Whether to pass `batch`, the index of each node's graph.
-        further: Values of further arguments of the GNN, on the CPU, by name.
-
-    Attributes:
-        failure: The exception to report if every call fails; None if no call has
-            failed yet.
+    `further` has values of further arguments of the GNN, on the CPU, by name. If every
+    call fails, `failure` is the exception to report.
     """
 
     def __init__(
-        self,
-        gnn: nn.Module,
-        in_channels: int,
-        takes_batch: bool,
-        further: Mapping[str, Tensor] | None = None,
+        self, gnn: nn.Module, in_channels: int, further: Mapping[str, Tensor]
     ) -> None:
-        self.gnn, self.in_channels, self.takes_batch = gnn, in_channels, takes_batch
-        like = next((p for p in gnn.parameters() if p.is_floating_point()), None)
+        self.gnn, self.in_channels = gnn, in_channels
+        like = first_weight(gnn)
         dtype = torch.get_default_dtype() if like is None else like.dtype
         device = None if like is None else like.device
         self.x = torch.zeros(3, in_channels, dtype=dtype, device=device)
         self.edge_index = torch.tensor([[1, 0, 2, 1], [0, 1, 1, 2]], device=device)
+        self.takes_batch = "batch" in argument_names(gnn)
         batch = self.x.new_zeros(3, dtype=torch.long)
-        self.options = {"batch": batch} if takes_batch else {}
-        for name, value in (further or {}).items():
+        self.options = {"batch": batch} if self.takes_batch else {}
+        for name, value in further.items():
             real = dtype if value.is_floating_point() else None
             self.options[name] = value.to(device, real)
         self.keywords = keywords(gnn)
         self.returns_tuple = False
+        self.edge_width: int | None = None
         self.failure: Exception | None = None
 
-    def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
+    def run(self) -> Calling | None:
         """Call the GNN without edge attributes, then once with each edge argument.
 
-        Args:
-            edge_arguments: Which of `edge_attr` and `edge_weight` the GNN accepts, as
-                keys. The value is True if the GNN's signature has this argument, and
-                False if only `**kwargs` accepts it.
-
-        Returns:
-            The result; None if every call failed. `failure` is then the reason.
+        Return None if every call fails.
         """
         out = self._call({})
         widths = [None if out is None else out.size(1)]
         reads = []
-        for argument, named in edge_arguments.items():
-            width, reads_it = self._run_with_edges(argument, named)
-            widths.append(width)
-            reads += [argument] if reads_it else []
+        for argument, named in edge_arguments(self.gnn).items():
+            if argument not in self.options:
+                width, reads_it = self._run_with_edges(argument, named)
+                widths.append(width)
+                reads += [argument] if reads_it else []
         width = next((width for width in widths if width), None)
         if width is None:
             return None
-        needs_edges = out is None
-        return Outcome(width, tuple(reads), needs_edges, self.returns_tuple)
-
-    def call_with(
-        self, argument: str, shape: Sequence[int], dtype: torch.dtype
-    ) -> Tensor | None:
-        """Call the GNN with edge attributes that are all 1; None if the call fails.
-
-        Args:
-            argument: "edge_attr" or "edge_weight".
-            shape: Shape of the attributes of one edge: [c], or [] for one number.
-            dtype: Dtype of the attributes.
-        """
-        return self._call({argument: self.x.new_ones((4, *shape), dtype=dtype)})
+        edge_dim = getattr(self.gnn, "edge_dim", None)
+        return Calling(
+            type(self.gnn).__name__,
+            width,
+            tuple(reads),
+            self.takes_batch,
+            needs_edges=out is None,
+            further=tuple(name for name in self.options if name != "batch"),
+            returns_tuple=self.returns_tuple,
+            keywords=self.keywords,
+            edge_width=edge_dim if self.edge_width == edge_dim else None,
+        )
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Call the GNN with several values of one edge argument until a call succeeds.
 
-        Args:
-            argument: "edge_attr" or "edge_weight".
-            named: Whether the GNN's signature has this argument; False if only
-                `**kwargs` accepts it.
-
-        Returns:
-            The width of the GNN's output, or None if every call fails; and whether the
-            GNN reads the argument.
+        Return the width of the GNN's output, or None if every call fails; and whether
+        the GNN reads the argument. If no call tells, a GNN is taken to read the
+        arguments that its signature has (`named`).
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -186,6 +147,8 @@ class Trial:
                     continue
                 if not edges.is_floating_point():
                     return out.size(1), True
+                if edges.dim() == 2:
+                    self.edge_width = edges.size(1)
                 if not out.requires_grad:
                     return out.size(1), False
                 (grad,) = torch.autograd.grad(out.sum(), [edges], allow_unused=True)
@@ -206,15 +169,16 @@ class Trial:
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
         """Call the GNN with at most one edge argument.
 
-        Args:
-            edges: The name and value of the edge argument; empty = none.
-            report: Whether to store an exception of the GNN in `failure`.
-
-        Returns:
-            The output; None if the GNN raises an exception or returns no node states.
+        Return None, and store the exception in `failure` if `report`, if the GNN raises
+        an exception or returns no node states.
         """
+        positional: tuple[Tensor, ...] = self.x, self.edge_index
+        named = {**self.options, **edges}
+        if self.keywords is not None:
+            named |= zip(self.keywords, positional, strict=True)
+            positional = ()
         try:
-            out = self._answer({**self.options, **edges})
+            out = self.gnn(*positional, **named)
         except Exception as failure:
             # Any exception means that the GNN cannot be called like this. Store the
             # latest exception, unless an earlier call returned a wrong shape: the error
@@ -225,24 +189,13 @@ class Trial:
         is_tuple = isinstance(out, tuple | list) and len(out) > 0
         states = out[0] if is_tuple else out
         if not isinstance(states, Tensor) or states.dim() != 2 or states.size(0) != 3:
-            self.failure = WidthError(f"it returns {_shown(out)}, not states [3, c]")
+            shown = kind_of(out)
+            if isinstance(out, Tensor):
+                shown = f"a tensor of shape {list(out.shape)}"
+            self.failure = WidthError(f"it returns {shown}, not states [3, c]")
             return None
         self.returns_tuple = is_tuple
         return states
-
-    def _answer(self, options: Mapping[str, Tensor]) -> Any:
-        """Call the GNN, with states and edges by position or by name."""
-        if self.keywords is None:
-            return self.gnn(self.x, self.edge_index, **options)
-        states, graph = self.keywords
-        return self.gnn(**{states: self.x, graph: self.edge_index}, **options)
-
-
-def _shown(out: object) -> str:
-    """Describe the output of a GNN for an error message: its shape or its type."""
-    if isinstance(out, Tensor):
-        return f"a tensor of shape {list(out.shape)}"
-    return kind_of(out)
 
 
 @contextmanager
@@ -270,12 +223,7 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
 
     The run leaves weights, running statistics and training mode of `gnn` unchanged,
     but lazy modules initialise their weights, for the input width `in_channels`.
-
-    Args:
-        gnn: The module to try.
-        in_channels: Width of the node states that `gnn` will get.
-        origin: Explanation of `in_channels` for error messages, such as
-            "in_channels 8 + hop_channels 16".
+    `origin` explains `in_channels` in error messages.
 
     Raises:
         OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
@@ -283,20 +231,10 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
     """
     check_callable(gnn)
     with trial_mode(gnn):
-        trial, outcome = _run(gnn, in_channels)
-        if outcome is None:
+        trial, calling = _run(gnn, in_channels)
+        if calling is None:
             raise _width_error(trial, gnn, in_channels, origin)
-    assert trial is not None
-    return Calling(
-        type(gnn).__name__,
-        outcome.out_channels,
-        outcome.edge_arguments,
-        trial.takes_batch,
-        outcome.needs_edges,
-        tuple(name for name in trial.options if name != "batch"),
-        outcome.returns_tuple,
-        trial.keywords,
-    )
+    return calling
 
 
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
@@ -312,33 +250,28 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     declared = node_widths(gnn)
     with trial_mode(gnn):
         for width in declared:
-            _, outcome = _run(gnn, width)
-            if outcome is not None:
-                return width, outcome.out_channels
+            _, calling = _run(gnn, width)
+            if calling is not None:
+                return width, calling.out_channels
         for half in [width // 2 for width in declared if width % 2 == 0]:
-            _, outcome = _run(gnn, half)
-            if outcome is not None and not outcome.needs_edges:
-                return half, outcome.out_channels
+            _, calling = _run(gnn, half)
+            if calling is not None and not calling.needs_edges:
+                return half, calling.out_channels
     return None
 
 
-def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Outcome | None]:
-    """Run `gnn` with node states of width `in_channels` and with example arguments.
+def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Calling | None]:
+    """Run `gnn` with example arguments; return how it is called, and the `Trial`.
 
-    Returns:
-        The `Trial` that succeeded and its outcome. If all calls fail, the first `Trial`
-        and None; if an argument of `gnn` is unknown, None and None.
+    If all calls fail, return the first `Trial` and None; if an argument of `gnn` is
+    unknown, None and None.
     """
-    takes_batch = "batch" in argument_names(gnn)
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
-        trial = Trial(gnn, in_channels, takes_batch, further)
-        arguments = edge_arguments(gnn)
-        if "edge_weight" in further:
-            del arguments["edge_weight"]
-        outcome = trial.run(arguments)
-        if outcome is not None:
-            return trial, outcome
+        trial = Trial(gnn, in_channels, further)
+        calling = trial.run()
+        if calling is not None:
+            return trial, calling
         first = first or trial
     return first, None
 
@@ -346,11 +279,7 @@ def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Outcome | None
 def _width_error(
     trial: Trial | None, gnn: nn.Module, width: int, origin: str
 ) -> WidthError:
-    """Return the error to raise for a GNN whose trial calls have all failed.
-
-    The message explains the input width of the calls by `origin`. If the GNN works with
-    another width, the message names that width.
-    """
+    """Return the error to raise for a GNN whose trial calls have all failed."""
     name, own = type(gnn).__name__, own_widths(gnn)
     if trial is None:
         unknown = ", ".join(unknown_arguments(gnn))
@@ -377,7 +306,6 @@ def _reason(trial: Trial) -> str:
     if lines:
         return lines[0]
     reason = type(trial.failure).__name__
-    not_passed = further_arguments(trial.gnn)
-    if not not_passed:
-        return reason
-    return f"{reason} (it also takes {', '.join(not_passed)}, which it was not given)"
+    missing = ", ".join(further_arguments(trial.gnn))
+    more = f" (it also takes {missing}, which it was not given)" if missing else ""
+    return reason + more

@@ -1,12 +1,20 @@
-"""DSS-GNN: a GNN inside each subgraph, and one on the graph of pooled states."""
+"""DSS-GNN and SUN: a GNN inside each subgraph, and one on states pooled over them."""
 
 from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from gnnak.nn.copies import inside, lift, pool_context
-from gnnak.nn.family.gnn import SubgraphGNN, as_conv
-from gnnak.nn.family.readouts import LastReadout
+from gnnak.nn.copies import (
+    at_centroid,
+    inside,
+    lift,
+    lift_subgraph,
+    pool_context,
+    pool_subgraph,
+    to_nodes,
+)
+from gnnak.nn.family.gnn import LastReadout, SubgraphGNN, as_conv
+from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -19,11 +27,6 @@ class SharedConv(nn.Module):
     $$x_v = \text{BN}(\text{CONV}_{\text{graph}}(\text{POOL}_{w}\, h_{w,\cdot})_v)$$
 
     $h_{w,v}$ is the state of node $v$ in the subgraph rooted at $w$.
-
-    Args:
-        conv: A GNN that maps states of width `channels` to states of that width.
-        channels: Width of the states.
-        reduce: What POOL is, "sum" or "mean".
     """
 
     def __init__(self, conv: nn.Module, channels: int, reduce: Reduce) -> None:
@@ -62,11 +65,7 @@ class DSSLayer(nn.Module):
     """
 
     def __init__(
-        self,
-        conv: nn.Module,
-        shared: nn.Module,
-        channels: int,
-        reduce: Reduce = "mean",
+        self, conv: nn.Module, shared: nn.Module, channels: int, reduce: Reduce = "mean"
     ) -> None:
         super().__init__()
         self.conv = as_conv(conv, channels)
@@ -108,4 +107,99 @@ def dss_gnn(
         reduce: How states are pooled, in the layers and in the readout.
     """
     layers = [DSSLayer(*pair, channels, reduce) for pair in convs]
+    return SubgraphGNN(start, layers, LastReadout(reduce), channels)
+
+
+SunConvs = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
+"""The convs of a `SUNLayer`: inside the subgraphs and on the graph for nodes that are
+not the root, then the same two for the root."""
+
+
+class SUNLayer(nn.Module):
+    r"""One layer of SUN (subgraph union network).
+
+    $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$. For $u \neq v$:
+
+    $$h_{u,v} \leftarrow \text{ReLU}\Big(\text{MLP}_1(h_{v,v}) + \text{MLP}_2(h_{u,u})
+        + \text{MLP}_3(h_{u,v}) + \text{MLP}_4\big(\sum_w h_{u,w}\big)
+        + \text{BN}(\text{CONV}_{\text{inside}}(h)_{u,v})
+        + \text{BN}(\text{CONV}_{\text{graph}}(\text{POOL}_w\, h_{w,\cdot})_v)\Big)$$
+
+    and for $u = v$, with convs of their own:
+
+    $$h_{v,v} \leftarrow \text{ReLU}\Big(\text{MLP}_5(h_{v,v})
+        + \text{MLP}_6\big(\sum_w h_{v,w}\big)
+        + \text{BN}(\text{CONV}'_{\text{inside}}(h)_{v,v})
+        + \text{BN}(\text{CONV}'_{\text{graph}}(\text{POOL}_w\, h_{w,\cdot})_v)\Big)$$
+
+    Difference from the published code: each MLP runs once per node, subgraph or node
+    copy, whatever its input depends on. So BatchNorms in training use other statistics.
+
+    Args:
+        convs: The four convs; see `SunConvs`.
+        channels: Width of the states.
+        reduce: What POOL is, "sum" or "mean".
+    """
+
+    def __init__(self, convs: SunConvs, channels: int, reduce: Reduce = "mean") -> None:
+        super().__init__()
+        widths = [channels, channels, channels]
+        self.conv, self.root_conv = (as_conv(convs[i], channels) for i in (0, 2))
+        self.norm, self.root_norm = BatchNorm(channels), BatchNorm(channels, "graphs")
+        self.shared = SharedConv(convs[1], channels, reduce)
+        self.root_shared = SharedConv(convs[3], channels, reduce)
+        self.own = mlp(widths)
+        self.root = mlp(widths, rows="graphs")
+        self.itself = mlp(widths)
+        self.pooled = mlp(widths, rows="graphs")
+        self.root_own = mlp(widths, rows="graphs")
+        self.root_pooled = mlp(widths, rows="graphs")
+
+    def forward(
+        self,
+        h: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """Compute new states of node copies, [m, c]; arguments as in `InsideLayer`."""
+        given = (h, subgraphs, edge_index, edge_attr)
+        root, pooled = at_centroid(h, subgraphs), pool_subgraph(h, subgraphs, "sum")
+        own = to_nodes(root, subgraphs, subgraphs.known_num_nodes)
+        with on_graph(subgraphs.real):
+            per_node = self.own(own) + self.shared(*given)
+        per_subgraph = self.root(root) + self.pooled(pooled)
+        messages = self.norm(inside(self.conv, h, subgraphs, edge_attr))
+        out = lift(per_node, subgraphs) + lift_subgraph(per_subgraph, subgraphs)
+        out = out + self.itself(h) + messages
+
+        messages = at_centroid(
+            inside(self.root_conv, h, subgraphs, edge_attr), subgraphs
+        )
+        at_roots = self.root_own(root) + self.root_pooled(pooled)
+        at_roots = at_roots + self.root_norm(messages)
+        at_roots = at_roots + self.root_shared(*given).index_select(0, subgraphs.root)
+        return out.index_copy(0, subgraphs.centroid, at_roots).relu()
+
+
+def sun_gnn(
+    start: nn.Module, convs: Sequence[SunConvs], channels: int, reduce: Reduce = "mean"
+) -> SubgraphGNN:
+    """Build SUN (Frasca et al., 2022).
+
+    The layers are those of `SUNLayer`. The last states are pooled over each subgraph to
+    a state of its root, and these over each graph, both by a mean. SUN is at most as
+    powerful as the test GSWL.
+
+    Difference from the published code: besides that of `SUNLayer`, `EgoNets` leaves out
+    nodes outside of the egonet. The published code has these as isolated nodes, as
+    `MaskedEgoNets` does.
+
+    Args:
+        start: Computes the initial states; see `SubgraphGNN`.
+        convs: The four convs of each layer; see `SunConvs`.
+        channels: Width of the states.
+        reduce: How states are pooled, in the layers and in the readout.
+    """
+    layers = [SUNLayer(four, channels, reduce) for four in convs]
     return SubgraphGNN(start, layers, LastReadout(reduce), channels)

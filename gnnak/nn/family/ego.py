@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.copies import lift, pool_context
-from gnnak.nn.family.gnn import SubgraphGNN
-from gnnak.nn.family.readouts import GraphLayer, NodeReadout, NodeStart
+from gnnak.nn.family.gnn import GraphLayer, NodeReadout, NodeStart, SubgraphGNN
 from gnnak.nn.padding import on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -46,8 +45,7 @@ class EgoLayer(nn.Module):
             x: Node states, [n, c].
             subgraphs: The 1-hop egonets, one per node.
             edge_index: Directed edges of the graph, [2, e].
-            edge_attr: Edge attributes, [e, c] or [e], for the conv; None if there are
-                none.
+            edge_attr: Edge attributes, [e, c] or [e]; None if there are none.
         """
         z = lift(x, subgraphs)
         for _ in range(2):

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from gnnak.nn.copies import at_centroid, inside, to_nodes
-from gnnak.nn.family.gnn import SubgraphGNN, as_conv
-from gnnak.nn.family.readouts import GraphLayer, NodeReadout
+from gnnak.nn.family.gnn import GraphLayer, NodeReadout, SubgraphGNN, as_conv
 from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs.encodings import StructuralEncoding
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -61,9 +60,7 @@ class RootReadout(nn.Module):
 
 
 def id_gnn(
-    start: nn.Module,
-    convs: Sequence[tuple[nn.Module, nn.Module]],
-    channels: int,
+    start: nn.Module, convs: Sequence[tuple[nn.Module, nn.Module]], channels: int
 ) -> SubgraphGNN:
     """Build ID-GNN (You et al., 2021), on egonets.
 
@@ -92,14 +89,8 @@ class ClosedWalkEncoder(nn.Module):
         [\hat{A}_{vv}, (\hat{A}^2)_{vv}, \dots, (\hat{A}^K)_{vv}], \qquad
         \hat{A} = D^{-1/2} (A + I) D^{-1/2}$$
 
-    Args:
-        channels: Width of the states.
-        num_steps: Largest length of a walk, $K$.
-
-    Attributes:
-        encodings: The weights of closed walks, as the only structural encoding. If the
-            subgraphs do not have it (see `WithEncodings`), the forward pass computes
-            it, which synchronises with a GPU.
+    $K$ is `num_steps`. If the subgraphs do not have these weights (see
+    `WithEncodings`), the forward pass computes them, which synchronises with a GPU.
     """
 
     def __init__(self, channels: int, num_steps: int = 10) -> None:
@@ -115,15 +106,7 @@ class ClosedWalkEncoder(nn.Module):
         edge_index: Tensor,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Return node states, [n, c].
-
-        Args:
-            x: Node states, [n, c].
-            subgraphs: The rooted subgraphs, one per node; only used as a cache.
-            edge_index: Directed edges, [2, e].
-            batch: Index of the graph that each node is in, [n]; None = all nodes are
-                in one graph.
-        """
+        """Return node states, [n, c]; the subgraphs are only used as a cache."""
         (closed_walks,) = self.encodings
         walks = closed_walks(subgraphs, edge_index, batch)
         return x + self.linear(walks.to(x.dtype))

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.real import RealCounts
 from gnnak.nn.copies import to_nodes
-from gnnak.nn.family.gnn import SubgraphGNN
-from gnnak.nn.family.readouts import NodeReadout, NodeStart
+from gnnak.nn.family.gnn import NodeReadout, NodeStart, SubgraphGNN
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import on_graph, on_rows
@@ -24,23 +23,18 @@ class Rings(NamedTuple):
     node: tuple[Tensor, ...]
     """For each ring, the node of the graph of each of its rows."""
     edges: dict[tuple[int, int], Tensor]
-    """The edges from one ring to the same or the next inner ring, as rows of source and
-    target ring, [2, edges]; by source and target ring. In padded rings, other edges
-    have a column, too, and join padding rows."""
+    """The edges from one ring to the same or the next inner ring, as rows of source
+    and target ring, [2, edges]; by source and target ring. In padded rings, other
+    edges have a column, too, and join padding rows."""
     num_rows: tuple[Tensor | None, ...]
-    """For each ring, the number of rows that are not padding, as a 0-dim tensor; None =
-    there is no padding."""
+    """For each ring, the number of real rows, as a 0-dim tensor; None = no padding."""
 
 
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
-    """Divide egonets into rings; cached after first use.
+    """Divide egonets into rings 0, ..., `num_hops`; cached after first use.
 
     The rings of padded egonets are padded, too, to sizes that depend only on the sizes
     of the egonets' tensors. They are found without synchronising with a GPU.
-
-    Args:
-        subgraphs: The egonets.
-        num_hops: The outermost ring.
     """
 
     def find() -> Rings:
@@ -102,13 +96,7 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
 
 
 def _joins(hops: Tensor, source: int, target: int) -> Tensor:
-    """Return whether each edge goes from one given ring to another, [f].
-
-    Args:
-        hops: The rings of the source and the target of each of the f edges, [2, f].
-        source: The ring where the edge must start.
-        target: The ring where the edge must end.
-    """
+    """Return whether each edge goes from one given ring to another, [f]."""
     return (hops[0] == source) & (hops[1] == target)
 
 
@@ -172,7 +160,7 @@ class KHopLayer(nn.Module):
         Args:
             x: Node states, [n, c].
             subgraphs: The k-hop egonets, one per node.
-            edge_index: Unused: the directed edges of the graph, [2, e].
+            edge_index: Unused.
             edge_attr: Unused.
         """
         rings = find_rings(subgraphs, self.num_hops)

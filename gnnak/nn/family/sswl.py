@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.nn.copies import across, at_own_centroid, inside
-from gnnak.nn.family.gnn import SubgraphGNN, as_conv
-from gnnak.nn.family.readouts import MLPReadout
+from gnnak.nn.family.gnn import MLPReadout, SubgraphGNN, as_conv
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -36,11 +35,7 @@ class SSWLLayer(nn.Module):
     """
 
     def __init__(
-        self,
-        conv: nn.Module,
-        across: nn.Module,
-        channels: int,
-        whole: bool = False,
+        self, conv: nn.Module, across: nn.Module, channels: int, whole: bool = False
     ) -> None:
         super().__init__()
         self.whole = whole
@@ -67,8 +62,9 @@ class SSWLLayer(nn.Module):
     ) -> Tensor:
         """Return the terms of the layer's sum, before BatchNorm, [m, c]."""
         own = inside(self.conv, h, subgraphs, edge_attr)
-        given = (h, subgraphs, edge_index, edge_attr)
-        return own + across(self.across, *given, whole=self.whole)
+        return own + across(
+            self.across, h, subgraphs, edge_index, edge_attr, self.whole
+        )
 
     @property
     def synchronises(self) -> bool:
@@ -122,11 +118,7 @@ class SSWLPlusLayer(SSWLLayer):
     """
 
     def __init__(
-        self,
-        conv: nn.Module,
-        across: nn.Module,
-        channels: int,
-        whole: bool = False,
+        self, conv: nn.Module, across: nn.Module, channels: int, whole: bool = False
     ) -> None:
         super().__init__(conv, across, channels, whole)
         self.eps = nn.Parameter(torch.zeros(()))

@@ -10,7 +10,7 @@ from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.records import Lifted
 from gnnak.fast.layers.lift import edges_of as edges_of_subgraphs
 from gnnak.graphs.named import undirected
-from gnnak.nn.segment import lookup
+from gnnak.nn.copies import lookup
 from tests.fast.kernels.kernel_inputs import (
     GROUPS,
     WIDTHS,

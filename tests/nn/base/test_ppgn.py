@@ -9,7 +9,7 @@ from gnnak.datasets import load_dataset
 from gnnak.errors import EdgeAttrError, OptionError
 from gnnak.fast.backend import cpu_backend
 from gnnak.nn import PPGN
-from gnnak.nn.segment import segment_reduce
+from gnnak.nn.copies import segment_reduce
 from gnnak.testing import (
     assert_batching_consistent,
     assert_permutation_equivariant,
