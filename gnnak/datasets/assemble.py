@@ -16,20 +16,11 @@ from gnnak.nn.features import Categorical, Features, describe
 
 
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
-    """Download a data set into the cache folder and return the graphs.
-
-    Args:
-        file_name: Name of the npz file that the user can provide if the download fails;
-            the error message contains this name.
-        fetch: Function that takes a folder, downloads the data set into it and returns
-            the graphs.
-
-    Returns:
-        The graphs with each undirected edge stored once.
+    """Download graphs with `fetch(folder)`; return them with each edge stored once.
 
     Raises:
-        FileFormatError: If the download fails; the message says which file to put into
-            which folder instead.
+        FileFormatError: If the download fails; the message says where to put
+            `file_name` instead.
         GraphError: If the downloaded graphs are not undirected.
     """
     folder = cache_dir() / "downloads"
@@ -56,7 +47,7 @@ def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
 
 
 MAX_CATEGORIES = 100_000
-"""Largest number of categories of a feature; each of them has a learned embedding."""
+"""Largest number of categories of a feature; each category has a learned embedding."""
 
 
 def read_or_make(
@@ -71,18 +62,14 @@ def read_or_make(
     Args:
         file_name: Name of the npz file, in the format of `read_npz`.
         request: Folder, seed and other options given by the user.
-        make: Function that generates or downloads the graphs, with each undirected edge
-            stored once; None if the graphs can only be read from a file.
-        seeded: Whether the graphs depend on the seed. If True, the file is ignored
-            unless the seed is 0, because the file has the graphs of seed 0.
+        make: Generates or downloads the graphs, with each undirected edge stored once;
+            None if the graphs can only be read from a file.
+        seeded: Whether the graphs depend on the seed; the file has those of seed 0.
         required: Optional keys, such as `x`, that the file must have.
 
     Returns:
         The graphs, with both directions of every edge, and where they come from: the
         file name, `generated (seed 0)` or `downloaded`.
-
-    Raises:
-        FileFormatError: If the file is damaged, or is missing and `make` is None.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
@@ -105,19 +92,7 @@ def read_or_download(
     fetch: Callable[[Path], GraphFile],
     required: Sequence[str] = ("x",),
 ) -> tuple[GraphFile, str]:
-    """Read a data file if it exists, else download the graphs and cache them on disk.
-
-    Args:
-        file_name: Name of the npz file, in the format of `read_npz`.
-        request: Folder, seed and other options given by the user.
-        fetch: Function that takes a folder, downloads the data set into it and returns
-            the graphs.
-        required: Optional keys, such as `x`, that the file must have.
-
-    Returns:
-        The graphs, with both directions of every edge, and where they come from: the
-        file name or `downloaded`.
-    """
+    """Like `read_or_make`, for graphs that `fetch(folder)` downloads."""
 
     def make() -> GraphFile:
         return download(file_name, fetch)
@@ -139,13 +114,8 @@ def build(
         file: The graphs and their splits; `y` is converted to int64 for classification
             and to float32 for other tasks.
         source: Where the graphs come from: a file name, `generated (seed 0)`, ...
-        node_features: Whether the node features are categorical or continuous, and how
-            many categories or channels they have; inferred from `x` if None.
-        edge_features: Type and size of the edge features, like `node_features`;
-            inferred from `edge_attr` if None.
-
-    Raises:
-        FileFormatError: If the targets or features do not fit the data set.
+        node_features: All features that nodes may have; None = those of `x`.
+        edge_features: All features that edges may have; None = those of `edge_attr`.
     """
     store, y = file.store, file.store.y
     if y is None:
@@ -191,10 +161,7 @@ def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> No
 def _check_features(
     source: str, key: str, values: Tensor | None, info: DatasetInfo
 ) -> None:
-    """Raise `FileFormatError` if features cannot be encoded.
-
-    Continuous features must be finite, and categories from 0 to `MAX_CATEGORIES` - 1.
-    """
+    """Refuse infinite features, and categories not from 0 to `MAX_CATEGORIES` - 1."""
     if values is None or not values.numel():
         return
     wrong = None
@@ -215,7 +182,7 @@ def _check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` if a file's features differ from those of the data set.
+    """Refuse features of a file that differ from those of the data set.
 
     The file may have fewer categories, because some categories may not occur in it.
     """

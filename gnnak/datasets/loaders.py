@@ -22,7 +22,6 @@ from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.nn.features import Categorical
 
 BUILT = "built"
-"""Value of `DatasetInfo.source` for graphs from a deterministic construction."""
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
@@ -37,10 +36,9 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP from its file: pairs of graphs that 1-WL cannot distinguish.
+    """Load EXP from its file: pairs 2i, 2i + 1 of graphs that 1-WL cannot distinguish.
 
-    1-WL is the Weisfeiler-Leman test, or colour refinement. Graphs 2i and 2i + 1 are a
-    pair. There are ten folds; both graphs of a pair are in the same fold.
+    There are ten folds; both graphs of a pair are in the same fold.
     """
     file, source = read_or_make("exp.npz", request, required=("x",))
     pair = torch.arange(len(file.store)) // 2
@@ -49,11 +47,7 @@ def load_exp(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp_like(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP-like: generated pairs of graphs that 1-WL cannot distinguish.
-
-    1-WL is the Weisfeiler-Leman test, or colour refinement. The published data set EXP
-    has similar pairs.
-    """
+    """Load EXP-like: generated pairs of graphs that 1-WL cannot distinguish."""
     return _generated(info, request, pairs.exp_like_graphs)
 
 
@@ -63,10 +57,7 @@ def load_csl(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_cfi(info: DatasetInfo, request: Request) -> Dataset:
-    """Load Cai-Fürer-Immerman (CFI) pairs: the original and the twisted graph.
-
-    There are ten folds; both graphs of a pair are in the same fold.
-    """
+    """Load Cai-Fürer-Immerman (CFI) pairs: the original and the twisted graph."""
     return _generated(info, request, pairs.cfi_graphs)
 
 
@@ -130,10 +121,7 @@ def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
 def _generated(
     info: DatasetInfo, request: Request, make: Callable[[int], GraphFile]
 ) -> Dataset:
-    """Generate a data set with `make(seed)`, without the disk cache.
-
-    This is for data sets that take little time to generate.
-    """
+    """Generate a small data set with `make(seed)`, without the disk cache."""
     file = make(request.seed)
     file = replace(file, store=with_reverse_edges(file.store))
     return build(info, file, f"generated (seed {request.seed})")

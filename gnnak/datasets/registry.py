@@ -14,11 +14,7 @@ from gnnak.nn.features import Categorical
 from gnnak.typing import check_count, check_known
 
 HELD_OUT_FIRST: tuple[Protocol, ...] = ("held-out", "published")
-"""Protocols (ways to split and score a data set) that a user can choose from. The
-first, `held-out`, is the default."""
 PUBLISHED_FIRST: tuple[Protocol, ...] = ("published", "held-out")
-"""Protocols (ways to split and score a data set) that a user can choose from. The
-first, `published`, is the default."""
 
 
 def _info(
@@ -29,10 +25,7 @@ def _info(
     num_outputs: int = 1,
     protocols: tuple[Protocol, ...] = ("split",),
 ) -> DatasetInfo:
-    """Return a `DatasetInfo` with placeholder features and source.
-
-    Loading the data set replaces the placeholders.
-    """
+    """Return a `DatasetInfo`; loading replaces its features and source."""
     return DatasetInfo(
         name, title, task, metric, num_outputs, Categorical((1,)), None, "", protocols
     )
@@ -261,7 +254,10 @@ def load_dataset(
 def load_entry(entry: Entry, request: Request) -> Dataset:
     """Load a data set, given its registry entry and the user's options.
 
-    If `request.target` is None, the first target of the entry is used.
+    Args:
+        entry: The entry.
+        request: The options; if `request.target` is None, the entry's first target is
+            used.
 
     Raises:
         OptionError: If the target does not exist.

@@ -1,7 +1,7 @@
 """Describe the features of own data, and make new data fit a trained network.
 
-Categories have one more value than the data show, "other": new data may have
-categories that the training graphs do not have.
+Categories have one more value than the data show, "other": new data may have categories
+that the training graphs do not have.
 """
 
 from __future__ import annotations
@@ -23,14 +23,8 @@ def describe_features(
 ) -> tuple[Features, Features | None]:
     """Return the descriptions of node features and of edge features.
 
-    Args:
-        store: The graphs of the user.
-        featurizer: Name of the featurizer of molecules, whose features have known
-            sizes; None = the sizes are those of the data, and one more category,
-            "other".
-
-    Raises:
-        GraphError: If features are not finite, or categories are negative or too large.
+    Molecules have the known sizes of their `featurizer`; other data have the sizes
+    found, and one more category, "other".
     """
     if featurizer is not None:
         return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
@@ -58,10 +52,6 @@ def fit_features(
         key: Name of the features in error messages: `x` or `edge_attr`.
         values: The features, [rows, c] or [rows]; None if the graphs have none.
         wanted: Description of the features that the network was trained on.
-
-    Raises:
-        GraphError: If the number of columns differs, or the network was trained with
-            features and the graphs have none, or the other way round.
     """
     if wanted is None or values is None:
         if wanted is not None:

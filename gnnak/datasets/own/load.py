@@ -45,13 +45,9 @@ def choose_split(
         own: The options; `folds`, `split`.
         rows: The graphs.
         given: The part of each row or graph if it is known; None = not known.
-        classes: The class of each graph, [g], so that every part gets its share of
-            each class; None = not a classification of graphs.
+        classes: The class of each graph, [g], so that every part gets its share of each
+            class; None = not a classification of graphs.
         seed: Seed of random splits.
-
-    Raises:
-        OptionError: If the split does not fit the data.
-        FileFormatError: If there are fewer than three graphs.
     """
     if len(rows) < 3:
         raise FileFormatError(
@@ -121,7 +117,6 @@ class OwnDataset(NamedTuple):
     """The user's own data, ready for training."""
 
     dataset: Dataset
-    """The graphs with targets and split, and their description."""
     own: OwnData
     """The options, with the task, the metric and the columns that were found."""
     bad: tuple[str, ...]
@@ -192,10 +187,7 @@ def data_name(path: str | None) -> str:
 def _read(
     own: OwnData, data: Any, y: Any, split: Any
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
-    """Read all files; return graphs, targets, bad rows and the split, if it is given.
-
-    Rows with bad targets are left out of the graphs and of the targets.
-    """
+    """Read all files; return graphs, targets, bad rows and, if given, the split."""
     if not own.uses_files:
         given = data if own.path is None else own.path
         found = as_rows(given, _reading(own))
@@ -220,10 +212,7 @@ def _read(
 
 
 def _check_files(train: str, validation: str, test: str | None) -> None:
-    """Refuse a test file that is also used for training or validation.
-
-    If one file is used for both training and validation, log a warning.
-    """
+    """Refuse a test file with other uses; warn of one file for train and validation."""
     for name, file in (("training", train), ("validation", validation)):
         if test and Path(file).resolve() == Path(test).resolve():
             raise OptionError(
@@ -281,10 +270,7 @@ def _joined(
 def _without_bad(
     own: OwnData, rows: GraphRows, targets: Targets
 ) -> tuple[GraphRows, Targets]:
-    """Leave out rows without usable targets; refuse all bad rows without `skip_bad`.
-
-    `targets` has one row per good graph of `rows`, or one per node.
-    """
+    """Leave out rows without usable targets; refuse all bad rows without `skip_bad`."""
     if rows.store.node_targets:
         if targets.bad:
             refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))

@@ -36,7 +36,7 @@ class Reading:
     limit: int | None = None
     """Largest number of rows; None = all rows."""
     featurizer: str = "ogb"
-    """Name of the featurizer for SMILES strings, which chooses the features."""
+    """Name of the featurizer for SMILES strings."""
 
 
 def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
@@ -75,9 +75,6 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
     """Read the graphs of a file or folder; the suffix tells the format.
 
     Text files may be compressed with gzip, such as `molecules.csv.gz`.
-
-    Raises:
-        FileFormatError: If the path does not exist, or has an unknown suffix.
     """
     if path.is_dir():
         return _read_folder(path, reading)

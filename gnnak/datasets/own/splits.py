@@ -33,16 +33,9 @@ PART_NAMES = {
 def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
     """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
 
-    Every part has at least one graph if there are three graphs.
-
-    Args:
-        num_graphs: Number of graphs, g.
-        seed: Seed of the random numbers.
-        strata: The class of each graph, [g]: classes then have equal shares in all
-            parts, as far as possible; None = one class.
-
-    Returns:
-        The part of each graph, [g]: 0 train, 1 validation, 2 test.
+    Every part has at least one graph if there are three graphs. If `strata` has the
+    class of each graph, [g], classes have equal shares in all parts, as far as
+    possible.
 
     >>> random_split(10, seed=0).bincount().tolist()
     [8, 1, 1]
@@ -62,13 +55,9 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
     """Group molecules by their Bemis-Murcko scaffold (rings and linkers).
 
-    Args:
-        smiles: One SMILES string per molecule.
-
-    Returns:
-        The positions of the molecules of each scaffold. The largest group is first;
-        groups of equal size are in the order of their first molecule. Molecules without
-        rings have the empty scaffold.
+    Returns the positions of the molecules of each scaffold, the largest group first;
+    groups of equal size are in the order of their first molecule. Molecules without
+    rings have the empty scaffold.
     """
     find = import_rdkit("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
@@ -85,12 +74,6 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     Large groups of molecules with the same scaffold go to training, as in MoleculeNet
     (Wu et al. 2018): each group goes to the first part that has room. If a part gets no
     group, one of the smallest groups is moved there.
-
-    Returns:
-        The part of each molecule, [g]: 0 train, 1 validation, 2 test.
-
-    Raises:
-        OptionError: If there are fewer than three scaffolds.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
     room = [share * len(smiles) for share in SHARES]
@@ -124,15 +107,7 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 
 
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
-    """Convert the words train, validation and test to a split, [g].
-
-    Args:
-        name: What the words are, for error messages, such as "column split".
-        texts: One word per graph.
-
-    Raises:
-        FileFormatError: If a cell has another word.
-    """
+    """Convert the words train, validation and test to a split, [g]."""
     parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
     for text, part in zip(texts, parts, strict=True):
         if part is None:
@@ -150,11 +125,7 @@ def random_folds(classes: Tensor | None, num_graphs: int, k: int, seed: int) -> 
 
 
 def check_split(split: object, num_graphs: int) -> Tensor:
-    """Check a split that the user has given as a list or tensor, and return a tensor.
-
-    Raises:
-        GraphError: If it is not one number 0, 1 or 2 per graph.
-    """
+    """Return a split that the user has given as a list or tensor, as a tensor."""
     try:
         codes = torch.as_tensor(split)
     except (TypeError, ValueError, RuntimeError) as error:

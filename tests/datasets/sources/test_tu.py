@@ -39,7 +39,7 @@ def test_tu_is_downloaded_with_random_folds_and_degrees(internet):
     found = load_dataset("imdb-b")
     assert found.info.source == "downloaded, folds drawn (seed 0)"
     assert found.folds.sum(dim=0).tolist() == [1] * 20
-    assert found.store.x[:3].tolist() == [[1], [1], [0]]
+    assert found.store.x[:3].tolist() == [[0, 1], [0, 1], [1, 0]]
     assert found.store.y.tolist() == [0, 1] * 10
 
 
