@@ -127,8 +127,8 @@ def build(
     y = y.to(torch.long if whole else torch.float)
     if info.task == "multilabel" and y.dim() == 1:
         y = y[:, None]
-    _check_features(source, "x", store.x, info)
-    _check_features(source, "edge_attr", store.edge_attr, info)
+    check_features(source, "x", store.x, info)
+    check_features(source, "edge_attr", store.edge_attr, info)
     found = describe(store.x)
     assert found is not None
     full = replace(
@@ -158,7 +158,7 @@ def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> No
         )
 
 
-def _check_features(
+def check_features(
     source: str, key: str, values: Tensor | None, info: DatasetInfo
 ) -> None:
     """Refuse infinite features, and categories not from 0 to `MAX_CATEGORIES` - 1."""

@@ -8,7 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.assemble import build, download, read_or_download
+from gnnak.datasets.assemble import (
+    build,
+    check_features,
+    download,
+    read_or_download,
+)
 from gnnak.datasets.cache import (
     Request,
     cached_path,
@@ -187,6 +192,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
         file = replace(file, folds=folds)
         source = f"{source}, folds drawn (seed {request.seed})"
     if name != "reddit-b":
+        check_features(source, "x", file.store.x, info)
         tags = degrees(file.store) if name == "imdb-b" else file.store.x
         file = replace(file, store=replace(file.store, x=_one_hot(tags)))
     return build(info, file, source)

@@ -12,23 +12,18 @@ from gnnak.wl.refinement import color_refinement, stable
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     """Run 1-WL on every graph of a union.
 
-    Returns:
-        The union with the final colours of 1-WL as node colours, and a number for
-        every graph, [g]. Two graphs have the same number iff they have the same
-        multiset of final colours.
+    Returns the union with the stable colours, and a number for every graph, [g], equal
+    iff the multisets of stable colours are equal.
     """
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Select in each graph the nodes with the first shared colour.
+    """Select in each graph the nodes with the first shared colour, as a mask [n].
 
     A colour is shared if two or more nodes of the same graph have this colour. The
     first shared colour of a graph is the one with the smallest number.
-
-    Returns:
-        A boolean mask of the selected nodes, [n].
     """
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
@@ -41,15 +36,7 @@ def first_shared(union: GraphUnion) -> Tensor:
 
 
 def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Give each of `nodes` a colour that no other node of its graph has.
-
-    Args:
-        union: The graphs.
-        nodes: Indices of nodes, at most one per graph.
-
-    Returns:
-        The same graphs with the new colours.
-    """
+    """Give each of `nodes`, at most one per graph, a colour that no other node has."""
     mark = torch.zeros_like(union.node_color)
     mark[nodes] = 1
     return union.recolored(rank_pairs(union.node_color, mark))
@@ -68,14 +55,11 @@ def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 SEARCH_LIMIT = 100_000
-"""Work limit of the backtracking search for one pair of graphs. The search runs 1-WL
-many times; it raises an error when the graphs of all these runs together have more
-nodes than this."""
+"""Most nodes in all runs of 1-WL of the backtracking search for one pair of graphs."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Largest number of nodes in the copies of all graphs together, and in the copies of
-one graph; step 3 of the algorithm makes these copies. Beyond either limit, no more
-copies are made, and the remaining graphs are compared pair by pair."""
+"""Most nodes in the copies of all graphs together, and in the copies of one graph, that
+`_unfold` makes. Beyond either limit, the remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
@@ -83,11 +67,8 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
     Two graphs have the same number iff there is an isomorphism between them that
     preserves node colours and edge colours. This is fast for egonets of common data
-    sets, but can be slow for highly symmetric graphs.
-
-    Raises:
-        GraphError: If the search for an isomorphism between two graphs exceeds
-            `SEARCH_LIMIT`.
+    sets, but can be slow for highly symmetric graphs: beyond `SEARCH_LIMIT`, the search
+    for an isomorphism raises `GraphError`.
 
     >>> from gnnak.wl.inputs import read_union
     >>> import networkx as nx
@@ -107,9 +88,8 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 def representatives(union: GraphUnion) -> Tensor:
     """Return for every graph the index of a graph that is isomorphic to it, [g].
 
-    A graph gets its own index if no isomorphic graph is found. Graphs that get the same
-    index are isomorphic, but isomorphic graphs may get different indices. In exchange,
-    this function is faster than `isomorphism_classes` and never fails.
+    Isomorphic graphs may get different indices. In exchange, this function is faster
+    than `isomorphism_classes` and never fails.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -221,11 +201,10 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a boolean mask of the copies with the rarest 1-WL result.
+    """Select, for each original graph, the copies with the rarest 1-WL result.
 
-    For each copy of a graph, `owner` is the index of the original graph, and
-    `fingerprint` a number for the 1-WL result of the copy. For each original graph, the
-    mask selects the copies whose fingerprint is rarest among the copies of this graph.
+    For each copy, `owner` is the index of the original graph, and `fingerprint` a
+    number for the 1-WL result.
     """
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
@@ -236,11 +215,7 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
 
 
 def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
-    """Compare the undecided graphs pair by pair and update `kind` in place.
-
-    Afterwards, two of these graphs have the same number in `kind` iff they are
-    isomorphic.
-    """
+    """Compare the undecided graphs pair by pair and update `kind` in place."""
     fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
     for graph in undecided.tolist():
@@ -257,10 +232,7 @@ def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None
 
 
 def _isomorphic(pair: GraphUnion) -> bool:
-    """Return whether two graphs are isomorphic, by a search with backtracking.
-
-    Raises `GraphError` if the search exceeds `SEARCH_LIMIT`.
-    """
+    """Return whether two graphs are isomorphic, by a search with backtracking."""
     stack, spent = [pair], 0
     while stack:
         pair = stack.pop()

@@ -34,15 +34,9 @@ class Embedder(Protocol):
     """A function that maps a batch of g graphs to one embedding of c channels each."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed a batch of graphs.
+        """Embed a batch of graphs without features; return float64, [g, c].
 
-        Args:
-            x: Zeros, [n], int64, since the nodes have no features.
-            edge_index: Edges, [2, e].
-            batch: The index of the graph that each node belongs to, [n].
-
-        Returns:
-            The embeddings, [g, c], float64.
+        `x`, [n], is 0, and `batch`, [n], is the graph of each node.
         """
 
 
@@ -57,13 +51,7 @@ def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
 
 
 def different(rows: Tensor) -> Tensor:
-    """Return for each pair of embeddings whether they differ by more than `TOLERANCE`.
-
-    Args:
-        rows: The embedding of each graph, [g, c].
-
-    Returns:
-        A boolean matrix, [g, g].
+    """Return for each pair of embeddings, [g, c], whether they differ: a mask [g, g].
 
     >>> rows = torch.tensor([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 2.1]]).double()
     >>> different(rows)[0].tolist()
@@ -76,12 +64,7 @@ def different(rows: Tensor) -> Tensor:
 
 
 def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> int:
-    """Count the pairs of graphs of the same group that have different embeddings.
-
-    Args:
-        embedder: The network.
-        groups: Groups of graphs; graphs of different groups are not compared.
-    """
+    """Count the pairs of graphs of the same group that have different embeddings."""
     with torch.no_grad():
         rows = embed(embedder, [graph for group in groups for graph in group])
     parts = rows.split([len(group) for group in groups])
@@ -91,16 +74,11 @@ def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> in
 def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
     r"""Train a network, in place, to give different graphs different embeddings.
 
-    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs of
-    graphs G, H. Here $|\cdot|^2$ is the mean square over channels, and the embeddings
-    $h$ are scaled to a mean absolute value of 1. The network should be in evaluation
-    mode: in training mode, batch statistics would make the embedding of one graph
-    depend on the others. This function does not change the mode.
-
-    Args:
-        network: A module that is an `Embedder`.
-        graphs: At least two graphs.
-        steps: Number of optimiser steps.
+    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs of graphs
+    G, H. Here $|\cdot|^2$ is the mean square over channels, and the embeddings $h$ are
+    scaled to a mean absolute value of 1. The network should be in evaluation mode: in
+    training mode, batch statistics would make the embedding of one graph depend on the
+    others. This function does not change the mode.
     """
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     for _ in range(steps):
@@ -113,14 +91,12 @@ def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
 
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The networks that `gnnak wl lab` runs, unless `--network` or `--no-networks` is
-given."""
+"""The networks that `gnnak wl lab` runs by default."""
 
 TRAINING_GRAPHS = 4
 """A network is trained on at most this many graphs of a family."""
 DEGREES = (0, 1, 1, 1, 1)
-"""The histogram of in-degrees that networks with the base GNN PNA are built with. The
-histogram only scales messages."""
+"""The histogram of in-degrees for the base GNN PNA; it only scales messages."""
 
 
 class PlainEmbedder(nn.Module):
@@ -132,13 +108,12 @@ class PlainEmbedder(nn.Module):
 
     Args:
         name: Name of the network, one with a bound (see `has_bound`).
-        num_hops: Radius of the egonets, for networks on rooted subgraphs; None = whole
-            graphs.
+        num_hops: Radius of the egonets; None = whole graphs.
         num_layers: Number of layers.
         base_layers: Number of layers of the base GNN inside each GNN-AK layer.
         channels: Number of hidden channels, and of channels of the embeddings.
-        encodings: The subgraph, centroid and context encodings that a GNN-AK layer
-            fuses; None for the default of the network.
+        encodings: The encodings that a GNN-AK layer fuses; None = the network's
+            default.
         seed: Seed of the weights.
         kind: Kind of the rooted subgraphs; None = "egonets" or, if `num_hops` is None,
             "whole".
@@ -187,11 +162,8 @@ class _Settings(NamedTuple):
     """Arguments of `run_networks` that are the same for all networks."""
 
     num_hops: int | None
-    """Radius of the egonets; None = the default of each network."""
     steps: int
-    """Number of training steps."""
     max_memory: float
-    """Memory limit of a WL test in GiB."""
 
 
 def run_networks(
@@ -203,11 +175,9 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the WL test that bounds its power, on every family.
 
-    A family is a named set of graphs that are hard to distinguish. For each network and
-    family, three results are yielded: for the test that bounds the network (it
-    distinguishes all graphs that the network can distinguish), for the network with
-    random weights, and for the network after training with `push_apart` on at most
-    `TRAINING_GRAPHS` graphs of the family.
+    For each network and family, three results are yielded: for the test that bounds the
+    network, for the network with random weights, and for the network after training
+    with `push_apart` on at most `TRAINING_GRAPHS` graphs of the family.
 
     Args:
         families: Names of families, from `FAMILIES`.
@@ -249,28 +219,21 @@ def _hops(name: str, num_hops: int | None) -> int | None:
 def _results(
     name: str, groups: Groups, network: str, settings: _Settings
 ) -> Iterator[LabResult]:
-    """Yield three results of one network on one family of graphs.
-
-    These are the results of the WL test that bounds the power of the network, of the
-    network with random weights, and of the trained network.
-    """
+    """Yield three results of one network on one family: bound, random and trained."""
     num_hops = _hops(network, settings.num_hops)
     embedder, chosen = PlainEmbedder(network, num_hops), bound_of(network, num_hops)
     label = Contender(chosen.test, chosen.options).label
 
     def bound() -> int:
-        """Count the pairs that the test that bounds the network distinguishes."""
         graphs = [graph for group in groups for graph in group]
         limit = settings.max_memory
         classes = partition(chosen.test, graphs, **chosen.options, max_memory=limit)
         return pairs_apart(groups, classes)[1]
 
     def random() -> int:
-        """Count the pairs that the network with random weights distinguishes."""
         return pairs_different(embedder, groups)
 
     def trained() -> int:
-        """Train the network, and count the pairs that it distinguishes."""
         push_apart(embedder, _training_graphs(groups), settings.steps)
         return pairs_different(embedder, groups)
 

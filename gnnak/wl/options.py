@@ -23,10 +23,9 @@ TESTS: tuple[str, ...] = (
 """The names of all Weisfeiler-Leman (WL) tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)
-"""Values of the option `hash`, which names the function that `subgraph-1-wl` uses to
-map an egonet to a colour (HASH in the paper). `exact` maps an egonet to its isomorphism
-class. Any other value is the name of a WL test, whose result on the egonet is the
-colour."""
+"""Values of the option `hash`: how `subgraph-1-wl` maps an egonet to a colour (HASH in
+the paper). `exact` is the isomorphism class of the egonet; the others are WL tests,
+whose result on the egonet is the colour."""
 
 
 @dataclass(frozen=True)
@@ -42,29 +41,26 @@ class Options:
     """
 
     num_hops: int | None = 1
-    """Radius of the egonets: the largest distance of a node to the egonet's root. None,
-    only for subgraph WL tests such as `swl`: every subgraph is the whole graph."""
+    """Radius of the egonets. None, only for subgraph WL tests such as `swl`: every
+    subgraph is the whole graph."""
     hash: str = "exact"
-    """Name of the function that `subgraph-1-wl` uses to map an egonet to a colour (HASH
-    in the paper); one of `HASHES`."""
+    """How `subgraph-1-wl` maps an egonet to a colour (HASH in the paper); one of
+    `HASHES`."""
     d2c: bool = False
-    """Whether the initial colour of a node in an egonet includes the distance of the
-    node to the root (D2C, distance to the centroid)."""
+    """Whether initial colours in an egonet include the distance to the root (D2C)."""
     root_mark: bool = False
-    """Whether the root of an egonet gets an initial colour that no other node of the
-    egonet has."""
+    """Whether the root of an egonet has an initial colour that no other node has."""
     centroid: bool = False
-    """Whether a node's new colour includes the colour that the node has as the root of
-    its own egonet."""
+    """Whether a node's new colour includes its colour as the root of its own egonet."""
     context: bool = False
-    """Whether a node's new colour includes the colours that the node has in all egonets
-    that contain it."""
+    """Whether a node's new colour includes its colours in all egonets that contain
+    it."""
     readout: str = "vs"
-    """How the tests `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root,
-    node). `vs` pools the nodes of each subgraph, then the subgraphs; `sv` pools the
-    colours of each node in all subgraphs, then the nodes."""
+    """How `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root, node). `vs`
+    pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each
+    node in all subgraphs, then the nodes."""
     labels: bool = True
-    """Whether node and edge labels are the initial colours; if False, labels are
+    """Whether node and edge labels are the initial colours; if False, they are
     ignored."""
     max_memory: float = 8.0
     """Memory limit in GiB; a test that is estimated to need more raises an error."""

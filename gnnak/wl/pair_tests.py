@@ -42,18 +42,14 @@ from gnnak.wl.refinement import Coloring
 
 
 class Pairs(NamedTuple):
-    """All pairs (u, v) of a root u and a node v of the subgraph rooted at u.
-
-    Pairs are sorted by (u, v). In shapes, t is the number of pairs and n the number of
-    nodes of all graphs.
-    """
+    """All t pairs (u, v) of a root u and a node v of its subgraph, sorted."""
 
     root: Tensor
     """[t]: the root u of each pair."""
     node: Tensor
     """[t]: the node v of each pair."""
     graph: Tensor
-    """[t]: the index of the graph that each pair belongs to."""
+    """[t]: the graph of each pair."""
     own: Tensor
     """[n]: the index of the pair (v, v), for each node v."""
     key: Tensor
@@ -61,12 +57,9 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def of(union: GraphUnion, num_hops: int | None) -> "Pairs":
-        """List the pairs of all subgraphs.
+        """List the pairs of all egonets, or of whole graphs if `num_hops` is None.
 
-        Args:
-            union: The graphs.
-            num_hops: Radius of the egonets; None = every subgraph is the whole graph of
-                its root, including nodes that have no path to the root.
+        A whole graph includes nodes that have no path to the root.
         """
         if num_hops is None:
             root, node = _whole_graphs(union)
@@ -79,18 +72,12 @@ class Pairs(NamedTuple):
         return Pairs(root, node, union.graph[root], own, key)
 
     def find(self, root: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the index of each pair (root, node), and whether the pair exists.
-
-        The index of a pair that does not exist is meaningless.
-        """
+        """Return the index of each pair (root, node), and whether the pair exists."""
         return find_sorted(self.key, root * self.own.numel() + node)
 
 
 class Steps(NamedTuple):
-    """The pairs whose colours one multiset of a test collects, for all pairs (u, v).
-
-    In shapes, f is the number of entries of all multisets together.
-    """
+    """The f entries of one multiset of a test, for all pairs (u, v)."""
 
     target: Tensor
     """[f]: the index of the pair (u, v) whose multiset contains the entry."""
@@ -169,9 +156,7 @@ def _edge_label(
 
 Readout = Literal["vs", "sv"]
 READOUTS: tuple[str, ...] = get_args(Readout)
-"""Values of the option `readout`. `vs` pools the nodes of each subgraph first, then the
-subgraphs. `sv` pools first, for each node, its colours in all subgraphs, then the
-nodes."""
+"""Values of the option `readout`; see `Options`."""
 
 
 class PairTest(NamedTuple):
@@ -184,8 +169,7 @@ class PairTest(NamedTuple):
     own: bool = False
     """Whether the new colour of (u, v) includes the colour of (v, v)."""
     context: bool = False
-    """Whether the new colour of (u, v) includes the multiset of the colours of (w, v),
-    over all subgraphs w that contain v."""
+    """Whether the new colour of (u, v) includes the colours of (w, v), for all w."""
     pooled_at_once: bool = False
     """Whether graphs are compared by the multiset of the colours of all their pairs,
     instead of one of `READOUTS`."""
@@ -214,8 +198,7 @@ PAIR_TESTS: dict[str, PairTest] = {
         pooled_at_once=True,
     ),
 }
-"""Maps the name of each subgraph Weisfeiler-Leman test to its definition. The module's
-docstring has the equations."""
+"""The subgraph Weisfeiler-Leman tests; the module's docstring has the equations."""
 
 
 def pair_refinement(
@@ -227,17 +210,10 @@ def pair_refinement(
 ) -> Iterator[Coloring]:
     """Run a subgraph WL test: yield the result of every round, the stable one last.
 
-    Args:
-        union: The graphs.
-        test: A key of `PAIR_TESTS`; the module's docstring has the definitions.
-        num_hops: Radius of the egonets; None = every subgraph is the whole graph.
-        marked: Whether roots have an initial colour that no other node has.
-        readout: One of `READOUTS`; ignored by tests that are pooled at once.
-
-    Yields:
-        The colours of the nodes after pooling: of each root u with readout `vs`, of
-        each node v with readout `sv`. For tests that are pooled at once, the colours of
-        all pairs.
+    The result are the colours of the nodes after pooling: of each root u with readout
+    `vs`, of each node v with readout `sv`. For tests that are pooled at once, it is the
+    colours of all pairs. `num_hops` None stands for whole graphs; `marked` roots have
+    an initial colour that no other node has.
     """
     chosen = PAIR_TESTS[test]
     pairs = Pairs.of(union, num_hops)

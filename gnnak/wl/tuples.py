@@ -20,10 +20,8 @@ class TupleBlocks(NamedTuple):
     """
 
     k: int
-    """Length of the tuples."""
     blocks: list[tuple[Tensor, int]]
-    """One entry per block. A block consists of all graphs with the same number n of
-    nodes; its entry is the indices of these graphs in the union, and n."""
+    """For each block, the indices of its graphs in the union, and n."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
@@ -34,25 +32,18 @@ class TupleBlocks(NamedTuple):
         )
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """Split a flat tensor with one value per tuple into views, one for each block.
-
-        The view of a block has the shape [graphs, n, ..., n]; n is the number of nodes
-        of each graph in the block.
-        """
+        """Split a flat tensor into views [graphs, n, ..., n], one for each block."""
         shapes = [(len(graphs), *(n,) * self.k) for graphs, n in self.blocks]
         parts = flat.split([len(graphs) * n**self.k for graphs, n in self.blocks])
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def graph(self) -> Tensor:
-        """Return for each of the t tuples the index of its graph in the union, [t]."""
+        """Return the graph of each tuple, [t]."""
         parts = [graphs.repeat_interleave(n**self.k) for graphs, n in self.blocks]
         return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
 
     def diagonal(self, union: GraphUnion) -> Tensor:
-        """Return for each node v the index of the tuple (v, ..., v) among all tuples.
-
-        The result has the shape [n].
-        """
+        """Return for each node v the index of the tuple (v, ..., v), [n]."""
         first = torch.cumsum(union.sizes, 0) - union.sizes
         place = torch.zeros(union.num_nodes, dtype=torch.long)
         start = 0
@@ -79,8 +70,7 @@ class TupleBlocks(NamedTuple):
     def _column(self, tables: list[Tensor], i: int, j: int) -> Tensor:
         """Return for every tuple the colour of the pair of its i-th and j-th node.
 
-        `tables` has for each block the output of `_pair_table`: the colours of all
-        pairs of nodes. For i = j, the colour is that of the i-th node.
+        `tables` has for each block the output of `_pair_table`.
         """
         parts = [torch.zeros(0, dtype=torch.long)]
         for table in tables:
@@ -95,10 +85,10 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return for each of `graphs` a matrix with the colours of all pairs of nodes.
+    """Return the colours of all pairs of nodes of `graphs`, [graphs, n, n].
 
-    All these graphs have n nodes. A pair without an edge has colour 0. The diagonal has
-    the colours of the nodes, combined with the colours of their self loops.
+    A pair without an edge has colour 0. The diagonal has the colours of the nodes,
+    combined with the colours of their self loops.
     """
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)
@@ -147,8 +137,8 @@ def _refine(
 ) -> Iterator[Coloring]:
     """Refine the colours of all k-tuples until they are stable; yield every colouring.
 
-    In each round, `update` returns tensors with one value per tuple. The new colour of
-    a tuple encodes its old colour and these values.
+    `update` returns tensors with one value per tuple, which the new colours encode
+    besides the old colours.
     """
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
@@ -166,9 +156,8 @@ def _refine(
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of oblivious k-WL adds to the colours of tuples.
 
-    The result is k tensors. The i-th tensor has for each tuple v a number for a
-    multiset of colours: the colours of all tuples that differ from v at most in the
-    i-th entry.
+    The i-th of k tensors has for each tuple v a number for the multiset of the colours
+    of all tuples that differ from v at most in the i-th entry.
     """
     columns = []
     for axis in range(1, blocks.k + 1):
@@ -183,7 +172,7 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Replace each multiset of colours along the last axis of a table by one number.
+    """Replace each multiset along the last axis of a table by one number.
 
     Two numbers are equal iff the multisets are equal, also across tables.
     """
