@@ -166,7 +166,7 @@ def _read(
 
 
 def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
-    """Return a number per egonet; they differ iff the test `hash` distinguishes them."""
+    """Return a number per egonet, different iff the test `hash` distinguishes them."""
     if hash == "1-wl":
         return stable(color_refinement(inside)).fingerprints(inside.num_graphs)
     chosen, place = torch.unique(representatives(inside), return_inverse=True)
