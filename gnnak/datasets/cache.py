@@ -113,7 +113,8 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
             raise FileFormatError(
                 f"{reason}; delete this cache file, and it will be recreated."
             ) from error
-    once = _with_x(make())
+    once = make()
+    once = replace(once, store=with_node_features(once.store))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_one_direction(path, once)
@@ -122,12 +123,12 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
     return replace(once, store=with_reverse_edges(once.store))
 
 
-def _with_x(file: GraphFile) -> GraphFile:
-    """If the graphs have no node features, set `x` to zeros, [n, 1]."""
-    if file.store.x is not None:
-        return file
-    x = torch.zeros(int(file.store.num_nodes.sum()), 1, dtype=torch.long)
-    return replace(file, store=replace(file.store, x=x))
+def with_node_features(store: GraphStore) -> GraphStore:
+    """Return the graphs with one constant node feature, [n, 1], if they have none."""
+    if store.x is not None:
+        return store
+    x = torch.zeros(int(store.num_nodes.sum()), 1, dtype=torch.long)
+    return replace(store, x=x)
 
 
 def write_one_direction(path: Path, once: GraphFile) -> None:

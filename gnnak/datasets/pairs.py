@@ -1,6 +1,7 @@
 """Generate EXP-like, CSL and CFI pairs, and 4-regular graphs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
+from gnnak.datasets.cache import with_node_features
 from gnnak.errors import OptionError
 from gnnak.graphs import GraphFile, GraphStore, from_networkx
 from gnnak.graphs.families import cfi_pair, csl
@@ -54,9 +56,8 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
     graphs = [graph for pair in pairs for _ in range(copies) for graph in pair]
-    y = torch.arange(len(graphs)) % 2
+    store = relabelled(graphs, torch.arange(len(graphs)) % 2, random)
     pair = torch.arange(len(graphs)) // 2
-    store = relabelled(graphs, y, random)
     return GraphFile(store, folds=folds_by_group(pair, 10, seed))
 
 
@@ -87,8 +88,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
         for cycles in ([2 * length], [length, length]):
             graphs.append(_with_core(cycles, parent, extra))
             features.append(torch.from_numpy(x))
-    y = torch.arange(len(graphs)) % 2
-    store = relabelled(graphs, y, random, features)
+    store = relabelled(graphs, torch.arange(len(graphs)) % 2, random, features)
     pair = torch.arange(len(graphs)) // 2
     return GraphFile(store, folds=folds_by_group(pair, 10, seed))
 
@@ -165,14 +165,8 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
         size = SIZES[pair % len(SIZES)]
         graphs.append(_without_triangles(size, random))
         graphs.append(_with_triangles(size, random))
-    store = from_networkx(graphs)
-    return GraphStore(
-        store.num_nodes,
-        store.num_edges,
-        store.edge_index,
-        x=torch.zeros(int(store.num_nodes.sum()), 1, dtype=torch.long),
-        y=torch.arange(len(graphs)) % 2,
-    )
+    store = with_node_features(from_networkx(graphs))
+    return replace(store, y=torch.arange(len(graphs)) % 2)
 
 
 def count_triangles(graph: nx.Graph) -> int:
@@ -225,10 +219,8 @@ class _Swaps:
         """Sample two edges a-b, c-d; None if their swap makes a loop or a duplicate."""
         edges = self.edges()
         (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))
-        wrong = (
-            len({a, b, c, d}) < 4 or c in self.neighbors[a] or d in self.neighbors[b]
-        )
-        return None if wrong else (a, b, c, d)
+        joined = c in self.neighbors[a] or d in self.neighbors[b]
+        return None if joined or len({a, b, c, d}) < 4 else (a, b, c, d)
 
     def added_triangles(self, a: int, b: int, c: int, d: int) -> int:
         """Return by how much a swap increases the number of triangles."""

@@ -6,8 +6,6 @@ that the training graphs do not have.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -30,14 +28,6 @@ def describe_features(
         return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
     nodes = _described("x", store.x)
     return nodes or Categorical((1,)), _described("edge_attr", store.edge_attr)
-
-
-def with_node_features(store: GraphStore) -> GraphStore:
-    """Return the graphs with one constant node feature, if they have none."""
-    if store.x is not None:
-        return store
-    nodes = int(store.node_ptr[-1])
-    return replace(store, x=torch.zeros(nodes, 1, dtype=torch.long))
 
 
 def fit_features(

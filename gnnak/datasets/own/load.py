@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.metric_names import DEFAULTS, check_metric
-from gnnak.datasets.own.features import describe_features, with_node_features
+from gnnak.datasets.own.features import describe_features
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.own.splits import (
@@ -151,7 +152,11 @@ def load_own(
     values = targets.y if target is None or targets.y.size(1) > 1 else target
     node_task = rows.store.node_targets
     store = replace(with_node_features(rows.store), y=values, node_targets=node_task)
-    given, folds = choose_split(own, rows, given, _classes(targets, node_task), seed)
+    classes = targets.y if task == "classification" and not node_task else None
+    given, folds = choose_split(own, rows, given, classes, seed)
+    skipped = left_out[:MOST_TOLD]
+    if len(left_out) > MOST_TOLD:
+        skipped = (*skipped, f"and {len(left_out) - MOST_TOLD} more rows")
     featurizer = None if rows.molecules is None else "ogb"
     nodes, edges = describe_features(rows.store, featurizer)
     info = DatasetInfo(
@@ -168,7 +173,7 @@ def load_own(
         targets=targets.names,
         classes=targets.classes,
         featurizer=featurizer,
-        skipped=_few(left_out),
+        skipped=skipped,
         own_data=True,
     )
     found = replace(own, task=task, metric=metric, targets=targets.names)
@@ -189,10 +194,8 @@ def _read(
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
     """Read all files; return graphs, targets, bad rows and, if given, the split."""
     if not own.uses_files:
-        given = data if own.path is None else own.path
-        found = as_rows(given, _reading(own))
-        check_any(found)
-        rows = with_node_targets(own, with_points(found, own.targets, own.task), y)
+        found = _rows(data if own.path is None else own.path, own)
+        rows = with_node_targets(own, found, y)
         rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
         return rows, targets, tuple(map(str, rows.bad)), split
     if own.path is None or not own.validation:
@@ -205,10 +208,9 @@ def _read(
             "a table of labels cannot be combined with split 'files'; put the targets "
             "into the files."
         )
-    files = [own.path, own.validation, *([own.test] if own.test else [])]
     _check_files(own.path, own.validation, own.test)
-    parts = [as_rows(file, _reading(own)) for file in files]
-    return _joined(own, [with_points(part, own.targets, own.task) for part in parts])
+    files = [file for file in (own.path, own.validation, own.test) if file]
+    return _joined(own, [_rows(file, own) for file in files])
 
 
 def _check_files(train: str, validation: str, test: str | None) -> None:
@@ -241,7 +243,6 @@ def _joined(
             )
     first, position, bad = 0, [], []
     for part in parts:
-        check_any(part)
         position.append(part.position + first)
         bad += [BadRow(row.number + first, row.reason) for row in part.bad]
         first += part.num_rows
@@ -287,17 +288,9 @@ def _without_bad(
     return rows, targets
 
 
-def _few(rows: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first rows that were left out, and how many more there are."""
-    if len(rows) <= MOST_TOLD:
-        return rows
-    return (*rows[:MOST_TOLD], f"and {len(rows) - MOST_TOLD} more rows")
-
-
-def _classes(targets: Targets, node_task: bool) -> Tensor | None:
-    """Return the class of each graph, by which a split is stratified, or None."""
-    return targets.y if targets.task == "classification" and not node_task else None
-
-
-def _reading(own: OwnData) -> Reading:
-    return Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs)
+def _rows(data: Any, own: OwnData) -> GraphRows:
+    """Read graphs, with decimal points in the columns of numbers."""
+    reading = Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs)
+    rows = as_rows(data, reading)
+    check_any(rows)
+    return with_points(rows, own.targets, own.task)

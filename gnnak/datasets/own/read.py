@@ -66,8 +66,8 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     items = as_items(data)
     if are_smiles(items):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
-        return _limited(rows, reading.limit)
-    rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
+    else:
+        rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
     return _limited(rows, reading.limit)
 
 
@@ -121,14 +121,6 @@ def _read_listed(path: Path, reading: Reading) -> GraphRows:
     return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
 
 
-def _read_smi(path: Path, reading: Reading) -> GraphRows:
-    return read_smi(path, reading.featurizer)
-
-
-def _read_npz(path: Path, _: Reading) -> GraphRows:
-    return _from_file(read_npz(path), str(path))
-
-
 def _read_graph6(path: Path, _: Reading) -> GraphRows:
     """Read a graph6 file; lines that are not graph6 are bad rows."""
     content = read_bytes(path)
@@ -149,9 +141,14 @@ def _read_graph6(path: Path, _: Reading) -> GraphRows:
 
 def _from_file(file: GraphFile, source: str) -> GraphRows:
     every = torch.arange(len(file.store))
-    split, folds = file.split, file.folds
-    rows = GraphRows(file.store, every, len(every), source=source)
-    return replace(rows, split=split, folds=folds)
+    return GraphRows(
+        file.store,
+        every,
+        len(every),
+        source=source,
+        split=file.split,
+        folds=file.folds,
+    )
 
 
 def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
@@ -195,8 +192,8 @@ LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
 }
 """Readers of files with PyG or networkx graphs, by suffix."""
 READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
-    ".smi": _read_smi,
-    ".npz": _read_npz,
+    ".smi": lambda path, reading: read_smi(path, reading.featurizer),
+    ".npz": lambda path, _: _from_file(read_npz(path), str(path)),
     ".g6": _read_graph6,
     ".graph6": _read_graph6,
     **dict.fromkeys(LISTS, _read_listed),
