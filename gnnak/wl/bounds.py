@@ -97,11 +97,7 @@ def bound_of(
         num_hops: Radius of the egonets; None = whole graphs.
         marked: Whether the input of a subgraph GNN of `MEMBER_BOUNDS` tells the root
             from other nodes, by an encoding of (root, node).
-        kind: Kind of the rooted subgraphs; None = "egonets" or, if `num_hops` is None,
-            "whole".
-
-    Raises:
-        OptionError: If no such test is known.
+        kind: Kind of the rooted subgraphs; None = as `num_hops` says.
 
     >>> bound_of("gin-ak", num_hops=2)
     Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
@@ -141,14 +137,15 @@ def find_bound(
         return Bound(test, options)
     if kind != "egonets":
         bounds = WHOLE_BOUNDS if kind == "whole" else EDGES_REMOVED_BOUNDS
-        return _on_whole_graphs(bounds[name]) if name in bounds else None
+        if name not in bounds:
+            return None
+        options = (
+            {"num_hops": None} if "num_hops" in known_options(bounds[name]) else {}
+        )
+        return Bound(bounds[name], options)
     options = {**options, "num_hops": num_hops}
     read_options(test, **options)
     return Bound(test, options)
-
-
-def _on_whole_graphs(test: str) -> Bound:
-    return Bound(test, {"num_hops": None} if "num_hops" in known_options(test) else {})
 
 
 def _member_bound(

@@ -60,29 +60,23 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
 
 def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
     """Return for each node the number of nodes of its egonet, or an upper bound."""
-    bound = _ball_bound(union, num_hops)
+    whole = union.sizes[union.graph].double()
+    source, target = union.edge_index
+    bound = torch.ones(union.num_nodes, dtype=torch.double)
+    for _ in range(min(num_hops, union.num_nodes)):
+        wider = torch.ones_like(bound).index_add_(0, target, bound[source])
+        wider = torch.minimum(wider, whole)
+        if torch.equal(wider, bound):
+            break
+        bound = wider
     if float(bound.sum()) > MOST_COUNTED:
         return bound
     balls = EgoNets(num_hops).without_edges(incoming(union.edge_index, union.num_nodes))
     return counts_of(balls.subgraph, union.num_nodes).double()
 
 
-def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
-    """Return for each node an upper bound on the number of nodes of its egonet."""
-    whole = union.sizes[union.graph].double()
-    source, target = union.edge_index
-    ball = torch.ones(union.num_nodes, dtype=torch.double)
-    for _ in range(min(num_hops, union.num_nodes)):
-        wider = torch.ones_like(ball).index_add_(0, target, ball[source])
-        wider = torch.minimum(wider, whole)
-        if torch.equal(wider, ball):
-            break
-        ball = wider
-    return ball
-
-
-def check_memory(test: str, union: GraphUnion, options: Options) -> None:
-    """Raise `GraphError` if a test is estimated to exceed `options.max_memory`."""
+def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
+    """Run a WL test and yield the colouring of every round, the stable one last."""
     needed = estimated_bytes(test, union, options) / GIB
     if needed > options.max_memory:
         raise GraphError(
@@ -90,11 +84,6 @@ def check_memory(test: str, union: GraphUnion, options: Options) -> None:
             f"to {int(union.sizes.max())} nodes, more than max_memory = "
             f"{options.max_memory:g}; take smaller graphs, a weaker test or fewer hops."
         )
-
-
-def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
-    """Run a WL test and yield the colouring of every round, the stable one last."""
-    check_memory(test, union, options)
     if test in REFINEMENTS:
         return REFINEMENTS[test](union)
     if test in PAIR_TESTS:

@@ -15,7 +15,6 @@ from gnnak.errors import GraphError, kind_of
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 from gnnak.graphs.readers import from_pyg, parse_graph6
-from gnnak.graphs.store import GraphStore
 from gnnak.subgraphs.induce import find_sorted
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 
@@ -153,7 +152,12 @@ def read_graph(graph: Graph) -> LabeledGraph:
     if isinstance(graph, Data):
         return _from_data(graph)
     if isinstance(graph, str | bytes):
-        return _from_store(parse_graph6(graph))
+        store = parse_graph6(graph)
+        if len(store) != 1:
+            raise GraphError(
+                f"a graph6 string holds {len(store)} graphs; give one string a graph."
+            )
+        return LabeledGraph(store.edge_index, int(store.num_nodes), None, None)
     if isinstance(graph, tuple) and len(graph) == 2:
         edge_index, num_nodes = graph
         check_edge_index(edge_index, num_nodes)
@@ -162,15 +166,6 @@ def read_graph(graph: Graph) -> LabeledGraph:
         f"a graph is {kind_of(graph)}; give a networkx graph, PyG data, "
         "(edge_index, num_nodes) or a graph6 string."
     )
-
-
-def _from_store(store: GraphStore) -> LabeledGraph:
-    """Convert a store with a single graph, without labels."""
-    if len(store) != 1:
-        raise GraphError(
-            f"a graph6 string holds {len(store)} graphs; give one string a graph."
-        )
-    return LabeledGraph(store.edge_index, int(store.num_nodes), None, None)
 
 
 def _from_networkx(graph: nx.Graph) -> LabeledGraph:

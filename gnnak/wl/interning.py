@@ -1,9 +1,8 @@
 """Intern tuples and multisets: replace each of them by its rank, an integer.
 
-A colour is the rank of a tuple in the sorted list of all distinct tuples of one call,
-so two colours are equal if and only if the tuples are equal. Nothing is hashed, so
-there are no collisions. Ranks follow the order of the tuples, so colours do not depend
-on how nodes are numbered. All functions take and return int64 tensors of numbers >= 0.
+A colour is the rank of a tuple in the sorted list of all distinct tuples of one call.
+Nothing is hashed, so there are no collisions, and colours do not depend on how nodes
+are numbered. All functions take and return int64 tensors of numbers >= 0.
 """
 
 import torch

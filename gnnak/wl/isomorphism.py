@@ -12,8 +12,8 @@ from gnnak.wl.refinement import color_refinement, stable
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     """Run 1-WL on every graph of a union.
 
-    Returns the union with the stable colours, and a number for every graph, [g], equal
-    iff the multisets of stable colours are equal.
+    Returns the union with the stable colours, and a number per graph, [g], for the
+    multiset of its colours.
     """
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
@@ -45,8 +45,8 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
     """Make one copy of a graph for each of `nodes`, and recolour this node in the copy.
 
-    Graph i of the returned union is a copy of the graph that contains `nodes[i]`. In
-    this copy, `nodes[i]` gets a new colour that no other node has.
+    Graph i of the result is a copy of the graph of `nodes[i]`, in which this node has a
+    colour that no other node has.
     """
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes
@@ -102,21 +102,14 @@ def pointed_classes(union: GraphUnion) -> Tensor:
     Two nodes, of the same graph or of different graphs, have the same class iff an
     isomorphism of their graphs maps one node to the other.
     """
-    pointed = union.select(union.graph)
-    first = torch.searchsorted(pointed.graph, torch.arange(union.num_nodes))
-    begin = torch.cumsum(union.sizes, 0) - union.sizes
-    marked = first + torch.arange(union.num_nodes) - begin[union.graph]
-    mark = torch.zeros_like(pointed.graph)
-    mark[marked] = 1
-    return isomorphism_classes(pointed.recolored(rank_pairs(pointed.node_color, mark)))
+    return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Return a number for every graph, from which isomorphic graphs can be found.
+    """Return a number for every graph, [g], from which isomorphic graphs can be found.
 
-    `kind` is a number for the 1-WL result of each graph. Two graphs with equal `kind`
-    and equal returned numbers are isomorphic. If the `kind` is equal but the returned
-    numbers differ, the graphs may or may not be isomorphic.
+    `kind` is a number for the 1-WL result. Graphs that agree in both numbers are
+    isomorphic; graphs that agree in `kind` only may or may not be.
     """
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
@@ -140,8 +133,7 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sort graphs into isomorphism classes, as far as is possible without a search.
 
-    `kind` is a number for the 1-WL result of each graph. Returns three tensors with one
-    entry per graph: a class number, the index of an isomorphic graph (the graph's own
+    Returns for each graph a class number, the index of an isomorphic graph (its own
     index if none is known), and whether a search must still decide the class.
     """
     owner = same_as = torch.arange(union.num_graphs)
@@ -172,11 +164,10 @@ def _join(
 ) -> Tensor:
     """Find isomorphic graphs and return an updated `same_as`.
 
-    `same_as` has for each graph the index of an isomorphic graph, or the graph's own
-    index if none is known. `kind` has a class number for each graph; graphs of
-    different classes are not isomorphic. `union` has recoloured copies of the graphs.
-    For each copy, `owner` is the index of the original graph, and `fingerprint` a
-    number for the 1-WL result of the copy.
+    `same_as` has for each graph the index of an isomorphic graph, and `kind` a number
+    that differs only between graphs that are not isomorphic. `union` has recoloured
+    copies of the graphs; `owner` is the original of each copy, and `fingerprint` a
+    number for its 1-WL result.
     """
     if not owner.numel():
         return same_as
@@ -201,11 +192,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Select, for each original graph, the copies with the rarest 1-WL result.
-
-    For each copy, `owner` is the index of the original graph, and `fingerprint` a
-    number for the 1-WL result.
-    """
+    """Select, for each original graph, the copies with the rarest 1-WL result."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -107,16 +107,15 @@ class PlainEmbedder(nn.Module):
     nodes. Nested GNN encodes distances instead of resistances.
 
     Args:
-        name: Name of the network, one with a bound (see `has_bound`).
+        name: Name of a network with a bound (see `has_bound`).
         num_hops: Radius of the egonets; None = whole graphs.
         num_layers: Number of layers.
         base_layers: Number of layers of the base GNN inside each GNN-AK layer.
-        channels: Number of hidden channels, and of channels of the embeddings.
+        channels: Number of channels of states and embeddings.
         encodings: The encodings that a GNN-AK layer fuses; None = the network's
             default.
         seed: Seed of the weights.
-        kind: Kind of the rooted subgraphs; None = "egonets" or, if `num_hops` is None,
-            "whole".
+        kind: Kind of the rooted subgraphs; None = as `num_hops` says.
     """
 
     def __init__(
@@ -148,22 +147,15 @@ class PlainEmbedder(nn.Module):
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            given = (Categorical((1,)), None, channels, options)
-            network = build_model(name, *given, degrees=DEGREES)
+            network = build_model(
+                name, Categorical((1,)), None, channels, options, degrees=DEGREES
+            )
         network.head = nn.Identity()
         self.network = network.double().eval()
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         """Embed a batch of graphs; return one embedding per graph, [g, channels]."""
         return self.network(x, edge_index, batch=batch)
-
-
-class _Settings(NamedTuple):
-    """Arguments of `run_networks` that are the same for all networks."""
-
-    num_hops: int | None
-    steps: int
-    max_memory: float
 
 
 def run_networks(
@@ -176,37 +168,27 @@ def run_networks(
     """Run every network, and the WL test that bounds its power, on every family.
 
     For each network and family, three results are yielded: for the test that bounds the
-    network, for the network with random weights, and for the network after training
-    with `push_apart` on at most `TRAINING_GRAPHS` graphs of the family.
-
-    Args:
-        families: Names of families, from `FAMILIES`.
-        names: Names of networks that have a bound (see `has_bound`), such as
-            "sswl+-gin".
-        num_hops: Radius of the egonets. None = 1, except for networks that were
-            published on whole graphs (SSWL, SSWL+), which use whole graphs.
-        steps: Number of training steps.
-        max_memory: Memory limit in GiB. A test that is estimated to need more is not
-            run; the field `note` of its result says so.
+    network, for the network with random weights, and for the network after `steps` of
+    `push_apart` on at most `TRAINING_GRAPHS` graphs of the family. `num_hops` None is
+    1, but whole graphs for networks that were published on these (SSWL, SSWL+). A test
+    that is estimated to need more than `max_memory` GiB is not run; its `note` says so.
 
     Raises:
         OptionError: If a network has no bound, or cannot be built. It is raised at
             once, not when the first result is computed.
     """
-    names, settings = list(names), _Settings(num_hops, steps, max_memory)
+    names = list(names)
     for name in names:
         PlainEmbedder(name, _hops(name, num_hops))
-    return _run_all(families, names, settings)
 
+    def results() -> Iterator[LabResult]:
+        for name in families:
+            groups = family(name)
+            for network in names:
+                hops = _hops(network, num_hops)
+                yield from _results(name, groups, network, hops, steps, max_memory)
 
-def _run_all(
-    families: Iterable[str], names: Sequence[str], settings: _Settings
-) -> Iterator[LabResult]:
-    """Yield the results of `run_networks`."""
-    for name in families:
-        groups = family(name)
-        for network in names:
-            yield from _results(name, groups, network, settings)
+    return results()
 
 
 def _hops(name: str, num_hops: int | None) -> int | None:
@@ -217,24 +199,29 @@ def _hops(name: str, num_hops: int | None) -> int | None:
 
 
 def _results(
-    name: str, groups: Groups, network: str, settings: _Settings
+    name: str,
+    groups: Groups,
+    network: str,
+    num_hops: int | None,
+    steps: int,
+    max_memory: float,
 ) -> Iterator[LabResult]:
     """Yield three results of one network on one family: bound, random and trained."""
-    num_hops = _hops(network, settings.num_hops)
     embedder, chosen = PlainEmbedder(network, num_hops), bound_of(network, num_hops)
     label = Contender(chosen.test, chosen.options).label
 
     def bound() -> int:
         graphs = [graph for group in groups for graph in group]
-        limit = settings.max_memory
-        classes = partition(chosen.test, graphs, **chosen.options, max_memory=limit)
-        return pairs_apart(groups, classes)[1]
+        options = {**chosen.options, "max_memory": max_memory}
+        return pairs_apart(groups, partition(chosen.test, graphs, **options))[1]
 
     def random() -> int:
         return pairs_different(embedder, groups)
 
     def trained() -> int:
-        push_apart(embedder, _training_graphs(groups), settings.steps)
+        largest = max(groups, key=len)
+        chosen_graphs = largest[:: -(-len(largest) // TRAINING_GRAPHS)]
+        push_apart(embedder, chosen_graphs, steps)
         return pairs_different(embedder, groups)
 
     total = pairs_apart(groups, [0] * sum(map(len, groups)))[0]
@@ -247,10 +234,3 @@ def _results(
             note = str(error)
         seconds = 0.0 if apart is None else perf_counter() - start
         yield LabResult(name, contender, total, apart, None, seconds, note, test)
-
-
-def _training_graphs(groups: Groups) -> list[Graph]:
-    """Return at most `TRAINING_GRAPHS` graphs, evenly spaced in the largest group."""
-    largest = max(groups, key=len)
-    stride = -(-len(largest) // TRAINING_GRAPHS)
-    return largest[::stride]

@@ -1,16 +1,15 @@
-"""Define and check the names and options of the Weisfeiler-Leman (WL) tests.
+"""Names and options of the Weisfeiler-Leman (WL) tests.
 
 HASH is the function in the paper's Subgraph-1-WL that maps an egonet to a colour. In
 `subgraph-1-wl*`, HASH is the result of 1-WL on the egonet. In `subgraph-1-wl`, the user
-chooses the HASH. The subgraph WL tests, such as `swl`, colour pairs of a root and a
-node; `gnnak.wl.pair_tests` defines them.
+chooses the HASH. `gnnak.wl.pair_tests` defines the subgraph WL tests, such as `swl`.
 """
 
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
 from gnnak.errors import OptionError
-from gnnak.typing import check_choice, check_count
+from gnnak.typing import check_choice, check_count, check_known
 from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
 from gnnak.wl.subgraph import REFINEMENTS
 
@@ -107,18 +106,11 @@ def check_test(test: str) -> None:
 'subgraph-1-wl*'? Known: 1-wl, 2-wl, 3-wl, 2-fwl, 3-fwl, subgraph-1-wl*, \
 subgraph-1-wl, swl, pswl, gswl, sswl, 2-lfwl, 2-slfwl.
     """
-    if test not in TESTS:
-        raise OptionError(
-            f"there is no test {test!r};{_nearest(str(test), TESTS)} "
-            f"Known: {', '.join(TESTS)}."
-        )
+    check_known("test", test, TESTS)
 
 
 def read_options(test: str, **options: object) -> Options:
     """Validate the options of `test` and fill in the defaults.
-
-    Raises:
-        OptionError: If the test, or one of its options, is unknown or out of range.
 
     >>> read_options("1-wl", d2c=True)
     Traceback (most recent call last):
@@ -127,7 +119,8 @@ def read_options(test: str, **options: object) -> Options:
     known = known_options(test)
     for name in options:
         if name not in known:
-            hint = _nearest(name, known)
+            near = get_close_matches(name, known, n=1)
+            hint = f" did you mean {near[0]!r}?" if near else ""
             raise OptionError(
                 f"{test} has no option {name!r};{hint} it takes {', '.join(known)}."
             )
@@ -138,9 +131,3 @@ def read_options(test: str, **options: object) -> Options:
     elif "num_hops" in options:
         check_count("num_hops", options["num_hops"])
     return Options(**options)  # type: ignore[arg-type]
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    """Return a hint with the known name that is most similar; empty if none is."""
-    near = get_close_matches(name, known, n=1)
-    return f" did you mean {near[0]!r}?" if near else ""

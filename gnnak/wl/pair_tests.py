@@ -62,7 +62,8 @@ class Pairs(NamedTuple):
         A whole graph includes nodes that have no path to the root.
         """
         if num_hops is None:
-            root, node = _whole_graphs(union)
+            first = pointers(union.sizes)[:-1]
+            root, node = ragged_ranges(first[union.graph], union.sizes[union.graph])
         else:
             arcs = union.edge_index[:, union.forward]
             subs = egonets(arcs, union.num_nodes, num_hops)
@@ -108,9 +109,8 @@ def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
     """Find the pairs (u, w) and (w, v) of each pair (u, v), for some nodes w.
 
-    The nodes w are the neighbours of v, and also those of u if `both` is True. A node w
-    is left out if one of the two pairs does not exist. The label of an entry encodes
-    whether there are edges u-w and w-v, and their colours.
+    The nodes w are the neighbours of v, and also those of u if `both` is True, for
+    which both pairs exist. The label of an entry encodes the edges u-w and w-v.
     """
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
@@ -129,17 +129,10 @@ def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
     return Steps(target[found], label[found], (first[found], second[found]))
 
 
-def _whole_graphs(union: GraphUnion) -> tuple[Tensor, Tensor]:
-    """Return u and v of every pair of nodes (u, v) of the same graph, sorted."""
-    first = pointers(union.sizes)[:-1]
-    return ragged_ranges(first[union.graph], union.sizes[union.graph])
-
-
 def _neighbours(near: Neighbors, nodes: Tensor) -> tuple[Tensor, Tensor]:
     """List the neighbours of nodes[0], then those of nodes[1], and so on.
 
-    Returns for each entry of the list the index i of its node in `nodes`, and the
-    position of the neighbour in `near.node`.
+    Returns for each of them the index of its node, and its position in `near.node`.
     """
     return ragged_ranges(*near.rows(nodes))
 
@@ -210,10 +203,9 @@ def pair_refinement(
 ) -> Iterator[Coloring]:
     """Run a subgraph WL test: yield the result of every round, the stable one last.
 
-    The result are the colours of the nodes after pooling: of each root u with readout
-    `vs`, of each node v with readout `sv`. For tests that are pooled at once, it is the
-    colours of all pairs. `num_hops` None stands for whole graphs; `marked` roots have
-    an initial colour that no other node has.
+    The result is the colours of the nodes after pooling: of roots u with readout `vs`,
+    of nodes v with readout `sv`; or the colours of all pairs, if these are pooled at
+    once.
     """
     chosen = PAIR_TESTS[test]
     pairs = Pairs.of(union, num_hops)

@@ -56,11 +56,10 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return for each node a number for the multiset of its neighbours' colours.
+    """Return a number per node for the multiset of its edges' and neighbours' colours.
 
-    The colour of a neighbour is combined with the colour of the edge. A node whose
-    colour no other node has gets the number of the empty multiset, to save time: its
-    colour cannot be split.
+    A node whose colour no other node has gets the number of the empty multiset, to save
+    time: its colour cannot be split.
     """
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index

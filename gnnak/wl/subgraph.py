@@ -55,19 +55,12 @@ def subgraph_refinement(
     $$c^{(t+1)}_v = \left(c^{(t)}_v, \mathrm{HASH}(G^{(t)}[N_k(v)])\right)$$
 
     where $G^{(t)}[N_k(v)]$ is the k-hop egonet of node $v$ with the colours of round
-    $t$.
+    $t$. HASH is "exact" (isomorphism of coloured graphs) or a test in `REFINEMENTS`.
 
     Difference from the paper: the new colour includes the old colour $c^{(t)}_v$, not
     only the HASH. On unlabelled graphs this changes nothing. On labelled graphs, it
     makes the colours of each round finer than those of the round before, so that it is
     enough to compare the colours of the last round.
-
-    Args:
-        union: The graphs.
-        hash: How HASH compares egonets: "exact" (isomorphism of coloured graphs) or
-            the name of a test in `REFINEMENTS`.
-        num_hops: Radius k of the egonets.
-        reading: Which further information the colours include.
     """
     items = torch.arange(union.num_nodes)
     color, roots = rank(union.node_color), items
@@ -124,8 +117,7 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
     """Return for each node copy a number that its initial colour includes.
 
-    With `reading.d2c`, the number is the distance to the root. Otherwise it is 1 for
-    roots that are marked by the options, and 0 for all other nodes.
+    It is the distance to the root, or 1 for a marked root and 0 for other nodes.
     """
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
@@ -139,13 +131,11 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return what one round of Subgraph-1-WL appends to the colour of each node.
+    """Return what one round appends to the colour of each node: one tensor [s] each.
 
-    The first tensor has the HASH of each egonet. With `reading.centroid`, the next
-    tensor has the colour of each root in its own egonet (not with the exact HASH, which
-    then compares egonets with marked roots). With `reading.context`, the last tensor
-    has a number for the multiset of the colours that each root has in all egonets that
-    contain the root.
+    These are the HASH of its egonet; with `reading.centroid`, the colour of the root in
+    its own egonet (the exact HASH then compares egonets with marked roots instead);
+    with `reading.context`, the multiset of its colours in all egonets that contain it.
     """
     if hash == "exact":
         columns = [isomorphism_classes(inside)]

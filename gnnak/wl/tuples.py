@@ -58,10 +58,10 @@ class TupleBlocks(NamedTuple):
     def types(self, union: GraphUnion) -> Tensor:
         """Return the isomorphism type of each of the t tuples as a number, [t].
 
-        The type consists of the colours of the tuple's nodes and of all pairs of these
-        nodes. Two tuples have the same type iff mapping the i-th node of one tuple to
-        the i-th node of the other, for all i, is an isomorphism of the coloured
-        subgraphs that the tuples induce.
+        It encodes the colours of the tuple's nodes and of all pairs of these. Two
+        tuples have the same type iff mapping the i-th node of one to the i-th node of
+        the other, for all i, is an isomorphism of the coloured subgraphs that they
+        induce.
         """
         tables = [_pair_table(union, graphs, n) for graphs, n in self.blocks]
         ends = [(i, j) for i in range(1, self.k + 1) for j in range(i, self.k + 1)]
@@ -120,14 +120,10 @@ def tuple_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 
 
 def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
-    r"""Run folklore k-WL: yield the colouring of every round, the stable one last.
+    r"""Run folklore k-WL, with the notation of `tuple_refinement`.
 
     $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \left\{ \left( c^{(t)}_{v[1 \leftarrow u]},
     \dots, c^{(t)}_{v[k \leftarrow u]} \right) \right\}_u \right)$$
-
-    Here $v$ is a k-tuple and $v[i \leftarrow u]$ is $v$ with its i-th entry replaced by
-    node $u$. In round 0, the colour of a tuple encodes the colours of its nodes and of
-    all pairs of these nodes.
     """
     return _refine(union, k, _folklore)
 
@@ -156,8 +152,7 @@ def _refine(
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of oblivious k-WL adds to the colours of tuples.
 
-    The i-th of k tensors has for each tuple v a number for the multiset of the colours
-    of all tuples that differ from v at most in the i-th entry.
+    The i-th of k tensors has a number per tuple for the i-th multiset in the equation.
     """
     columns = []
     for axis in range(1, blocks.k + 1):
@@ -187,9 +182,7 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of folklore k-WL adds to the colours of tuples.
 
-    The result is one tensor with a number for each tuple v. For every node u, replacing
-    one entry of v by u gives k tuples, which have k colours. The number stands for the
-    multiset of these lists of k colours, over all nodes u. A tuple whose colour no
+    It is one number per tuple for the multiset in the equation. A tuple whose colour no
     other tuple has is skipped, since its colour cannot be split.
     """
     shared = torch.bincount(color)[color] > 1
