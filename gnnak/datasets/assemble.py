@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -93,10 +94,7 @@ def read_or_download(
     required: Sequence[str] = ("x",),
 ) -> tuple[GraphFile, str]:
     """Like `read_or_make`, for graphs that `fetch(folder)` downloads."""
-
-    def make() -> GraphFile:
-        return download(file_name, fetch)
-
+    make = partial(download, file_name, fetch)
     return read_or_make(file_name, request, make, required=required)
 
 
@@ -129,18 +127,17 @@ def build(
         y = y[:, None]
     check_features(source, "x", store.x, info)
     check_features(source, "edge_attr", store.edge_attr, info)
-    found = describe(store.x)
-    assert found is not None
-    full = replace(
+    nodes, edges = describe(store.x), describe(store.edge_attr)
+    assert nodes is not None
+    info = replace(
         info,
-        node_features=node_features or found,
-        edge_features=edge_features or describe(store.edge_attr),
+        node_features=node_features or nodes,
+        edge_features=edge_features or edges,
         source=source,
     )
-    _check_fits(source, "x", found, full.node_features, info.name)
-    edges = describe(store.edge_attr)
-    _check_fits(source, "edge_attr", edges, full.edge_features, info.name)
-    return Dataset(full, replace(store, y=y), file.split, file.folds).check()
+    _check_fits(source, "x", nodes, info.node_features, info.name)
+    _check_fits(source, "edge_attr", edges, info.edge_features, info.name)
+    return Dataset(info, replace(store, y=y), file.split, file.folds).check()
 
 
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:

@@ -248,12 +248,13 @@ def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | No
     count = min(SAMPLE, len(store))
     chosen = torch.linspace(0, len(store) - 1, count).round().long()
     generator = torch.Generator().manual_seed(0)
-    given = (store.subset(chosen), without_encodings(extractor), generator)
+    bare = without_encodings(extractor)
     try:
-        parts = list(subgraph_sizes(*given))
+        return SubgraphSizes.join(
+            list(subgraph_sizes(store.subset(chosen), bare, generator))
+        )
     except SizeError:
         return None
-    return SubgraphSizes.join(parts)
 
 
 def memory_advice(needed: float, batch_size: int, device: torch.device) -> str | None:

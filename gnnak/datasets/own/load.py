@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.metric_names import DEFAULTS, check_metric
 from gnnak.datasets.own.features import describe_features
@@ -20,7 +21,6 @@ from gnnak.datasets.own.splits import (
     check_column,
     check_split,
     column_split,
-    random_folds,
     random_split,
     scaffold_folds,
     scaffold_split,
@@ -95,7 +95,9 @@ def _folds(
         raise OptionError(
             f"folds cannot be combined with split {own.split!r}; leave out one of both."
         )
-    return random_folds(classes, len(rows), count, seed)
+    if classes is None:
+        return folds_by_group(torch.arange(len(rows)), count, seed)
+    return stratified_folds(classes, count, seed)
 
 
 def _of_rows(given: Any, rows: GraphRows) -> Tensor:
@@ -138,8 +140,8 @@ def load_own(
             `own.split` says.
 
     Raises:
-        FileFormatError: If a file is missing or damaged, or a row is bad although
-            `own.skip_bad` is False.
+        FileFormatError: If a file is missing or damaged, or has bad rows that
+            `own.skip_bad` does not allow.
         GraphError: If graphs or targets are malformed.
         OptionError: If a column does not exist, or an option does not fit the data.
     """

@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Dataset
 
 from gnnak.datasets.own.molecules import SMILES_NAMES
 from gnnak.errors import GnnakError, GraphError, kind_of
@@ -78,7 +79,8 @@ def as_items(data: Any) -> list[Any]:
     if hasattr(data, "to_data_list"):
         return list(data.to_data_list())
     if hasattr(data, "edge_index") or hasattr(data, "adj"):
-        return list(data) if _is_dataset(data) else [data]
+        # A data set of PyG has the fields of a graph.
+        return list(data) if isinstance(data, Dataset) else [data]
     try:
         # A set has no order.
         if isinstance(data, dict | set | frozenset | bytes):
@@ -100,13 +102,6 @@ def are_smiles(items: Sequence[Any]) -> bool:
     # Missing values of a column of texts are None or NaN, a float.
     known = (item for item in items if not isinstance(item, float | None))
     return isinstance(next(known, None), str)
-
-
-def _is_dataset(data: Any) -> bool:
-    """Return whether an object is a PyG data set, which has the fields of a graph."""
-    from torch_geometric.data import Dataset
-
-    return isinstance(data, Dataset)
 
 
 NAMES = {

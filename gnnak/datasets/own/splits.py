@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
+from gnnak.datasets.benchmarks import folds_by_group
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
@@ -16,16 +16,9 @@ from gnnak.typing import check_known
 SHARES = (0.8, 0.1, 0.1)
 """The shares of the training, validation and test graphs."""
 PART_NAMES = {
-    "train": 0,
-    "training": 0,
-    "0": 0,
-    "validation": 1,
-    "valid": 1,
-    "val": 1,
-    "dev": 1,
-    "1": 1,
-    "test": 2,
-    "2": 2,
+    **dict.fromkeys(("train", "training", "0"), 0),
+    **dict.fromkeys(("validation", "valid", "val", "dev", "1"), 1),
+    **dict.fromkeys(("test", "2"), 2),
 }
 """What a column with the part of each graph may contain, in any case."""
 
@@ -115,13 +108,6 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
                 f"{name} has {text[:40]!r}; write train, validation or test."
             )
     return torch.tensor(parts, dtype=torch.long)
-
-
-def random_folds(classes: Tensor | None, num_graphs: int, k: int, seed: int) -> Tensor:
-    """Assign graphs to k folds at random, [k, g], with equal shares of the classes."""
-    if classes is None:
-        return folds_by_group(torch.arange(num_graphs), k, seed)
-    return stratified_folds(classes, k, seed)
 
 
 def check_split(split: object, num_graphs: int) -> Tensor:
