@@ -10,42 +10,34 @@ from typing import NamedTuple
 import torch
 
 SIDE_STREAMS = 16
-"""Number of side streams for kernels that run at the same time."""
+"""Number of streams for kernels that run at the same time."""
 _lock = Lock()
-"""Locked while the streams of a GPU are created, so that all threads get the same."""
+"""Locked while streams are created, so that all threads get the same."""
 
 
 class OwnStreams(NamedTuple):
     """The streams that this package uses on one GPU."""
 
     prefetch: torch.cuda.Stream
-    """The prefetching threads assemble batches on this stream."""
+    """Prefetching threads assemble batches on this stream."""
     capture: torch.cuda.Stream
-    """Work is captured as CUDA graphs on this stream."""
+    """CUDA graphs are captured on this stream."""
     side: tuple[torch.cuda.Stream, ...]
-    """Streams for independent kernels of captured work."""
+    """For independent kernels of captured work."""
 
 
 def own_streams(device: torch.device) -> OwnStreams:
-    """Return the streams of a GPU; they are the same for all calls in a process.
-
-    Args:
-        device: A GPU; "cuda" without an index means the current GPU.
-    """
-    index = torch.cuda.current_device() if device.index is None else device.index
+    """Return the streams of a GPU; they are the same for all calls in a process."""
     with _lock:
-        return _streams_of(index)
+        return _streams_of(_index(device))
 
 
 @contextmanager
 def on_capture_stream(device: torch.device) -> Iterator[None]:
-    """Context manager: make the capture stream of a GPU the current stream.
+    """Make the capture stream of a GPU the current stream; do nothing on other devices.
 
     Its work starts after all work of the stream that is current outside, which waits
-    for it at the end. On other devices, this does nothing.
-
-    Args:
-        device: A device.
+    for it at the end.
     """
     if device.type != "cuda":
         yield
@@ -74,19 +66,16 @@ CLEAR = Path("/proc/self/clear_refs")
 """Linux file that resets the peak memory of this process if "5" is written to it."""
 
 _graph_pool_bytes: dict[int, int] = {}
-"""For each GPU, by its index: the bytes of memory that CUDA graphs use but PyTorch's
-peak counter misses."""
+"""By index of a GPU: bytes that CUDA graphs use but PyTorch's peak counter misses."""
 _earlier_peak: dict[int, int] = {}
-"""For each GPU, by its index: the peak memory in bytes before `growth_measured` or
-`graph_pools_changing` reset PyTorch's peak counter; 0 after `reset_peak`."""
+"""By index of a GPU: the peak in bytes before PyTorch's peak counter was reset; 0 after
+`reset_peak`."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
     """Restart the measurement of `peak_megabytes` from the memory in use now.
 
-    Args:
-        device: A GPU, or "cpu" for the resident memory of this process. For "cpu", this
-            does nothing on systems other than Linux.
+    For "cpu", this does nothing on systems other than Linux.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -110,13 +99,10 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Context manager for code that frees or reuses the memory pools of CUDA graphs.
+    """Measure the memory pools of CUDA graphs again after the `with` block.
 
-    On exit, the sizes of the pools are measured again. `peak_megabytes` still includes
+    The code in the block frees or reuses these pools. `peak_megabytes` still includes
     the peak before the block.
-
-    Args:
-        device: A GPU.
     """
     index = _index(device)
     peak = _peak_bytes(index)
@@ -128,16 +114,10 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context manager: measure the growth of a GPU's memory within the `with` block.
+    """Yield a list, and append the growth of a GPU's memory in bytes on exit.
 
     The growth is the peak of the allocated memory within the block minus the allocated
     memory at its start. `peak_megabytes` still includes the peak before the block.
-
-    Args:
-        device: A GPU.
-
-    Yields:
-        An empty list, to which the growth in bytes is appended on exit.
     """
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
@@ -156,22 +136,13 @@ def _index(device: torch.device) -> int:
 
 
 def _peak_bytes(index: int) -> int:
-    """Return the peak memory of a GPU since `reset_peak`, in bytes.
-
-    The memory pools of CUDA graphs are included.
-    """
+    """Return a GPU's peak memory since `reset_peak`, with the pools of CUDA graphs."""
     peak = torch.cuda.max_memory_allocated(index) + _graph_pool_bytes.get(index, 0)
     return max(peak, _earlier_peak.get(index, 0))
 
 
 def _restart_counter(index: int, earlier_peak: int) -> None:
-    """Restart the measurement of a GPU's peak memory.
-
-    Args:
-        index: Index of the GPU.
-        earlier_peak: An earlier peak in bytes, to be reported until memory use exceeds
-            it; 0 to forget earlier peaks.
-    """
+    """Restart the measurement of a GPU's peak memory, at an earlier peak in bytes."""
     torch.cuda.reset_peak_memory_stats(index)
     _graph_pool_bytes[index] = _measure_graph_pools(index)
     _earlier_peak[index] = earlier_peak
@@ -193,8 +164,8 @@ class PeakMemory:
     """Context manager: measure by how much this process's memory grows; Linux only."""
 
     megabytes: float
-    """Peak of the resident memory within the `with` block minus the resident memory at
-    its start, in MB; set on exit."""
+    """Peak of the resident memory within the `with` block minus the memory at its
+    start."""
 
     def __enter__(self) -> "PeakMemory":
         reset_peak()
@@ -206,14 +177,7 @@ class PeakMemory:
 
 
 def _resident(field: str) -> float | None:
-    """Return a memory field of /proc/self/status in MB.
-
-    Args:
-        field: "VmRSS" for the resident memory now, or "VmHWM" for its peak.
-
-    Returns:
-        The value; None on systems without this file or field.
-    """
+    """Return VmRSS (memory now) or VmHWM (peak) in MB; None if it is not known."""
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():

@@ -66,10 +66,6 @@ VOWEL_SOUNDS = tuple("AEFHILMNORSX")
 def counted(number: int, word: str) -> str:
     """Return a number with a noun, in the plural unless the number is 1.
 
-    Args:
-        number: The number.
-        word: The noun in the singular; its plural ends in s, or in es after s or ch.
-
     >>> counted(1, "row"), counted(0, "row"), counted(2, "class")
     ('1 row', '0 rows', '2 classes')
     """

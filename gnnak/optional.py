@@ -16,11 +16,7 @@ EXTRAS = {
 
 
 def missing_package(use: str, package: str) -> MissingPackageError:
-    """Return the error that a package is missing, with the command to install it.
-
-    Args:
-        use: What needs the package, with a verb, such as "reading SMILES needs".
-        package: The package, one of `EXTRAS`.
+    """Return the error that a package of `EXTRAS` is missing, and how to install it.
 
     >>> print(missing_package("reading SMILES needs", "rdkit"))
     reading SMILES needs rdkit; install it with pip install rdkit, or install gnnak \
@@ -39,9 +35,5 @@ def has_triton() -> bool:
 
 
 def interprets_triton() -> bool:
-    """Return whether the environment variable TRITON_INTERPRET is 1.
-
-    Triton then interprets kernels instead of compiling them, so that they also run on a
-    CPU.
-    """
+    """Return whether Triton interprets kernels, so that they also run on a CPU."""
     return os.environ.get("TRITON_INTERPRET") == "1"

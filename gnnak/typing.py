@@ -1,17 +1,19 @@
-"""Define the letters for tensor axes, and the types and checks of common options.
+"""Types and checks of common options, and the glossary of all docstrings.
 
-Docstrings write tensor shapes with these letters:
+- A *rooted subgraph* is the part of a graph around one node, such as its egonet.
+- The *root*, or *centroid*, is the node around which a rooted subgraph lies.
+- A *node copy* is a node as it occurs in one rooted subgraph: a node in three rooted
+  subgraphs has three node copies.
+- An *edge copy* is an edge as it occurs in one rooted subgraph.
+- *Padding* is rows at the end of a tensor that only bring it to a fixed size.
+- *Real rows* are the rows of a tensor that are not padding.
+- A *window* is several consecutive batches that are assembled together, then split.
+- A *capture* records the GPU kernels of a training step as a CUDA graph; later steps
+  replay it without launching each kernel.
 
-====  =====================================================
-`n`   nodes of the graph, or of a batch (a disjoint union)
-`e`   directed edges
-`g`   graphs
-`s`   rooted subgraphs
-`m`   node copies: one per (rooted subgraph, node in it)
-`f`   edge copies: one per (rooted subgraph, edge in it)
-`c`   channels
-`k`   hops
-====  =====================================================
+Shapes such as `[m, c]` are written with one letter per axis: `n` nodes, `e` directed
+edges (an undirected edge is two), `g` graphs, `s` rooted subgraphs, `m` node copies,
+`f` edge copies, `c` channels, `k` hops. All graphs of a batch are counted together.
 """
 
 import difflib
@@ -23,38 +25,27 @@ from typing import Literal, get_args
 from gnnak.errors import OptionError
 
 Encoding = Literal["centroid", "subgraph", "context"]
-"""The three encodings of a node that a GNN-AK layer computes; see `gnnak.GNNAK`."""
+"""The encodings of a node that a GNN-AK layer computes; see `gnnak.GNNAK`."""
 Reduce = Literal["sum", "mean"]
-"""How several node states are pooled into one: by their sum or by their mean."""
+"""How several node states are pooled into one."""
 FuseMode = Literal["concat", "sum"]
-"""How a GNN-AK layer combines the encodings of a node into the node's new state: as a
-concatenation or as a sum."""
+"""How a GNN-AK layer combines the encodings of a node into the node's new state."""
 HopMode = Literal["concat", "add"]
-"""How the input of the base GNN is built from a node's state and the embedding of the
-node's distance to the root: by concatenation or by addition."""
+"""How the base GNN's input is built from a node's state and its hop embedding."""
 ReadoutOrder = Literal["VS", "SV"]
-"""The order of the pools of a subgraph GNN: "VS" first pools the vertices of each
-subgraph, "SV" first pools the subgraphs that each vertex is in."""
+""""VS" first pools the vertices of each subgraph, "SV" the copies of each vertex."""
 PairEncoding = Literal["mark", "distance", "rrwp", "resistance"]
-"""Encodings of a pair of a root and a node of its subgraph; see
-`gnnak.nn.family.gnn.PairEncoder`."""
+"""Encodings of (root, node); see `gnnak.nn.family.gnn.PairEncoder`."""
 
 PAIRS: tuple[PairEncoding, ...] = get_args(PairEncoding)
-"""The names of all encodings of a pair of a root and a node."""
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
-"""The names of all encodings of a node that a GNN-AK layer can compute."""
 
 SEEDS = 2**63
-"""Seeds must be less than this number, to fit into a signed 64-bit integer."""
+"""Seeds are less than this number, to fit into a signed 64-bit integer."""
 
 
 def check_choice(option: str, value: object, known: Iterable[str]) -> None:
     """Raise `OptionError` if `value` is not one of the known values.
-
-    Args:
-        option: Name of the option, for the error message.
-        value: The value to check.
-        known: The known values.
 
     >>> check_choice("reduce", "median", ("sum", "mean"))
     Traceback (most recent call last):
@@ -68,16 +59,9 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
 def check_known(
     what: str, name: str, known: Iterable[str], more: str = "", of: str = ""
 ) -> None:
-    """Raise `OptionError` if `name` is not one of the known names.
+    """Raise `OptionError`, which suggests a similar name, unless a name is known.
 
-    The error message lists all known names, and suggests a similar one if there is any.
-
-    Args:
-        what: What `name` names, such as "data set", for the error message.
-        name: The name to check.
-        known: The known names.
-        more: Text appended to the list of known names in the error message.
-        of: Text appended to the name in the error message, such as " in new.csv".
+    `more` is appended to the list of known names, and `of` to the name.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
@@ -98,11 +82,6 @@ Known: exp, zinc.
 def check_count(option: str, value: object, least: int = 0) -> int:
     """Return `value` if it is an int of at least `least`, else raise `OptionError`.
 
-    Args:
-        option: Name of the option, for the error message.
-        value: The value to check.
-        least: The smallest valid value.
-
     >>> check_count("num_hops", -1)
     Traceback (most recent call last):
     gnnak.errors.OptionError: num_hops is -1; give a whole number of at least 0.
@@ -117,8 +96,6 @@ def check_count(option: str, value: object, least: int = 0) -> int:
 def as_count(option: str, value: object, least: int = 0) -> int:
     """Return a whole number as an int, also one of NumPy, or raise `OptionError`.
 
-    Arguments as in `check_count`.
-
     >>> import numpy
     >>> as_count("batch_size", numpy.int64(32), least=1)
     32
@@ -129,26 +106,13 @@ def as_count(option: str, value: object, least: int = 0) -> int:
 
 
 def convert_count(record: object, option: str, least: int = 0) -> None:
-    """Check a field of a frozen dataclass, and replace a number of NumPy by an int.
-
-    Args:
-        record: The dataclass, in its `__post_init__`.
-        option: Name of the field.
-        least: The smallest valid value.
-
-    Raises:
-        OptionError: If the field is no whole number of at least `least`.
-    """
+    """Check a field of a frozen dataclass, and replace a number of NumPy by an int."""
     count = as_count(option, getattr(record, option), least)
     object.__setattr__(record, option, count)
 
 
 def check_flag(option: str, value: object) -> None:
     """Raise `OptionError` unless `value` is True or False.
-
-    Args:
-        option: Name of the option, for the error message.
-        value: The value to check.
 
     >>> check_flag("shuffle", "no")
     Traceback (most recent call last):
@@ -160,10 +124,6 @@ def check_flag(option: str, value: object) -> None:
 
 def check_seed(option: str, value: object) -> int:
     """Return `value` if it is an int from 0 to `SEEDS` - 1, else raise `OptionError`.
-
-    Args:
-        option: Name of the option, for the error message.
-        value: The value to check.
 
     >>> check_seed("train.seed", 2**63)
     Traceback (most recent call last):
@@ -179,10 +139,6 @@ below 2^63.
 def check_positive(option: str, value: float) -> None:
     """Raise `OptionError` unless `value` is finite and greater than 0.
 
-    Args:
-        option: Name of the option, for the error message.
-        value: The value to check.
-
     >>> check_positive("lr", -1.0)
     Traceback (most recent call last):
     gnnak.errors.OptionError: lr is -1.0; give a finite number greater than 0.
@@ -193,10 +149,6 @@ def check_positive(option: str, value: float) -> None:
 
 def check_share(option: str, value: object) -> None:
     """Raise `OptionError` unless `value` is a number with 0 <= value < 1.
-
-    Args:
-        option: Name of the option, for the error message.
-        value: The value to check.
 
     >>> check_share("dropout", 1.5)
     Traceback (most recent call last):
@@ -209,10 +161,7 @@ def check_share(option: str, value: object) -> None:
 
 
 def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    """Validate the names of encodings and return them as a tuple.
-
-    Raises:
-        OptionError: If there are no names, or if a name is unknown or occurs twice.
+    """Return the names of encodings as a tuple; at least one, all known, each once.
 
     >>> check_encodings(["subgraph", "context"])
     ('subgraph', 'context')

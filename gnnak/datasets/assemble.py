@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,20 +17,11 @@ from gnnak.nn.features import Categorical, Features, describe
 
 
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
-    """Download a data set into the cache folder and return the graphs.
-
-    Args:
-        file_name: Name of the npz file that the user can provide if the download fails;
-            the error message contains this name.
-        fetch: Function that takes a folder, downloads the data set into it and returns
-            the graphs.
-
-    Returns:
-        The graphs with each undirected edge stored once.
+    """Download graphs with `fetch(folder)`; return them with each edge stored once.
 
     Raises:
-        FileFormatError: If the download fails; the message says which file to put into
-            which folder instead.
+        FileFormatError: If the download fails; the message says where to put
+            `file_name` instead.
         GraphError: If the downloaded graphs are not undirected.
     """
     folder = cache_dir() / "downloads"
@@ -56,7 +48,7 @@ def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
 
 
 MAX_CATEGORIES = 100_000
-"""Largest number of categories of a feature; each of them has a learned embedding."""
+"""Largest number of categories of a feature; each category has a learned embedding."""
 
 
 def read_or_make(
@@ -71,18 +63,14 @@ def read_or_make(
     Args:
         file_name: Name of the npz file, in the format of `read_npz`.
         request: Folder, seed and other options given by the user.
-        make: Function that generates or downloads the graphs, with each undirected edge
-            stored once; None if the graphs can only be read from a file.
-        seeded: Whether the graphs depend on the seed. If True, the file is ignored
-            unless the seed is 0, because the file has the graphs of seed 0.
+        make: Generates or downloads the graphs, with each undirected edge stored once;
+            None if the graphs can only be read from a file.
+        seeded: Whether the graphs depend on the seed; the file has those of seed 0.
         required: Optional keys, such as `x`, that the file must have.
 
     Returns:
         The graphs, with both directions of every edge, and where they come from: the
         file name, `generated (seed 0)` or `downloaded`.
-
-    Raises:
-        FileFormatError: If the file is damaged, or is missing and `make` is None.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
@@ -105,23 +93,8 @@ def read_or_download(
     fetch: Callable[[Path], GraphFile],
     required: Sequence[str] = ("x",),
 ) -> tuple[GraphFile, str]:
-    """Read a data file if it exists, else download the graphs and cache them on disk.
-
-    Args:
-        file_name: Name of the npz file, in the format of `read_npz`.
-        request: Folder, seed and other options given by the user.
-        fetch: Function that takes a folder, downloads the data set into it and returns
-            the graphs.
-        required: Optional keys, such as `x`, that the file must have.
-
-    Returns:
-        The graphs, with both directions of every edge, and where they come from: the
-        file name or `downloaded`.
-    """
-
-    def make() -> GraphFile:
-        return download(file_name, fetch)
-
+    """Like `read_or_make`, for graphs that `fetch(folder)` downloads."""
+    make = partial(download, file_name, fetch)
     return read_or_make(file_name, request, make, required=required)
 
 
@@ -139,13 +112,8 @@ def build(
         file: The graphs and their splits; `y` is converted to int64 for classification
             and to float32 for other tasks.
         source: Where the graphs come from: a file name, `generated (seed 0)`, ...
-        node_features: Whether the node features are categorical or continuous, and how
-            many categories or channels they have; inferred from `x` if None.
-        edge_features: Type and size of the edge features, like `node_features`;
-            inferred from `edge_attr` if None.
-
-    Raises:
-        FileFormatError: If the targets or features do not fit the data set.
+        node_features: All features that nodes may have; None = those of `x`.
+        edge_features: All features that edges may have; None = those of `edge_attr`.
     """
     store, y = file.store, file.store.y
     if y is None:
@@ -157,20 +125,19 @@ def build(
     y = y.to(torch.long if whole else torch.float)
     if info.task == "multilabel" and y.dim() == 1:
         y = y[:, None]
-    _check_features(source, "x", store.x, info)
-    _check_features(source, "edge_attr", store.edge_attr, info)
-    found = describe(store.x)
-    assert found is not None
-    full = replace(
+    check_features(source, "x", store.x, info)
+    check_features(source, "edge_attr", store.edge_attr, info)
+    nodes, edges = describe(store.x), describe(store.edge_attr)
+    assert nodes is not None
+    info = replace(
         info,
-        node_features=node_features or found,
-        edge_features=edge_features or describe(store.edge_attr),
+        node_features=node_features or nodes,
+        edge_features=edge_features or edges,
         source=source,
     )
-    _check_fits(source, "x", found, full.node_features, info.name)
-    edges = describe(store.edge_attr)
-    _check_fits(source, "edge_attr", edges, full.edge_features, info.name)
-    return Dataset(full, replace(store, y=y), file.split, file.folds).check()
+    _check_fits(source, "x", nodes, info.node_features, info.name)
+    _check_fits(source, "edge_attr", edges, info.edge_features, info.name)
+    return Dataset(info, replace(store, y=y), file.split, file.folds).check()
 
 
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
@@ -188,13 +155,10 @@ def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> No
         )
 
 
-def _check_features(
+def check_features(
     source: str, key: str, values: Tensor | None, info: DatasetInfo
 ) -> None:
-    """Raise `FileFormatError` if features cannot be encoded.
-
-    Continuous features must be finite, and categories from 0 to `MAX_CATEGORIES` - 1.
-    """
+    """Refuse infinite features, and categories not from 0 to `MAX_CATEGORIES` - 1."""
     if values is None or not values.numel():
         return
     wrong = None
@@ -215,7 +179,7 @@ def _check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` if a file's features differ from those of the data set.
+    """Refuse features of a file that differ from those of the data set.
 
     The file may have fewer categories, because some categories may not occur in it.
     """

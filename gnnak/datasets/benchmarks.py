@@ -8,7 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.assemble import build, download, read_or_download
+from gnnak.datasets.assemble import (
+    build,
+    check_features,
+    download,
+    read_or_download,
+)
 from gnnak.datasets.cache import (
     Request,
     cached_path,
@@ -34,13 +39,8 @@ from gnnak.typing import check_count
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
     """Assign groups of graphs to folds at random; a group stays in one fold.
 
-    Args:
-        group: The index of the group that each graph belongs to, [g], from 0.
-        num_folds: Number of folds, k.
-        seed: Seed of the random assignment.
-
-    Returns:
-        A matrix [k, g], one row per fold: 1 for test graphs, 0 for training graphs.
+    Returns a matrix [k, g] with one row per fold: 1 for test graphs, 0 for training
+    graphs. `group`, [g], is the group of each graph, from 0.
 
     >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
     tensor([1, 1, 1, 1])
@@ -54,15 +54,7 @@ def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
 
 
 def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Assign graphs to folds at random, with equal class proportions in each fold.
-
-    Args:
-        y: The class of each graph, [g].
-        num_folds: Number of folds, k.
-        seed: Seed of the random assignment.
-
-    Returns:
-        A matrix [k, g], one row per fold: 1 for test graphs, 0 for training graphs.
+    """Assign graphs to folds, [k, g], with equal shares of the classes `y` in each.
 
     >>> stratified_folds(torch.tensor([0, 1, 0, 1]), 2)[:, :2].sum(dim=0)
     tensor([1, 1])
@@ -77,7 +69,6 @@ def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
 
 NEIGHBORS = 8
 CHUNK = 256
-"""Number of graphs processed at a time."""
 
 
 def superpixel_edges(store: GraphStore) -> GraphStore:
@@ -96,16 +87,8 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
     processor, so the similarities are replaced by their ranks as 16-bit integers.
     Graphs of up to nine nodes are complete.
 
-    Args:
-        store: Graphs without edges. `x` [n, 5] has the columns red, green, blue, row
-            and column of the centre, each from 0 to 255.
-
-    Returns:
-        The same graphs with edges, which have no features, as in the published runs.
-        `x` is scaled to values from 0 to 1.
-
-    Raises:
-        GraphError: If `x` is None or does not have five columns.
+    `x` [n, 5] has the columns red, green, blue, row and column of the centre, from 0 to
+    255, and is scaled to 0 to 1. As in the published runs, edges have no features.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
@@ -130,12 +113,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the graph and the two nodes of each edge.
-
-    Args:
-        graphs: Indices of graphs that have equally many nodes, [g].
-        position: Positions of their nodes, [g, n, 2].
-    """
+    """Return the graph of each edge and its nodes, from `position` [g, n, 2]."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:
@@ -176,8 +154,7 @@ ATOM_TYPES, BOND_TYPES = 28, 4
 NO_LABELS = ("imdb-b", "reddit-b")
 """Data sets of the TU collection whose nodes have no labels."""
 MAX_PIXEL = 255.0
-"""Largest colour or coordinate in the superpixel file; `load_cifar10` divides the
-features by this number."""
+"""Largest colour or coordinate in the superpixel file."""
 
 
 def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
@@ -272,10 +249,7 @@ def _check_pixels(source: str, store: GraphStore) -> None:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add edges to the superpixel graphs, each undirected edge stored once.
-
-    The features `x` remain integers from 0 to 255.
-    """
+    """Add edges, each stored once, to the superpixels; `x` stays from 0 to 255."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):

@@ -40,17 +40,7 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Find a data file in `data_dir`, the user's data folder or the cache folder.
-
-    The folders are searched in this order. The user's data folder is the value of the
-    environment variable `GNNAK_DATA`.
-
-    Args:
-        file_name: Name of the file, without a folder.
-        data_dir: The folder to search first; None = search the other folders only.
-
-    Returns:
-        The path of the first file found; None if no folder has the file.
+    """Find a data file in `data_dir`, the folder `GNNAK_DATA` or the cache folder.
 
     Raises:
         OptionError: If `data_dir`, or the folder in `GNNAK_DATA`, does not exist.
@@ -72,15 +62,15 @@ def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path |
 
 
 VERSION = 2
-"""Version number in the names of cache files. A release that generates different graphs
-increases the number, so that old cache files are not read."""
+"""Version in the names of cache files. A release that generates other graphs increases
+it, so that old cache files are not read."""
 
 Progress = Callable[[int, int], None]
-"""Progress callback, called as `progress(done, total)`."""
+"""Called as `progress(done, total)`."""
 
 
 def no_progress(done: int, total: int) -> None:
-    """Do nothing; the default progress callback."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +78,14 @@ class Request:
     """Options that the user gives when loading a data set."""
 
     target: str | None = None
-    """Name of the target to predict, for data sets with several targets; None for the
-    default target."""
+    """Name of the target to predict; None = the default target."""
     seed: int = 0
     """Seed of generated graphs and random folds."""
     data_dir: str | None = None
-    """Folder that is searched first for data files; None to search only the folder in
-    the environment variable `GNNAK_DATA`, and the cache folder."""
+    """Folder that is searched first for data files, before `GNNAK_DATA` and the
+    cache."""
     progress: Progress = no_progress
-    """Callback `progress(done, total)`, called while graphs are generated or edges are
+    """Called as `progress(done, total)` while graphs are generated or edges are
     computed."""
 
 
@@ -112,19 +101,9 @@ def cached_path(name: str, *options: object) -> Path:
 def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
     """Read graphs from a cache file; if there is none, create the graphs and the file.
 
-    In both cases the graphs and the order of their edges are the same. If the cache
-    folder is not writable, a warning is logged and the graphs are returned anyway.
-
-    Args:
-        path: The cache file, from `cached_path`.
-        make: Function that generates or downloads the graphs, with each undirected edge
-            stored *once*.
-
-    Returns:
-        The graphs with both directions of every edge.
-
-    Raises:
-        FileFormatError: If the file exists but is damaged.
+    `make` returns graphs with each undirected edge stored once; the result has both
+    directions, in the same order whether read or made. If the cache folder is not
+    writable, a warning is logged and the graphs are returned anyway.
     """
     if path.is_file():
         try:
@@ -134,7 +113,8 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
             raise FileFormatError(
                 f"{reason}; delete this cache file, and it will be recreated."
             ) from error
-    once = _with_x(make())
+    once = make()
+    once = replace(once, store=with_node_features(once.store))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_one_direction(path, once)
@@ -143,23 +123,19 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
     return replace(once, store=with_reverse_edges(once.store))
 
 
-def _with_x(file: GraphFile) -> GraphFile:
-    """If the graphs have no node features `x`, set `x` to zeros, [n, 1]."""
-    if file.store.x is not None:
-        return file
-    x = torch.zeros(int(file.store.num_nodes.sum()), 1, dtype=torch.long)
-    return replace(file, store=replace(file.store, x=x))
+def with_node_features(store: GraphStore) -> GraphStore:
+    """Return the graphs with one constant node feature, [n, 1], if they have none."""
+    if store.x is not None:
+        return store
+    x = torch.zeros(int(store.num_nodes.sum()), 1, dtype=torch.long)
+    return replace(store, x=x)
 
 
 def write_one_direction(path: Path, once: GraphFile) -> None:
-    """Write graphs to an npz file, atomically; each undirected edge is stored once.
+    """Write graphs that store each undirected edge once to an npz file, atomically.
 
     For tens of millions of edges, this is faster than `write_npz`, which sorts all
     edges to find their reverse edges.
-
-    Args:
-        path: The file to write.
-        once: Graphs with *one* direction of every undirected edge.
     """
     store = once.check().store
     arrays: dict[str, np.ndarray] = {k: np.array(v) for k, v in once.names.items()}
@@ -178,19 +154,7 @@ def write_one_direction(path: Path, once: GraphFile) -> None:
 
 
 def one_direction(store: GraphStore) -> GraphStore:
-    """Remove one direction of every undirected edge.
-
-    The direction from the lower to the higher node index remains.
-
-    Args:
-        store: Simple undirected graphs with both directions of every edge.
-
-    Returns:
-        The same graphs with each undirected edge stored once.
-
-    Raises:
-        GraphError: If a graph has a self loop or an edge without its reverse edge.
-    """
+    """Keep only the direction from the lower to the higher node of undirected edges."""
     source, target = store.edge_index
     keep = source < target
     if 2 * int(keep.sum()) != keep.numel():

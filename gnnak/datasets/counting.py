@@ -28,10 +28,6 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
     - `star`, with three leaves: $\sum_i \binom{d_i}{3}$.
     - `4-cycle`: $(\text{tr}\,A^4 + \text{tr}\,A^2 - 2 \sum_{ij} (A^2)_{ij}) / 8$.
 
-    Args:
-        store: Simple undirected graphs of at most `MAX_NODES` nodes.
-        substructure: The substructure to count.
-
     >>> from gnnak.graphs import parse_graph6
     >>> clique = parse_graph6("C~")
     >>> [int(count_substructures(clique, name)) for name in SUBSTRUCTURES]
@@ -47,11 +43,9 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
 
 
 def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
-    """Return the dense adjacency matrices of graphs `first` to `last - 1`, zero-padded.
+    """Return the adjacency matrices of graphs `first` to `last - 1`, [g, n, n].
 
-    Returns:
-        [g, n, n], float64: g is the number of these graphs, and n the number of nodes
-        of the largest one.
+    They are float64, padded with zeros to the number of nodes of the largest graph.
 
     Raises:
         GraphError: If a graph has more than `MAX_NODES` nodes, or is not a simple
@@ -98,7 +92,7 @@ SHAPES = ((10, 6), (15, 6), (20, 5), (30, 5))
 PARTS = (1500, 1000, 2500)
 """Number of graphs for training, validation and test."""
 ENTROPY = 0
-"""Constant that is combined with the user's seed to seed the random generator."""
+"""Seeds the random generator, together with the user's seed."""
 
 
 def counting_graphs(
@@ -107,13 +101,7 @@ def counting_graphs(
     """Generate random d-regular graphs with n nodes and delete n random edges of each.
 
     For every graph, the pair (n, d) is sampled uniformly from `SHAPES`. Each undirected
-    edge is stored once, from the lower to the higher node; reverse edges are added when
-    the data set is loaded. There is no `y`: `count_substructures` computes the targets.
-
-    Args:
-        seed: Seed of the random numbers.
-        num_graphs: Number of graphs, split in the proportions of `PARTS`.
-        progress: Called after each graph.
+    edge is stored once. There are no targets: `count_substructures` computes them.
     """
     random = np.random.default_rng([ENTROPY, seed])
     sizes, edges = [], []
@@ -140,10 +128,8 @@ def regular_edges(
     This is the pairing model: each node has `degree` stubs (half-edges), and stubs are
     paired at random to form edges. Stubs whose pair would be a self loop or a duplicate
     edge are shuffled and paired again. If stubs are left after 100 rounds, all edges
-    are discarded and the sampling starts again.
-
-    Returns:
-        The undirected edges, each once, from the lower to the higher node, [e, 2].
+    are discarded and the sampling starts again. Returns the undirected edges, each
+    once, from the lower to the higher node, [e, 2].
     """
     while True:
         edges: set[tuple[int, int]] = set()
@@ -164,16 +150,7 @@ def regular_edges(
 def random_split(
     num_graphs: int, parts: tuple[int, ...], random: np.random.Generator
 ) -> torch.Tensor:
-    """Assign graphs to training (0), validation (1) and test (2) at random.
-
-    Args:
-        num_graphs: Number of graphs, g.
-        parts: Relative sizes of the three parts.
-        random: Random number generator.
-
-    Returns:
-        The part of each graph, [g].
-    """
+    """Assign graphs at random to training (0), validation (1) and test (2)."""
     bounds = np.cumsum(parts) * num_graphs // sum(parts)
     split = np.searchsorted(bounds, np.arange(num_graphs), side="right")
     return torch.from_numpy(random.permutation(split))

@@ -25,51 +25,41 @@ class Description:
     """Statistics of one data set, as `gnnak datasets describe` prints them."""
 
     name: str
-    """Name of the data set in gnnak."""
     graphs: str
-    """Number of graphs; written as `train / validation / test` if there is a split."""
+    """Number of graphs; `train / validation / test` if there is a split."""
     nodes: float
-    """Mean number of nodes per graph, over all graphs or only over the training graphs
-    (see `over_training`)."""
+    """Mean number of nodes per graph; see `over_training`."""
     edges: float
-    """Mean number of edges per graph, over all graphs or only over the training graphs
-    (see `over_training`). `edges_once` tells how undirected edges are counted."""
+    """Mean number of edges per graph; see `over_training` and `edges_once`."""
     over_training: tuple[str, ...]
-    """Which of `"nodes"` and `"edges"` are means over the training graphs only; empty
-    if both means are over all graphs."""
+    """Which of `"nodes"` and `"edges"` are means over the training graphs only."""
     edges_once: bool
     """Whether `edges` counts an undirected edge as one edge instead of two."""
     folds: int
-    """Number of cross-validation folds; 0 if the data set has no folds."""
+    """Number of cross-validation folds; 0 if there are none."""
     node_features: str
-    """Type and size of the node features, for example `categorical 28` for 28
-    categories."""
+    """Type and size, for example `categorical 28` for 28 categories."""
     edge_features: str
-    """Type and size of the edge features, for example `categorical 4` for 4 categories;
-    empty if edges have no features."""
+    """As for nodes; empty if edges have no features."""
     task: str
-    """The task: regression, classification or multilabel."""
+    """`regression`, `classification` or `multilabel`."""
     outputs: int
-    """Number of outputs: regression targets, classes or labels."""
+    """Number of regression targets, classes or labels."""
     metric: str
-    """Name of the metric that predictions are scored with, for example `mae`."""
+    """Name of the metric, for example `mae`."""
     protocols: tuple[str, ...]
-    """Names of the protocols (ways to split and score the data set) that the data set
-    supports, the default first."""
+    """The ways to split and score the data set, the default first."""
     source: str
     """Where the graphs come from: a file name, `generated (seed 0)`, ..."""
     paper_graphs: str | None
-    """Number of graphs in the paper's table of data sets; None if the table does not
-    have this data set."""
+    """Number of graphs as printed in the paper's table; None if it is not there."""
     paper_nodes: str | None
-    """Mean number of nodes as printed in the paper's table; None if the table does not
-    have this data set."""
+    """Mean number of nodes, likewise."""
     paper_edges: str | None
-    """Mean number of edges as printed in the paper's table; None if the table does not
-    have this data set."""
+    """Mean number of edges, likewise."""
     note: str
-    """Known reason why the paper's numbers differ from the measured ones; empty if no
-    reason is known."""
+    """Known reason why the paper's numbers differ from the measured ones; may be
+    empty."""
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""
@@ -113,11 +103,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
 
 
 def agrees(measured: float, printed: str) -> bool:
-    """Return whether a measured number, rounded or truncated, is the printed number.
-
-    Args:
-        measured: The measured number.
-        printed: The number as printed in the paper; its digits set the tolerance.
+    """Return whether a number, rounded or truncated like the printed one, equals it.
 
     >>> agrees(23.155, "23.1"), agrees(39.0575, "39.06"), agrees(25.64, "14.29")
     (True, True, False)
@@ -127,7 +113,7 @@ def agrees(measured: float, printed: str) -> bool:
 
 
 def describe_features(features: Features | None) -> str:
-    """Return the type and size of features as text; an empty string for None.
+    """Return the type and size of features as text; empty for None.
 
     >>> describe_features(Categorical((28,)))
     'categorical 28'
@@ -140,18 +126,7 @@ def describe_features(features: Features | None) -> str:
 
 
 def whereabouts(entry: Entry, data_dir: str | os.PathLike[str] | None = None) -> str:
-    """Return how `load_dataset` would obtain a data set on this machine.
-
-    Args:
-        entry: The data set's entry in `DATASETS`.
-        data_dir: Folder that is searched first for the data file; None = only the
-            default folders are searched.
-
-    Returns:
-        `at hand` if the data file is found, else the `origin` of the entry: `built` (by
-        a deterministic construction), `generated` (at random), `download`, or
-        `file only` (loading fails without the file).
-    """
+    """Return "at hand" if the data file is on this machine, else `entry.origin`."""
     found = entry.file_name and find_file(entry.file_name, data_dir)
     return "at hand" if found else entry.origin
 
@@ -170,38 +145,28 @@ def _mean(values: Tensor, dataset: Dataset, trained: bool) -> float:
 
 
 STATES_PER_COPY, STATES_PER_EDGE_COPY = 15, 1
-"""Numbers of vectors that one GIN-AK+ layer saves for backward: for each node and for
-each edge of every rooted subgraph.
-
-Measured from the tensors that autograd saves on the data sets ZINC, EXP, counting and
-IMDB-B. There, `SubgraphSizes.training_bytes` is accurate to 6 %."""
+"""Numbers of vectors that one GIN-AK+ layer saves for backward, per node copy and per
+edge copy. Measured from the tensors that autograd saves on ZINC, EXP, counting and
+IMDB-B, where `SubgraphSizes.training_bytes` is accurate to 6 %."""
 FLOAT_BYTES = 4
-"""Bytes of a float32."""
 CHUNK = 64
 """Number of graphs whose rooted subgraphs are extracted at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class SubgraphSizes:
-    """Sizes of the rooted subgraphs of g graphs.
-
-    A node copy is a node as seen in one rooted subgraph, and an edge copy is an edge as
-    seen in one rooted subgraph.
-    """
+    """Sizes of the rooted subgraphs of g graphs."""
 
     nodes: Tensor
-    """[g], int64: number of nodes of each graph, which is also its number of rooted
-    subgraphs."""
+    """[g], int64: number of nodes, and so of rooted subgraphs, of each graph."""
     copies: Tensor
-    """[g], int64: number of node copies of each graph: the sum of the numbers of nodes
-    of its rooted subgraphs."""
+    """[g], int64: number of node copies of each graph."""
     edge_copies: Tensor
-    """[g], int64: number of edge copies of each graph: the sum of the numbers of edges
-    of its rooted subgraphs."""
+    """[g], int64: number of edge copies of each graph."""
 
     @staticmethod
     def join(parts: Sequence[SubgraphSizes]) -> SubgraphSizes:
-        """Return the sizes of several groups of graphs, one group after the other."""
+        """Concatenate the sizes of several groups of graphs."""
         return SubgraphSizes(
             torch.cat([part.nodes for part in parts]),
             torch.cat([part.copies for part in parts]),
@@ -221,15 +186,10 @@ class SubgraphSizes:
 
         $$4 L (d + h)\,b\,(15\,\bar m + \bar f)$$
 
-        for L GNN-AK layers, each with a base GNN of one layer. On average, the rooted
-        subgraphs of one graph have $\bar m$ nodes and $\bar f$ edges in total. Memory
-        for weights, optimiser state and the data is not included.
-
-        Args:
-            batch_size: Number of graphs in a batch, b.
-            num_layers: Number of GNN-AK layers, L.
-            channels: Width of the states, d.
-            hop_channels: Width of the embedding of the distance to the root, h.
+        for L GNN-AK layers of width d, each with a base GNN of one layer and hop
+        embeddings of width h, on batches of b graphs with $\bar m$ node copies and
+        $\bar f$ edge copies on average. Weights, optimiser state and data are not
+        included.
         """
         states = (
             STATES_PER_COPY * self.copies.double().mean()
@@ -243,16 +203,7 @@ class SubgraphSizes:
 def subgraph_sizes(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None = None
 ) -> Iterator[SubgraphSizes]:
-    """Extract rooted subgraphs, `CHUNK` graphs at a time, and count nodes and edges.
-
-    Args:
-        store: The graphs.
-        extractor: Extracts the rooted subgraphs: egonets or random walks.
-        generator: Random number generator for random walks.
-
-    Yields:
-        The sizes of the rooted subgraphs of the next `CHUNK` graphs, in order.
-    """
+    """Extract rooted subgraphs and yield their sizes, for `CHUNK` graphs at a time."""
     for first in range(0, len(store), CHUNK):
         chunk = store.subset(slice(first, min(first + CHUNK, len(store))))
         yield _measure(chunk, extractor, generator)
@@ -261,10 +212,7 @@ def subgraph_sizes(
 def _measure(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None
 ) -> SubgraphSizes:
-    """Extract the rooted subgraphs of all graphs of a store, and count nodes and edges.
-
-    If all graphs together have too many copies for the memory, the store is halved.
-    """
+    """Measure the rooted subgraphs of a store; halve it if memory is short."""
     batch = store.union()
     try:
         found = extract(
@@ -292,33 +240,27 @@ SAMPLE = 64
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
     """Measure the rooted subgraphs of some graphs, evenly spaced in a store.
 
-    Returns:
-        The sizes; None if there are no graphs, or if the subgraphs of one graph alone
-        do not fit into memory, which the extractor will refuse with an error.
+    Returns None if there are no graphs, or if the subgraphs of one graph alone do not
+    fit into memory, which the extractor will refuse with an error.
     """
     if not len(store):
         return None
     count = min(SAMPLE, len(store))
     chosen = torch.linspace(0, len(store) - 1, count).round().long()
     generator = torch.Generator().manual_seed(0)
-    given = (store.subset(chosen), without_encodings(extractor), generator)
+    bare = without_encodings(extractor)
     try:
-        parts = list(subgraph_sizes(*given))
+        return SubgraphSizes.join(
+            list(subgraph_sizes(store.subset(chosen), bare, generator))
+        )
     except SizeError:
         return None
-    return SubgraphSizes.join(parts)
 
 
 def memory_advice(needed: float, batch_size: int, device: torch.device) -> str | None:
     """Say what to do if a training step needs more memory than is free.
 
-    Args:
-        needed: Estimated memory of a training step, in bytes.
-        batch_size: Number of graphs per step.
-        device: The device of the network.
-
-    Returns:
-        A sentence; None if the memory suffices, or is not known.
+    Returns None if the memory suffices, or is not known. `needed` is in bytes.
     """
     free = free_bytes(device)
     if free is None or needed <= free:

@@ -7,10 +7,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from gnnak.datasets import pairs
 from gnnak.datasets.assemble import build, read_or_make
 from gnnak.datasets.benchmarks import folds_by_group
-from gnnak.datasets.cache import Request, find_file
+from gnnak.datasets.cache import Request, find_file, with_node_features
 from gnnak.datasets.counting import Substructure, count_substructures, counting_graphs
 from gnnak.datasets.mixture import Property, graph_property, property_graphs
 from gnnak.datasets.pairs import regular_triangles
@@ -20,9 +19,6 @@ from gnnak.graphs import GraphFile, GraphStore, read_graph6
 from gnnak.graphs.families import srg25
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.nn.features import Categorical
-
-BUILT = "built"
-"""Value of `DatasetInfo.source` for graphs from a deterministic construction."""
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
@@ -37,10 +33,9 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP from its file: pairs of graphs that 1-WL cannot distinguish.
+    """Load EXP from its file: pairs 2i, 2i + 1 of graphs that 1-WL cannot distinguish.
 
-    1-WL is the Weisfeiler-Leman test, or colour refinement. Graphs 2i and 2i + 1 are a
-    pair. There are ten folds; both graphs of a pair are in the same fold.
+    There are ten folds; both graphs of a pair are in the same fold.
     """
     file, source = read_or_make("exp.npz", request, required=("x",))
     pair = torch.arange(len(file.store)) // 2
@@ -48,26 +43,13 @@ def load_exp(info: DatasetInfo, request: Request) -> Dataset:
     return build(info, file, source)
 
 
-def load_exp_like(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP-like: generated pairs of graphs that 1-WL cannot distinguish.
-
-    1-WL is the Weisfeiler-Leman test, or colour refinement. The published data set EXP
-    has similar pairs.
-    """
-    return _generated(info, request, pairs.exp_like_graphs)
-
-
-def load_csl(info: DatasetInfo, request: Request) -> Dataset:
-    """Load circular skip link (CSL) graphs of ten classes, with stratified folds."""
-    return _generated(info, request, pairs.csl_graphs)
-
-
-def load_cfi(info: DatasetInfo, request: Request) -> Dataset:
-    """Load Cai-Fürer-Immerman (CFI) pairs: the original and the twisted graph.
-
-    There are ten folds; both graphs of a pair are in the same fold.
-    """
-    return _generated(info, request, pairs.cfi_graphs)
+def load_generated(
+    make: Callable[[int], GraphFile], info: DatasetInfo, request: Request
+) -> Dataset:
+    """Generate a small data set with `make(seed)`, without the disk cache."""
+    file = make(request.seed)
+    file = replace(file, store=with_reverse_edges(file.store))
+    return build(info, file, f"generated (seed {request.seed})")
 
 
 def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
@@ -82,11 +64,8 @@ def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
         )
     else:
         store = read_graph6(path)
-    nodes = int(store.num_nodes.sum())
-    store = replace(
-        store, x=torch.zeros(nodes, 1, dtype=torch.long), y=torch.arange(len(store))
-    )
-    return build(info, GraphFile(store), BUILT if path is None else path.name)
+    store = replace(with_node_features(store), y=torch.arange(len(store)))
+    return build(info, GraphFile(store), "built" if path is None else path.name)
 
 
 def load_counting(info: DatasetInfo, request: Request) -> Dataset:
@@ -125,18 +104,6 @@ def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
     make = partial(pattern_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("pattern.npz", request, make, seeded=True)
     return build(info, file, source, Categorical((2,) * COLORS))
-
-
-def _generated(
-    info: DatasetInfo, request: Request, make: Callable[[int], GraphFile]
-) -> Dataset:
-    """Generate a data set with `make(seed)`, without the disk cache.
-
-    This is for data sets that take little time to generate.
-    """
-    file = make(request.seed)
-    file = replace(file, store=with_reverse_edges(file.store))
-    return build(info, file, f"generated (seed {request.seed})")
 
 
 def _with_y(file: GraphFile, y: Tensor) -> GraphFile:

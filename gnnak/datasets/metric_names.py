@@ -8,19 +8,17 @@ from gnnak.errors import OptionError
 from gnnak.typing import check_known
 
 Task = Literal["regression", "classification", "multilabel"]
-"""The task. `regression`: predict numbers. `classification`: predict one class of
-several. `multilabel`: predict several binary labels, one column each, which are NaN
-where the label is unknown."""
+"""The task. `multilabel`: predict several binary labels, one column each, NaN where the
+label is unknown."""
 
 
 class MetricKind(NamedTuple):
     """One metric."""
 
     torchmetrics: str
-    """Name of the class in torchmetrics; for classes and labels without the prefix
-    `Binary` or `Multiclass`."""
+    """Class in torchmetrics; for classes and labels without the prefix `Binary` or
+    `Multiclass`."""
     tasks: tuple[Task, ...]
-    """The tasks that the metric fits."""
     lower: bool = False
     """Whether lower values are better."""
     arguments: tuple[tuple[str, object], ...] = ()

@@ -16,18 +16,16 @@ from gnnak.typing import check_choice
 
 Matrix = NDArray[np.bool_]
 Sampler = Callable[[int, np.random.Generator], nx.Graph]
-"""Function that samples a graph, given its number of nodes and a random generator."""
+"""Samples a graph, given its number of nodes and a random generator."""
 
 PARTS = ((512, range(15, 25)), (128, range(15, 20)), (256, range(15, 20)))
 """For training, validation and test: the number of graphs of each size, and the sizes
 (numbers of nodes)."""
 KEEP_THRESHOLD = 0.9
-"""`toggled` samples a number from 0 to 1 for each edge and keeps the edge if the number
-is below this threshold. For dense graphs, `toggled` raises the threshold."""
+"""See `toggled`."""
 ENTROPY = 0
-"""Constant that is combined with the user's seed to seed the random generator. The mean
-number of edges varies by 1.4 % between seeds; for seed 0 the mean is within 1 % of the
-published mean."""
+"""Seeds the random generator, together with the user's seed. The mean number of edges
+varies by 1.4 % between seeds; for seed 0 it is within 1 % of the published mean."""
 
 
 def _seed(random: np.random.Generator) -> int:
@@ -54,8 +52,7 @@ def _tree_on_path(
 ) -> nx.Graph:
     """Sample a tree: a path of `spine` nodes, with further nodes attached at random.
 
-    Nodes `spine` to `near - 1` are attached to nodes of the path. Nodes `near` to
-    `size - 1` are attached to nodes outside the path.
+    Nodes `spine` to `near - 1` are attached to the path, the others to those nodes.
     """
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
@@ -94,9 +91,8 @@ MIXTURE: dict[str, tuple[float, Sampler]] = {
     "caterpillar": (0.1, _caterpillar),
     "lobster": (0.1, _lobster),
 }
-"""Maps the name of each random graph model to the probability of choosing this model,
-and to a function that samples a graph from the model. The function first samples the
-model's parameters uniformly, such as the edge probability of Erdos-Renyi graphs."""
+"""For each random graph model: the probability of choosing it, and a function that
+samples its parameters uniformly and then a graph."""
 
 
 def property_graphs(
@@ -108,12 +104,8 @@ def property_graphs(
     `toggled` removes and adds some edges. Graphs with an isolated node are rejected and
     sampled again. Each undirected edge is stored once. The node features `x` have two
     columns: the first is 1 at one random node and 0 elsewhere, the second is uniform
-    noise. There are no targets `y`: `graph_property` computes them.
-
-    Args:
-        seed: Seed of the random numbers.
-        share: Fraction of the graphs to generate; below 1 for quick tests.
-        progress: Called after each graph.
+    noise. There are no targets: `graph_property` computes them. A `share` below 1
+    generates fewer graphs, for quick tests.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -150,14 +142,8 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     Otherwise `add` is 0.1 and 1 - `keep` is 0.1 times the inverse ratio.
 
     As in the published generator, the random number is the mean of two uniform numbers,
-    so that 98 % of the edges remain, not 90 %.
-
-    Args:
-        joined: Symmetric adjacency matrix, bool [n, n].
-        random: Random number generator.
-
-    Returns:
-        The new adjacency matrix, bool [n, n].
+    so that 98 % of the edges remain, not 90 %. `joined` is a symmetric adjacency
+    matrix, bool [n, n].
     """
     size = len(joined)
     edges = joined.sum() / 2
@@ -176,11 +162,7 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
 def _without_isolated_nodes(
     sampler: Sampler, size: int, random: np.random.Generator
 ) -> Matrix:
-    """Sample graphs until one has no isolated node; return its adjacency matrix.
-
-    Before this check, the nodes of each sampled graph are permuted, and `toggled`
-    removes and adds some edges.
-    """
+    """Sample, permute and toggle graphs until one has no isolated node."""
     while True:
         graph = sampler(size, random)
         order = random.permutation(size)
@@ -215,10 +197,6 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
     - `spectral-radius`: the largest eigenvalue of $A$. The published data call this
       number the radius.
 
-    Args:
-        store: Simple undirected graphs of at most `counting.MAX_NODES` nodes.
-        name: Name of the property.
-
     >>> from gnnak.graphs import parse_graph6
     >>> path = parse_graph6("CU")  # 4 nodes
     >>> [round(float(graph_property(path, name)), 3) for name in PROPERTIES]
@@ -235,10 +213,7 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
 
 
 def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
-    """Compute one property of each graph from padded adjacency matrices.
-
-    `real` [g, n] is True for nodes and False for padding.
-    """
+    """Compute one property of each graph; `real` [g, n] is False for padding."""
     if name == "spectral-radius":
         return torch.linalg.eigvalsh(matrix).amax(dim=1)
     both = real[:, :, None] & real[:, None, :]

@@ -1,6 +1,7 @@
 """Generate EXP-like, CSL and CFI pairs, and 4-regular graphs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
+from gnnak.datasets.cache import with_node_features
 from gnnak.errors import OptionError
 from gnnak.graphs import GraphFile, GraphStore, from_networkx
 from gnnak.graphs.families import cfi_pair, csl
@@ -26,19 +28,14 @@ CFI_BASES = {
     "petersen": nx.petersen_graph(),
     "heawood": nx.heawood_graph(),
 }
-"""Base graphs, by name, from which `cfi_graphs` builds Cai-Fürer-Immerman (CFI) pairs;
-all are cubic (every node has three neighbours)."""
+"""Base graphs of `cfi_graphs`; all are cubic (every node has three neighbours)."""
 
 
 def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
-    """Generate ten circular skip link (CSL) graphs, each `copies` times.
+    """Generate the ten circular skip link (CSL) graphs, each `copies` times.
 
-    The nodes of each generated graph are permuted at random. The class `y`, 0 to 9,
-    tells which of the ten graphs was permuted. There are five stratified folds.
-
-    Args:
-        seed: Seed of the random permutations and folds.
-        copies: How often each graph is generated, with different permutations.
+    The nodes of each copy are permuted at random. The class `y`, 0 to 9, tells which of
+    the ten graphs was permuted. There are five stratified folds.
     """
     random = np.random.default_rng([seed, 1])
     graphs = [graph for graph in csl() for _ in range(copies)]
@@ -48,41 +45,32 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
 
 
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
-    """Generate pairs of Cai-Fürer-Immerman (CFI) graphs from each of `CFI_BASES`.
+    """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
     Graphs 2i and 2i + 1 are a pair: `y` is 0 for the original graph and 1 for the
     twisted graph. The nodes of each graph are permuted at random. There are ten folds;
     both graphs of a pair are in the same fold. Test graphs are node permutations of
     training graphs, so any model that can distinguish the two graphs of a pair can
     solve the task.
-
-    Args:
-        seed: Seed of the random permutations and folds.
-        copies: Number of pairs per base graph, with different permutations.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
     graphs = [graph for pair in pairs for _ in range(copies) for graph in pair]
-    y = torch.arange(len(graphs)) % 2
+    store = relabelled(graphs, torch.arange(len(graphs)) % 2, random)
     pair = torch.arange(len(graphs)) // 2
-    store = relabelled(graphs, y, random)
     return GraphFile(store, folds=folds_by_group(pair, 10, seed))
 
 
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    1-WL is the Weisfeiler-Leman test, or colour refinement. Graphs 2i and 2i + 1 are a
-    pair. Each graph contains a core: one cycle of 2m nodes (class 0) or two cycles of m
-    nodes (class 1). The same tree is attached to every core node, and both graphs of a
-    pair get the same random graph as a further component. Node features are random
-    bits: all attached trees have the same bits, and both graphs of a pair have the same
-    bits. The two graphs are not isomorphic, but every stable 1-WL colour occurs equally
-    often in both. There are ten folds; both graphs of a pair are in the same fold.
-
-    Args:
-        seed: Seed of the graphs and folds.
-        num_pairs: Number of pairs: half the number of graphs.
+    Graphs 2i and 2i + 1 are a pair. Each graph contains a core: one cycle of 2m nodes
+    (class 0) or two cycles of m nodes (class 1). The same tree is attached to every
+    core node, and both graphs of a pair get the same random graph as a further
+    component. Node features are random bits: all attached trees have the same bits, and
+    both graphs of a pair have the same bits. The two graphs are not isomorphic, but
+    every stable 1-WL colour occurs equally often in both. There are ten folds; both
+    graphs of a pair are in the same fold.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -100,8 +88,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
         for cycles in ([2 * length], [length, length]):
             graphs.append(_with_core(cycles, parent, extra))
             features.append(torch.from_numpy(x))
-    y = torch.arange(len(graphs)) % 2
-    store = relabelled(graphs, y, random, features)
+    store = relabelled(graphs, torch.arange(len(graphs)) % 2, random, features)
     pair = torch.arange(len(graphs)) // 2
     return GraphFile(store, folds=folds_by_group(pair, 10, seed))
 
@@ -109,9 +96,9 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
     """Build a graph: cycles with the same tree attached to every node, and `extra`.
 
-    `lengths` has the number of nodes of each cycle. `parent` has the parent of each
-    tree node except the root, which is a node of the cycle. `extra` is not joined to
-    the cycles.
+    `lengths` has the number of nodes of each cycle, `parent` the parent of each tree
+    node except the root, which is a node of the cycle. `extra` is not joined to the
+    cycles.
     """
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
@@ -136,16 +123,8 @@ def relabelled(
 ) -> GraphStore:
     """Permute the nodes of every graph at random and collect the graphs in a store.
 
-    Args:
-        graphs: `(edge_index, num_nodes)` of each graph, with both directions of every
-            edge.
-        y: The class of each graph, [g].
-        random: Random number generator.
-        features: For each graph an integer per node, [n]; zeros if None.
-
-    Returns:
-        The graphs with each undirected edge stored once, from the lower to the higher
-        node; the edges of a graph are sorted.
+    Each undirected edge is stored once, from the lower to the higher node, in sorted
+    order. `features` has for each graph an integer per node, [n]; None = zeros.
     """
     edges, x = [], []
     for position, (edge_index, size) in enumerate(graphs):
@@ -172,16 +151,9 @@ SIZES = tuple(range(12, 17))
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
     """Generate pairs of 4-regular graphs, one without triangles and one with triangles.
 
-    The two graphs of a pair have the same number of nodes. A message-passing GNN cannot
-    distinguish them, so its accuracy is exactly 50 %.
-
-    Args:
-        num_pairs: Number of pairs, half the number of graphs.
-        seed: Seed of the random numbers.
-
-    Returns:
-        The graphs; graphs 2i (without triangles, label 0) and 2i + 1 (with triangles,
-        label 1) are a pair. All nodes have the same categorical feature.
+    The two graphs of a pair (2i with label 0, 2i + 1 with label 1) have the same number
+    of nodes. A message-passing GNN cannot distinguish them, so its accuracy is exactly
+    50 %. All nodes have the same categorical feature.
 
     >>> regular_triangles(2).y.tolist()
     [0, 1, 0, 1]
@@ -193,14 +165,8 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
         size = SIZES[pair % len(SIZES)]
         graphs.append(_without_triangles(size, random))
         graphs.append(_with_triangles(size, random))
-    store = from_networkx(graphs)
-    return GraphStore(
-        store.num_nodes,
-        store.num_edges,
-        store.edge_index,
-        x=torch.zeros(int(store.num_nodes.sum()), 1, dtype=torch.long),
-        y=torch.arange(len(graphs)) % 2,
-    )
+    store = with_node_features(from_networkx(graphs))
+    return replace(store, y=torch.arange(len(graphs)) % 2)
 
 
 def count_triangles(graph: nx.Graph) -> int:
@@ -220,10 +186,7 @@ def _with_triangles(size: int, random: np.random.Generator) -> nx.Graph:
 
 
 def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
-    """Sample a 4-regular graph and swap its edges until it has no triangle.
-
-    Swaps that increase the number of triangles are rejected.
-    """
+    """Swap edges of a 4-regular graph, but never add triangles, until it has none."""
     for _ in range(100):
         graph = _with_triangles(size, random)
         left, swaps = count_triangles(graph), _Swaps(graph)
@@ -238,13 +201,7 @@ def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
 
 
 class _Swaps:
-    """A graph in which pairs of edges a-b, c-d are replaced by a-c, b-d.
-
-    Such a swap preserves all degrees.
-
-    Args:
-        graph: The graph to start from, which is not changed.
-    """
+    """A graph in which swaps replace edges a-b, c-d by a-c, b-d, and keep degrees."""
 
     def __init__(self, graph: nx.Graph) -> None:
         self.neighbors = {node: set(graph[node]) for node in graph}
@@ -262,10 +219,8 @@ class _Swaps:
         """Sample two edges a-b, c-d; None if their swap makes a loop or a duplicate."""
         edges = self.edges()
         (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))
-        wrong = (
-            len({a, b, c, d}) < 4 or c in self.neighbors[a] or d in self.neighbors[b]
-        )
-        return None if wrong else (a, b, c, d)
+        joined = c in self.neighbors[a] or d in self.neighbors[b]
+        return None if joined or len({a, b, c, d}) < 4 else (a, b, c, d)
 
     def added_triangles(self, a: int, b: int, c: int, d: int) -> int:
         """Return by how much a swap increases the number of triangles."""

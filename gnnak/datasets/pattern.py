@@ -1,8 +1,4 @@
-"""Generate the data set PATTERN: graphs of communities that hide a pattern.
-
-The pattern is a random subgraph. The task is to predict for every node whether the node
-belongs to the pattern.
-"""
+"""The data set PATTERN: graphs of communities that hide a random subgraph."""
 
 import numpy as np
 import torch
@@ -17,17 +13,14 @@ PARTS = (10_000, 2_000, 2_000)
 COMMUNITIES, PATTERNS, COLORS = 5, 100, 3
 """Numbers of communities per graph, of different patterns, and of node colours."""
 SMALLEST, LARGEST = 5, 35
-"""Bounds on the number of nodes of a community or pattern: at least `SMALLEST`, less
-than `LARGEST`."""
+"""Bounds on the number of nodes of a community or pattern; `LARGEST` is excluded."""
 INSIDE, ACROSS, TO_PATTERN = 0.5, 0.35, 0.5
 """Probability of an edge inside a community or pattern, between two communities, and
 between the pattern and a community."""
 CHUNK = 100
-"""Number of graphs generated at a time."""
 ENTROPY = 28
-"""Constant that is combined with the user's seed to seed the random generator. It was
-chosen so that, for seed 0, the mean numbers of nodes and edges are within 1 % of the
-published ones."""
+"""Seeds the random generator, together with the user's seed. Chosen so that, for seed
+0, the mean numbers of nodes and edges are within 1 % of the published ones."""
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -43,13 +36,8 @@ def pattern_graphs(
     the pattern and a community 0.5. The 100 patterns, with their inner edges
     (probability 0.5) and node colours, are sampled once and used for all graphs; the
     nodes of communities get a random colour 0, 1 or 2 in each graph. Nodes are permuted
-    at random. `x` [n, 3] is 1 in the column of the colour and 0 in the other columns;
-    `y` is 1 for pattern nodes and 0 for other nodes.
-
-    Args:
-        seed: Seed of the random numbers.
-        parts: Number of graphs for training, validation and test.
-        progress: Called after each chunk of graphs.
+    at random. `x` [n, 3] is the one-hot vector of the colour; `y` is 1 for pattern
+    nodes and 0 for other nodes.
     """
     random = np.random.default_rng([ENTROPY, seed])
     sizes = random.integers(SMALLEST, LARGEST, PATTERNS)
@@ -79,11 +67,10 @@ def pattern_graphs(
 def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
-    """Generate a chunk of graphs, given the pattern of each graph.
+    """Generate a chunk of graphs, given size, edges and colours of each one's pattern.
 
-    The first three arguments are the number of nodes, the adjacency matrix and the node
-    colours of each graph's pattern. Returns the number of nodes and the number of edges
-    of each graph, the edges of all graphs, and the colours and labels of all nodes.
+    Returns the number of nodes and of edges of each graph, the edges of all graphs, and
+    the colours and labels of all nodes.
     """
     graphs = len(pattern_size)
     communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
@@ -108,9 +95,8 @@ def _chunk(
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
     """Sample the edges of graphs; return the upper triangles of adjacency matrices.
 
-    `block` [g, n] tells which part of its graph each node is in: 0 is the pattern, 1 to
-    5 are the communities. Edges inside the pattern are not sampled but copied from
-    `pattern`, the adjacency matrices of the patterns.
+    `block` [g, n] tells which part of its graph each node is in: 0 is the pattern,
+    whose edges are copied from `pattern`, and 1 to 5 are the communities.
     """
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]

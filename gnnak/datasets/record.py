@@ -35,53 +35,44 @@ class Scaling:
     """
 
     mean: tuple[float, ...]
-    """The mean of each target."""
     deviation: tuple[float, ...]
-    """The standard deviation of each target; 1 where the target is constant."""
+    """1 where the target is constant."""
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Description of a data set: its task, metric, features and protocols.
-
-    A protocol is a way to split and score the data set.
-    """
+    """Description of a data set: its task, metric, features and protocols."""
 
     name: str
     """Name of the data set in gnnak, for example `zinc`."""
     title: str
     """Name of the data set in the paper, for example `ZINC-12K`."""
     task: Task
-    """The task: `regression`, `classification` or `multilabel`."""
+    """`regression`, `classification` or `multilabel`."""
     metric: str
-    """The metric that predictions are scored with; see `gnnak.datasets.metric_names`.
-    """
+    """The metric of predictions; see `gnnak.datasets.metric_names`."""
     num_outputs: int
     """Number of regression targets, classes, or binary labels."""
     node_features: Features
-    """Whether the node features are categorical or continuous, and how many categories
-    or channels they have."""
+    """Categorical or continuous, and how many categories or channels."""
     edge_features: Features | None
-    """Whether the edge features are categorical or continuous, and how many categories
-    or channels they have; None if edges have no features."""
+    """Like `node_features`; None if edges have no features."""
     source: str
     """Where the graphs come from: a file name, `generated (seed 0)`, `downloaded`."""
     protocols: tuple[Protocol, ...] = ("split",)
-    """Protocols (ways to split and score the data set) to choose from, the default
-    first."""
+    """The ways to split and score the data set, the default first."""
     node_task: bool = False
     """Whether each node has a target, instead of each graph."""
     published_in_folds: bool = False
-    """What the protocol `published` does. True: it cross-validates over the folds, as
-    for the TU data sets. False: it trains and scores on all graphs."""
+    """Whether the protocol `published` cross-validates over the folds, as for the TU
+    data sets; False = it trains and scores on all graphs."""
     batch_statistics: bool = False
-    """Whether BatchNorm normalises with the statistics of the batch, as in training,
-    when the protocol `published` scores the model."""
+    """Whether BatchNorm uses the statistics of the batch, as in training, when the
+    protocol `published` scores the model."""
     targets: tuple[str, ...] = ()
     """Names of the targets, such as the columns of a table; empty = not known."""
     classes: tuple[str, ...] = ()
-    """Names of the classes of a classification task; empty = the classes are numbers.
-    """
+    """Names of the classes; empty = the classes are numbers."""
     scaling: Scaling | None = None
     """How regression targets are normalised in training; None = not at all."""
     featurizer: str | None = None
@@ -104,29 +95,22 @@ class Dataset:
     """Graphs with targets, the description of the task, and the splits."""
 
     info: DatasetInfo
-    """Task, metric, features and protocols (ways to split and score the data set)."""
     store: GraphStore
-    """The g graphs. The node features `x` and the targets `y` are not None. `y` has
-    shape [g] or [g, num_outputs], or a row per node instead of per graph if
-    `info.node_task`. The dtype of `y` is int64 for classification and float32 for
-    regression and multilabel."""
+    """The g graphs, all with node features `x` and targets `y`. `y` has shape [g] or
+    [g, num_outputs], or a row per node if `info.node_task`; it is int64 for
+    classification and float32 for regression and multilabel."""
     split: Tensor | None = None
-    """The part of each of the g graphs, [g], int64: 0 train, 1 validation, 2 test; None
-    if there is no split."""
+    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split."""
     folds: Tensor | None = None
-    """The role of each of the g graphs in each of the k folds, [k, g], int64: 0 train,
-    1 test, -1 not used; None if there are no folds."""
+    """[k, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
 
     @property
     def num_folds(self) -> int:
-        """Number of cross-validation folds, k; 0 if the data set has no folds."""
+        """Number of cross-validation folds, k; 0 if there are none."""
         return 0 if self.folds is None else self.folds.size(0)
 
     def subset(self, indices: Tensor) -> Dataset:
-        """Return a data set of the graphs with these indices.
-
-        Each graph stays in the same part of the split and in the same folds.
-        """
+        """Return the graphs with these indices, in the same parts and folds."""
         indices = indices.to(torch.long)
         return Dataset(
             self.info,
@@ -169,19 +153,18 @@ class Published(NamedTuple):
     """A row of the paper's table of data set statistics, as printed."""
 
     graphs: str
-    """Number of graphs; written as `train / validation / test` if there is a split."""
+    """Number of graphs; `train / validation / test` if there is a split."""
     nodes: str
-    """Mean number of nodes per graph, as printed in the paper."""
+    """Mean number of nodes per graph."""
     edges: str
-    """Mean number of edges per graph, as printed in the paper."""
+    """Mean number of edges per graph."""
     once: bool = False
     """Whether `edges` counts an undirected edge as one edge instead of two."""
     over_training: tuple[str, ...] = ()
-    """Which of `"nodes"` and `"edges"` are means over the training graphs only; empty
-    if both means are over all graphs."""
+    """Which of `"nodes"` and `"edges"` are means over the training graphs only."""
     note: str = ""
-    """Known reason why the paper's numbers differ from the measured ones; empty if no
-    reason is known."""
+    """Known reason why the paper's numbers differ from the measured ones; may be
+    empty."""
 
 
 @dataclass(frozen=True)
@@ -189,24 +172,21 @@ class Entry:
     """Registry entry of one data set: its task, loader and statistics in the paper."""
 
     info: DatasetInfo
-    """Name, task, metric and protocols (ways to split and score the data set); loading
-    fills in features and source."""
+    """Name, task, metric and protocols; loading fills in features and source."""
     description: str
     """One-line description for `gnnak datasets list`."""
     file_name: str | None
     """Name of the data file; None if the data set is always generated."""
     origin: str
-    """How the graphs are obtained if the data file is not found: `built` (by a
-    deterministic construction), `generated` (at random) or `download`. `file only`:
-    loading fails without the file."""
+    """How the graphs are obtained without the data file: `built` (by a deterministic
+    construction), `generated` (at random), `download`, or not at all (`file only`)."""
     load: Callable[[DatasetInfo, Request], Dataset]
-    """Function that loads the data set, given `info` and the user's options."""
+    """Loads the data set, given `info` and the user's options."""
     published: Published | None = None
-    """The row of the paper's table of data sets; None if the table does not have this
-    data set."""
+    """The row of the paper's table of data sets; None if it has none."""
     targets: tuple[str, ...] = ()
-    """Names of the targets that a user can choose from, the default first; empty if the
-    data set has only one target."""
+    """Names of the targets to choose from, the default first; empty if there is only
+    one."""
 
     @property
     def name(self) -> str:

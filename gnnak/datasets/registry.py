@@ -2,8 +2,9 @@
 
 import os
 from dataclasses import replace
+from functools import partial
 
-from gnnak.datasets import benchmarks, loaders
+from gnnak.datasets import benchmarks, loaders, pairs
 from gnnak.datasets.cache import Request
 from gnnak.datasets.counting import SUBSTRUCTURES
 from gnnak.datasets.metric_names import Task
@@ -14,11 +15,7 @@ from gnnak.nn.features import Categorical
 from gnnak.typing import check_count, check_known
 
 HELD_OUT_FIRST: tuple[Protocol, ...] = ("held-out", "published")
-"""Protocols (ways to split and score a data set) that a user can choose from. The
-first, `held-out`, is the default."""
 PUBLISHED_FIRST: tuple[Protocol, ...] = ("published", "held-out")
-"""Protocols (ways to split and score a data set) that a user can choose from. The
-first, `published`, is the default."""
 
 
 def _info(
@@ -29,10 +26,7 @@ def _info(
     num_outputs: int = 1,
     protocols: tuple[Protocol, ...] = ("split",),
 ) -> DatasetInfo:
-    """Return a `DatasetInfo` with placeholder features and source.
-
-    Loading the data set replaces the placeholders.
-    """
+    """Return a `DatasetInfo`; loading replaces its features and source."""
     return DatasetInfo(
         name, title, task, metric, num_outputs, Categorical((1,)), None, "", protocols
     )
@@ -46,19 +40,20 @@ def _classes(
 
 
 def _tu(
-    name: str, title: str, description: str, published: Published | None = None
+    name: str,
+    title: str,
+    text: str,
+    graphs: str,
+    nodes: str,
+    edges: str,
+    note: str = "",
 ) -> Entry:
     """Return the entry of a data set of the TU collection: two classes, ten folds."""
     info = replace(_classes(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
+    published = Published(graphs, nodes, edges, once=True, note=note)
     file = f"tu-{name}.npz"
-    return Entry(info, description, file, "download", benchmarks.load_tu, published)
+    return Entry(info, text, file, "download", benchmarks.load_tu, published)
 
-
-_SR25 = replace(_classes("sr25", "SR25", 15, PUBLISHED_FIRST), batch_statistics=True)
-_PATTERN = replace(
-    _info("pattern", "PATTERN", "classification", "class-recall", 2), node_task=True
-)
-_BOTH = ("nodes", "edges")
 
 _ENTRIES = (
     Entry(
@@ -74,10 +69,10 @@ _ENTRIES = (
         "generated pairs like EXP: one long cycle or two short ones in a graph",
         None,
         "generated",
-        loaders.load_exp_like,
+        partial(loaders.load_generated, pairs.exp_like_graphs),
     ),
     Entry(
-        _SR25,
+        replace(_classes("sr25", "SR25", 15, PUBLISHED_FIRST), batch_statistics=True),
         "15 strongly regular graphs that 3-WL cannot distinguish, each a class",
         "sr25.g6",
         "built",
@@ -89,14 +84,14 @@ _ENTRIES = (
         "circular skip links: ten 4-regular graphs with permuted nodes",
         None,
         "built",
-        loaders.load_csl,
+        partial(loaders.load_generated, pairs.csl_graphs),
     ),
     Entry(
         _classes("cfi", "CFI", 2, ("held-out",)),
         "Cai-Fürer-Immerman pairs: original or twisted graph",
         None,
         "built",
-        loaders.load_cfi,
+        partial(loaders.load_generated, pairs.cfi_graphs),
     ),
     Entry(
         _info("counting", "CountingSub.", "regression", "mae"),
@@ -113,11 +108,16 @@ _ENTRIES = (
         "properties.npz",
         "generated",
         loaders.load_properties,
-        Published("5120 / 640 / 1280", "19.5", "101.1", over_training=_BOTH),
+        Published(
+            "5120 / 640 / 1280", "19.5", "101.1", over_training=("nodes", "edges")
+        ),
         PROPERTIES,
     ),
     Entry(
-        _PATTERN,
+        replace(
+            _info("pattern", "PATTERN", "classification", "class-recall", 2),
+            node_task=True,
+        ),
         "which nodes belong to a dense pattern among communities",
         "pattern.npz",
         "generated",
@@ -146,12 +146,7 @@ _ENTRIES = (
         "molhiv.npz",
         "download",
         benchmarks.load_ogb,
-        Published(
-            "32901 / 4113 / 4113",
-            "25.5",
-            "54.1",
-            over_training=("edges",),
-        ),
+        Published("32901 / 4113 / 4113", "25.5", "54.1", over_training=("edges",)),
     ),
     Entry(
         _info("molpcba", "MolPCBA", "multilabel", "average-precision", 128),
@@ -161,53 +156,36 @@ _ENTRIES = (
         benchmarks.load_ogb,
         Published("350343 / 43793 / 43793", "25.6", "55.4"),
     ),
-    _tu(
-        "mutag",
-        "MUTAG",
-        "mutagenic compounds",
-        Published("188", "17.93", "19.79", once=True),
-    ),
+    _tu("mutag", "MUTAG", "mutagenic compounds", "188", "17.93", "19.79"),
     _tu(
         "ptc",
         "PTC-MR",
         "carcinogenic compounds",
-        Published(
-            "344",
-            "14.29",
-            "14.69",
-            once=True,
-            note="the paper describes PTC-MR; the GIN paper's folds are of another PTC",
-        ),
+        "344",
+        "14.29",
+        "14.69",
+        note="the paper describes PTC-MR; the GIN paper's folds are of another PTC",
     ),
+    _tu("proteins", "PROTEINS", "enzymes and other proteins", "1113", "39.06", "72.82"),
     _tu(
-        "proteins",
-        "PROTEINS",
-        "enzymes and other proteins",
-        Published("1113", "39.06", "72.82", once=True),
-    ),
-    _tu(
-        "nci1",
-        "NCI1",
-        "compounds active against lung cancer",
-        Published("4110", "29.87", "32.30", once=True),
+        "nci1", "NCI1", "compounds active against lung cancer", "4110", "29.87", "32.30"
     ),
     _tu(
         "imdb-b",
         "IMDB-B",
         "actors who appear together, by genre",
-        Published("1000", "19.77", "96.53", once=True),
+        "1000",
+        "19.77",
+        "96.53",
     ),
     _tu(
         "reddit-b",
         "RDT-B",
         "users who reply to each other, by kind of forum",
-        Published(
-            "2000",
-            "429.63",
-            "497.75",
-            once=True,
-            note="the GIN paper's file has about 25 nodes fewer, of 859 000",
-        ),
+        "2000",
+        "429.63",
+        "497.75",
+        note="the GIN paper's file has about 25 nodes fewer, of 859 000",
     ),
     Entry(
         _classes("triangles", "4-regular", 2),
@@ -254,14 +232,16 @@ def load_dataset(
     """
     check_count("seed", seed)
     folder = None if data_dir is None else os.fspath(data_dir)
-    entry, request = find_entry(name), Request(target, seed, folder)
-    return load_entry(entry, request)
+    return load_entry(find_entry(name), Request(target, seed, folder))
 
 
 def load_entry(entry: Entry, request: Request) -> Dataset:
     """Load a data set, given its registry entry and the user's options.
 
-    If `request.target` is None, the first target of the entry is used.
+    Args:
+        entry: The entry.
+        request: The options; if `request.target` is None, the entry's first target is
+            used.
 
     Raises:
         OptionError: If the target does not exist.

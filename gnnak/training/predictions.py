@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.own.features import with_node_features
+from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.own.molecules import molecule_chunks, need_featurizer
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo

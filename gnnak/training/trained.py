@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gnnak.datasets.own.features import fit_features, with_node_features
+from gnnak.datasets.cache import with_node_features
+from gnnak.datasets.own.features import fit_features
 from gnnak.datasets.own.molecules import (
     find_featurizer,
     molecules_in_list,

@@ -1,7 +1,6 @@
 """Weisfeiler-Leman (WL) tests that bound networks.
 
-A test bounds a network if the test distinguishes all pairs of graphs that the network
-can distinguish.
+A test bounds a network if it distinguishes all graphs that the network can distinguish.
 """
 
 from dataclasses import dataclass
@@ -24,19 +23,19 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
-"""Maps each network, on egonets, to a WL test, with options, that bounds the network.
+"""Maps each network, on egonets, to a WL test with options that bounds the network.
 Other subgraph GNNs are in `MEMBER_BOUNDS`."""
 
 WHOLE_BOUNDS: dict[str, str] = {"gin-ak": "1-wl", "gin-ak+": "gswl", "ppgn-ak": "2-fwl"}
-"""Maps GNN-AK and GNN-AK+ on whole graphs to a WL test that bounds the network. GNN-AK
-does not know the root: all subgraphs of a graph are equal, and the network is bounded
-by the test of its base GNN. GNN-AK+ knows the root by its distance, 0."""
+"""Tests that bound GNN-AK and GNN-AK+ on whole graphs. GNN-AK does not know the root:
+all subgraphs of a graph are equal, and the test of its base GNN bounds it. GNN-AK+
+knows the root by its distance, 0."""
 
 EDGES_REMOVED_BOUNDS: dict[str, str] = {"gin-ak": "pswl", "gin-ak+": "gswl"}
-"""Maps GNN-AK and GNN-AK+ on whole graphs without some edges (node deletion, masked
-egonets) to a WL test on whole graphs that bounds the network. The test marks the root
-also for GNN-AK, because the missing edges tell where the root is; in turn, stable
-colours of a graph with a marked root tell which edges are missing."""
+"""Tests that bound GNN-AK and GNN-AK+ on whole graphs without some edges (node
+deletion, masked egonets). They mark the root also for GNN-AK, because the missing edges
+tell where the root is; in turn, stable colours of a graph with a marked root tell which
+edges are missing."""
 
 MEMBER_BOUNDS: dict[str, str] = {
     "khop": "pswl",
@@ -57,19 +56,14 @@ argue for ourselves. A k-hop GNN of one layer is bounded by "swl", too. The boun
 Nested GNN is valid only without the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+")
-"""The members of `MEMBER_BOUNDS` that know the root only by encodings in their
-input."""
+"""The members that know the root only by encodings in their input."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A Weisfeiler-Leman (WL) test that is at least as powerful as a network.
-
-    The test distinguishes all pairs of graphs that the network can distinguish.
-    """
+    """A WL test that distinguishes all pairs of graphs that a network can."""
 
     test: str
-    """Name of the WL test, one of `TESTS`."""
     options: dict[str, object]
     """Maps names of fields of `Options` to values; other fields have their default."""
 
@@ -98,17 +92,12 @@ def bound_of(
     """Return a WL test that distinguishes all pairs of graphs that a network can.
 
     Args:
-        name: Name of the network: one of `BOUNDS`, or a subgraph GNN of
-            `MEMBER_BOUNDS` with any base GNN but PPGN and classes of the user.
-        num_hops: Radius of the egonets, for networks with rooted subgraphs; None =
-            whole graphs.
+        name: One of `BOUNDS`, or a subgraph GNN of `MEMBER_BOUNDS` with any base GNN
+            but PPGN and classes of the user.
+        num_hops: Radius of the egonets; None = whole graphs.
         marked: Whether the input of a subgraph GNN of `MEMBER_BOUNDS` tells the root
             from other nodes, by an encoding of (root, node).
-        kind: Kind of the rooted subgraphs; see `SubgraphOptions`. None = "egonets" or,
-            if `num_hops` is None, "whole".
-
-    Raises:
-        OptionError: If no such test is known.
+        kind: Kind of the rooted subgraphs; None = as `num_hops` says.
 
     >>> bound_of("gin-ak", num_hops=2)
     Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
@@ -148,14 +137,15 @@ def find_bound(
         return Bound(test, options)
     if kind != "egonets":
         bounds = WHOLE_BOUNDS if kind == "whole" else EDGES_REMOVED_BOUNDS
-        return _on_whole_graphs(bounds[name]) if name in bounds else None
+        if name not in bounds:
+            return None
+        options = (
+            {"num_hops": None} if "num_hops" in known_options(bounds[name]) else {}
+        )
+        return Bound(bounds[name], options)
     options = {**options, "num_hops": num_hops}
     read_options(test, **options)
     return Bound(test, options)
-
-
-def _on_whole_graphs(test: str) -> Bound:
-    return Bound(test, {"num_hops": None} if "num_hops" in known_options(test) else {})
 
 
 def _member_bound(

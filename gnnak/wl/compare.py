@@ -16,22 +16,21 @@ from gnnak.wl.refinement import Coloring
 from gnnak.wl.subgraph import REFINEMENTS, Reading, subgraph_refinement
 
 GIB = 1 << 30
-"""Number of bytes in a GiB."""
 
 _NUMBERS_PER_ITEM = 14
-"""A WL test needs at most this many int64 values in memory for each node and edge (or
-for each tuple of nodes) that a round processes; this number was measured."""
+"""Most int64 values in memory for each node and edge, or tuple of nodes, of a round
+(measured)."""
 
 MOST_COUNTED = 1 << 22
 """Largest number of nodes of all egonets together that `estimated_bytes` counts."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
-    """Estimate the peak memory of the WL test `test` on some graphs, in bytes.
+    """Return an upper bound on the peak memory of a WL test, in bytes.
 
-    The estimate is an upper bound. The sizes of egonets are counted; only if there are
-    very many nodes in all egonets, the size of an egonet is bounded by the number of
-    walks of up to `num_hops` steps from its root, and by the size of the graph.
+    The sizes of egonets are counted; only if there are very many nodes in all egonets,
+    the size of an egonet is bounded by the number of walks of up to `num_hops` steps
+    from its root, and by the size of the graph.
     """
     edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
     if test in REFINEMENTS:
@@ -61,29 +60,23 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
 
 def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
     """Return for each node the number of nodes of its egonet, or an upper bound."""
-    bound = _ball_bound(union, num_hops)
+    whole = union.sizes[union.graph].double()
+    source, target = union.edge_index
+    bound = torch.ones(union.num_nodes, dtype=torch.double)
+    for _ in range(min(num_hops, union.num_nodes)):
+        wider = torch.ones_like(bound).index_add_(0, target, bound[source])
+        wider = torch.minimum(wider, whole)
+        if torch.equal(wider, bound):
+            break
+        bound = wider
     if float(bound.sum()) > MOST_COUNTED:
         return bound
     balls = EgoNets(num_hops).without_edges(incoming(union.edge_index, union.num_nodes))
     return counts_of(balls.subgraph, union.num_nodes).double()
 
 
-def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
-    """Return for each node an upper bound on the number of nodes of its egonet."""
-    whole = union.sizes[union.graph].double()
-    source, target = union.edge_index
-    ball = torch.ones(union.num_nodes, dtype=torch.double)
-    for _ in range(min(num_hops, union.num_nodes)):
-        wider = torch.ones_like(ball).index_add_(0, target, ball[source])
-        wider = torch.minimum(wider, whole)
-        if torch.equal(wider, ball):
-            break
-        ball = wider
-    return ball
-
-
-def check_memory(test: str, union: GraphUnion, options: Options) -> None:
-    """Raise `GraphError` if a test is estimated to exceed `options.max_memory`."""
+def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
+    """Run a WL test and yield the colouring of every round, the stable one last."""
     needed = estimated_bytes(test, union, options) / GIB
     if needed > options.max_memory:
         raise GraphError(
@@ -91,20 +84,6 @@ def check_memory(test: str, union: GraphUnion, options: Options) -> None:
             f"to {int(union.sizes.max())} nodes, more than max_memory = "
             f"{options.max_memory:g}; take smaller graphs, a weaker test or fewer hops."
         )
-
-
-def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
-    """Run a WL test and yield the colouring of every round, the stable one last.
-
-    Args:
-        test: One of `TESTS`.
-        union: The graphs.
-        options: The options of the test.
-
-    Raises:
-        GraphError: If the test is estimated to need more than `options.max_memory`.
-    """
-    check_memory(test, union, options)
     if test in REFINEMENTS:
         return REFINEMENTS[test](union)
     if test in PAIR_TESTS:
@@ -141,10 +120,7 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
-    """Return the result of `partition`, and the number of rounds of the test.
-
-    After these rounds the colouring is stable: one more round would split no colour.
-    """
+    """Return the result of `partition`, and the number of rounds until it is stable."""
     chosen = read_options(test, **options)
     union = read_union(graphs, chosen.labels)
     rounds = -1

@@ -22,27 +22,23 @@ class DecidingColor:
     """A colour of a WL test that occurs more often in one graph than in the other."""
 
     color: int
-    """The number of the colour in the deciding round, the first round that
-    distinguishes the graphs."""
+    """Its number in the deciding round, the first that distinguishes the graphs."""
     counts: tuple[int, int]
     """How often the colour occurs in the first and in the second graph."""
     graph: int
-    """The graph that contains `example`: 0 (the first graph) if the colour occurs in
-    the first graph, else 1."""
+    """The graph that contains `example`: 0 if the colour occurs there, else 1."""
     example: tuple[int, ...]
     """A node (as a tuple of length 1), or a tuple of nodes, that has the colour."""
     before: int | None
-    """The colour of `example` one round earlier; None if round 0, the initial
-    colouring, already distinguishes the graphs."""
+    """The colour of `example` one round earlier; None if round 0 is deciding."""
     sees: dict[int, int]
-    """How many of the nodes that determine the colour of `example` had each colour in
-    the round before: a dict from colour to count. For 1-WL these nodes are the
-    neighbours of `example`, for Subgraph-1-WL the nodes of its egonet. The dict is
-    empty if the test colours pairs or longer tuples of nodes, or if round 0 already
-    distinguishes the graphs."""
+    """Counts of the colours, in the round before, of the nodes that determine the
+    colour of `example`: its neighbours for 1-WL, the nodes of its egonet for
+    Subgraph-1-WL. Empty for tests that colour tuples of nodes, or if round 0 is
+    deciding."""
     joined: int | None
-    """Number of edges in the egonet of `example`, for Subgraph-1-WL. None for tests
-    without egonets, or if round 0 already distinguishes the graphs."""
+    """Number of edges in the egonet of `example`, for Subgraph-1-WL; otherwise, or if
+    round 0 is deciding, None."""
 
 
 @dataclass(frozen=True)
@@ -53,21 +49,17 @@ class Explanation:
     """
 
     test: str
-    """The name of the test."""
     options: Options
-    """The options that the test was run with."""
     round: int | None
-    """The deciding round: the first round in which a colour occurs more often in one
-    graph than in the other. None if the test does not distinguish the graphs."""
+    """The deciding round: the first in which a colour occurs more often in one graph
+    than in the other. None if the test does not distinguish the graphs."""
     rounds: int
     """Number of rounds until the colouring was stable."""
     colors: tuple[DecidingColor, ...]
-    """The colours of the deciding round that occur more often in one graph than in the
-    other; empty if there is no deciding round."""
+    """The colours of the deciding round that occur more often in one graph."""
     node_colors: tuple[list[int], list[int]]
     """The stable colour of every node, in the first and in the second graph."""
     graphs: tuple[LabeledGraph, LabeledGraph]
-    """The two graphs, as given to `explain`."""
 
     @property
     def distinguished(self) -> bool:
@@ -179,9 +171,7 @@ def _around(
 ) -> tuple[Tensor, int | None]:
     """Return the nodes whose colours determine the next colour of `node`.
 
-    For 1-WL, these are the neighbours of `node`. For Subgraph-1-WL, these are the nodes
-    of the egonet of `node`; the second value is then the number of edges of the egonet,
-    otherwise None.
+    For Subgraph-1-WL, the second value is the number of edges of the egonet.
     """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None

@@ -99,11 +99,10 @@ def connected_graphs(num_nodes: int) -> list[Graph]:
     """Return all connected graphs with `num_nodes` nodes, one per isomorphism class.
 
     There are 1, 1, 2, 6, 21, 112 and 853 connected graphs with 1 to 7 nodes, 996 in
-    total.
-    They are built by adding one node in all possible ways to each connected graph with
-    one node less. This finds all connected graphs, since every connected graph has a
-    node whose removal leaves the graph connected. The test 2-FWL distinguishes all 996
-    graphs.
+    total. They are built by adding one node in all possible ways to each connected
+    graph with one node less. This finds all connected graphs, since every connected
+    graph has a node whose removal leaves the graph connected. The test 2-FWL
+    distinguishes all 996 graphs.
 
     >>> [len(connected_graphs(n)) for n in range(1, 6)]
     [1, 1, 2, 6, 21]
@@ -174,19 +173,16 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
 
 
 class Separation(NamedTuple):
-    """Two graphs, a test that distinguishes them, and a test that does not.
+    """Two graphs without labels, a test that distinguishes them, and one that does not.
 
-    Each test is its name and its readout (`vs` or `sv`, see `gnnak.wl.pair_tests`); the
-    readout is None for tests without readouts. Subgraphs are whole graphs with marked
-    roots. Graphs have no labels.
+    Each test is its name and its readout (`vs`, `sv`, or None for tests without
+    readouts). Subgraphs are whole graphs with marked roots.
     """
 
     edges: str
     """The edges of the base graph, such as `01 02 12`; nodes are hexadecimal digits."""
     stronger: tuple[str, str | None]
-    """A test that distinguishes the two graphs."""
     weaker: tuple[str, str | None]
-    """A test that does not distinguish the two graphs."""
 
     def pair(self) -> tuple[Graph, Graph]:
         """Build the two graphs: the Fürer pair of the base graph."""
@@ -216,9 +212,8 @@ SEPARATIONS: tuple[Separation, ...] = (
 
 
 Groups = list[list[Graph]]
-"""A family of graphs: a list of groups, each a list of graphs. No two graphs of a group
-are isomorphic, so an ideal test distinguishes them. Graphs of different groups are not
-compared."""
+"""A family of graphs: groups of graphs that are not isomorphic. Graphs of different
+groups are not compared."""
 
 _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
 """The number of nodes and the degree, for each pair of random regular graphs."""
@@ -247,18 +242,12 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "separating": lambda: [list(row.pair()) for row in SEPARATIONS],
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
-"""Maps the name of each family of graphs to a function that builds the family. The
-docstrings of the graph generators say which tests distinguish the graphs."""
+"""Functions that build each family of graphs. The docstrings of the graph generators
+say which tests distinguish the graphs."""
 
 
 def family(name: str) -> Groups:
-    """Build a family of graphs: a list of groups, each a list of graphs.
-
-    No two graphs of a group are isomorphic, but they are hard to distinguish by
-    Weisfeiler-Leman (WL) tests. Graphs of different groups are not compared.
-
-    Args:
-        name: Name of the family, a key of `FAMILIES`.
+    """Build a family of graphs that are hard to distinguish by WL tests.
 
     The family srg16 has one group, which consists of two graphs:
 
@@ -272,17 +261,8 @@ def family(name: str) -> Groups:
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
     """Count the pairs of graphs in a family, and the pairs that a test distinguishes.
 
-    Only graphs of the same group form a pair.
-
-    Args:
-        groups: The graphs of the family, as a list of groups.
-        classes: The result of the test as a number for each graph, group by group: the
-            test distinguishes two graphs iff their numbers differ.
-
-    Returns:
-        The number of pairs, and the number of distinguished pairs.
-
-    The family srg16 is one pair of graphs; equal numbers mean "not distinguished":
+    `classes` has a number for each graph, group by group: the test distinguishes two
+    graphs iff their numbers differ. The family srg16 is one pair of graphs:
 
     >>> pairs_apart(family("srg16"), [0, 0])
     (1, 0)

@@ -15,7 +15,6 @@ from gnnak.errors import GraphError, kind_of
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 from gnnak.graphs.readers import from_pyg, parse_graph6
-from gnnak.graphs.store import GraphStore
 from gnnak.subgraphs.induce import find_sorted
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 
@@ -25,27 +24,25 @@ class GraphUnion:
     """A disjoint union of graphs with coloured nodes and coloured pairs of nodes.
 
     It is the input of all Weisfeiler-Leman (WL) tests. Colours are numbers that can be
-    compared across the graphs of a union: equal labels have equal colours. All tensors
-    are on one device; every axis may be empty.
+    compared across the graphs of a union: equal labels have equal colours. An arc is a
+    directed edge. All tensors are on one device; every axis may be empty.
     """
 
     num_graphs: int
     """Number g of graphs, including graphs without nodes."""
     graph: Tensor
-    """[n]: the index (0 to g - 1) of the graph that each node belongs to, in ascending
-    order; g is the number of graphs."""
+    """[n]: the graph, 0 to g - 1, of each node, in ascending order."""
     node_color: Tensor
     """[n]: the initial colour of each node."""
     edge_index: Tensor
-    """[2, e]: all ordered pairs (u, v) of nodes with an arc (directed edge) u -> v or
-    v -> u, without duplicates. So the pair (v, u) is included whenever (u, v) is."""
+    """[2, e]: all ordered pairs (u, v) with an arc u -> v or v -> u, without
+    duplicates. So the pair (v, u) is included whenever (u, v) is."""
     edge_color: Tensor
-    """[e]: the colour of each pair (u, v) in `edge_index`. The colour encodes the
-    labels of all arcs (directed edges) u -> v and of all arcs v -> u, and thereby their
-    direction and number."""
+    """[e]: the colour of each pair (u, v). It encodes the labels of all arcs u -> v and
+    of all arcs v -> u, and thereby their direction and number."""
     forward: Tensor
-    """[e], bool: whether there is an arc (directed edge) u -> v, for each pair (u, v)
-    in `edge_index`. If False, there are only arcs v -> u."""
+    """[e], bool: whether there is an arc u -> v; if False, there are only arcs v ->
+    u."""
 
     @property
     def num_nodes(self) -> int:
@@ -58,15 +55,11 @@ class GraphUnion:
         return counts_of(self.graph, self.num_graphs)
 
     def recolored(self, node_color: Tensor) -> GraphUnion:
-        """Return a union of the same graphs with `node_color`, [n], as node colours."""
+        """Return a union of the same graphs with other node colours, [n]."""
         return replace(self, node_color=node_color)
 
     def select(self, graphs: Tensor) -> GraphUnion:
-        """Return a union of some graphs of this union, in the given order.
-
-        Args:
-            graphs: Indices of the h selected graphs, [h]; repeats are allowed.
-        """
+        """Return a union of the graphs with these indices, [h], which may repeat."""
         nodes, place = _members(self.graph, self.num_graphs, graphs)
         home = self.graph[self.edge_index[1]]
         order = torch.argsort(home, stable=True)
@@ -88,9 +81,8 @@ class GraphUnion:
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
     """List the nodes (or edges) of the selected graphs, graph by graph.
 
-    `home` is the index of the graph of each node (or edge), in ascending order, and
-    `size` the number of graphs. Returns the indices of the listed nodes (or edges), and
-    for each of them the position of its graph in `graphs`.
+    `home` is the graph of each node (or edge), in ascending order. Returns the indices
+    of the listed nodes (or edges), and the position in `graphs` of the graph of each.
     """
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
@@ -100,13 +92,9 @@ def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
 def union_of_arcs(
     sizes: Tensor, arcs: Tensor, node_label: Tensor, arc_label: Tensor
 ) -> GraphUnion:
-    """Build a `GraphUnion` from labelled arcs (directed edges).
+    """Build a `GraphUnion` from arcs [2, a] with labels [a], and node labels [n].
 
-    Args:
-        sizes: Number of nodes of each graph, [g].
-        arcs: The a arcs between nodes of the union, [2, a]; repeats are allowed.
-        node_label: Label of each node as an integer, [n].
-        arc_label: Label of each arc as an integer, [a].
+    `sizes`, [g], has the number of nodes of each graph. Arcs may repeat.
 
     >>> path = union_of_arcs(
     ...     torch.tensor([2]), torch.tensor([[0], [1]]), torch.zeros(2).long(),
@@ -144,13 +132,10 @@ class LabeledGraph(NamedTuple):
     """One graph as a list of arcs (directed edges), with optional labels."""
 
     edge_index: Tensor
-    """[2, e]: the arcs (directed edges); an undirected edge is two arcs."""
+    """[2, e]: the arcs; an undirected edge is two arcs."""
     num_nodes: int
-    """Number of nodes, n."""
     node_labels: Sequence[Hashable] | None
-    """The labels of the n nodes; None if nodes have no labels."""
     edge_labels: Sequence[Hashable] | None
-    """The labels of the e arcs (directed edges); None if arcs have no labels."""
 
 
 def read_graph(graph: Graph) -> LabeledGraph:
@@ -158,9 +143,6 @@ def read_graph(graph: Graph) -> LabeledGraph:
 
     Labels are read from the attribute `label` of networkx nodes and edges, or from the
     rows of `x` and `edge_attr` of PyG data. Other types have no labels.
-
-    Raises:
-        GraphError: If the type of the graph is not supported, or the graph is invalid.
 
     >>> read_graph("Bw").edge_index.tolist()
     [[0, 1, 0, 2, 1, 2], [1, 0, 2, 0, 2, 1]]
@@ -170,7 +152,12 @@ def read_graph(graph: Graph) -> LabeledGraph:
     if isinstance(graph, Data):
         return _from_data(graph)
     if isinstance(graph, str | bytes):
-        return _from_store(parse_graph6(graph))
+        store = parse_graph6(graph)
+        if len(store) != 1:
+            raise GraphError(
+                f"a graph6 string holds {len(store)} graphs; give one string a graph."
+            )
+        return LabeledGraph(store.edge_index, int(store.num_nodes), None, None)
     if isinstance(graph, tuple) and len(graph) == 2:
         edge_index, num_nodes = graph
         check_edge_index(edge_index, num_nodes)
@@ -179,15 +166,6 @@ def read_graph(graph: Graph) -> LabeledGraph:
         f"a graph is {kind_of(graph)}; give a networkx graph, PyG data, "
         "(edge_index, num_nodes) or a graph6 string."
     )
-
-
-def _from_store(store: GraphStore) -> LabeledGraph:
-    """Convert a store with a single graph, without labels."""
-    if len(store) != 1:
-        raise GraphError(
-            f"a graph6 string holds {len(store)} graphs; give one string a graph."
-        )
-    return LabeledGraph(store.edge_index, int(store.num_nodes), None, None)
 
 
 def _from_networkx(graph: nx.Graph) -> LabeledGraph:
@@ -226,10 +204,7 @@ def _from_data(data: Data) -> LabeledGraph:
 
 
 def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
-    """Return the rows of a feature matrix as tuples, which serve as labels.
-
-    Raises `GraphError` if a feature is NaN.
-    """
+    """Return the rows of a feature matrix as tuples, which serve as labels."""
     if value is None:
         return None
     if value.is_floating_point() and bool(value.isnan().any()):
@@ -238,12 +213,9 @@ def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
 
 
 def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
-    """Convert graphs into one union in which equal labels have equal colours.
+    """Convert graphs, of any types, into one union; equal labels get equal colours.
 
-    Args:
-        graphs: The graphs; types may be mixed.
-        labels: Whether node and edge labels are the initial colours. If False, labels
-            are ignored: all nodes have the same colour, and so have all edges.
+    If `labels` is False, all nodes have the same colour, and so have all edges.
     """
     read = [read_graph(graph) for graph in graphs]
     sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)
@@ -262,11 +234,7 @@ def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
 def _intern(
     out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
 ) -> None:
-    """Number the labels of all graphs, from 1 on, and write the numbers to `out`.
-
-    Equal labels get equal numbers. The entries of `out` for nodes or edges without a
-    label stay 0.
-    """
+    """Write numbers for the labels of all graphs to `out`, from 1 on; 0 = no label."""
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
     for index, given in enumerate(labels):
@@ -279,10 +247,9 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Raise `GraphError` unless a label is a number, string, bytes, None or a tuple.
+    """Refuse labels that are not compared by value, and NaN.
 
-    NaN is not allowed either. Labels must be compared by value: otherwise, a test would
-    distinguish a graph from a graph with equal labels.
+    Otherwise, a test would distinguish a graph from a graph with equal labels.
     """
     if isinstance(label, tuple):
         for entry in label:

@@ -1,9 +1,8 @@
 """Intern tuples and multisets: replace each of them by its rank, an integer.
 
-A colour is the rank of a tuple in the sorted list of all distinct tuples of one call,
-so two colours are equal if and only if the tuples are equal. Nothing is hashed, so
-there are no collisions. Ranks follow the order of the tuples, so colours do not depend
-on how nodes are numbered. All functions take and return int64 tensors of numbers >= 0.
+A colour is the rank of a tuple in the sorted list of all distinct tuples of one call.
+Nothing is hashed, so there are no collisions, and colours do not depend on how nodes
+are numbered. All functions take and return int64 tensors of numbers >= 0.
 """
 
 import torch
@@ -12,8 +11,8 @@ from torch import Tensor
 from gnnak.graphs.ragged import counts_of, pointers
 
 _LIMIT = 1 << 62
-"""`rank_pairs` encodes a pair as one integer, which must be below this limit so that
-int64 does not overflow."""
+"""`rank_pairs` encodes a pair as one integer below this limit, so that int64 does not
+overflow."""
 
 
 def rank(values: Tensor) -> Tensor:
@@ -36,8 +35,6 @@ def rank(values: Tensor) -> Tensor:
 def rank_pairs(first: Tensor, second: Tensor) -> Tensor:
     """Replace each pair `(first[i], second[i])` by its lexicographic rank.
 
-    Equal pairs have equal ranks.
-
     >>> rank_pairs(torch.tensor([0, 1, 0]), torch.tensor([5, 2, 5]))
     tensor([0, 1, 0])
     """
@@ -49,9 +46,7 @@ def rank_pairs(first: Tensor, second: Tensor) -> Tensor:
 
 
 def rank_rows(*columns: Tensor) -> Tensor:
-    """Replace each row of a table by its lexicographic rank.
-
-    The arguments are the columns of the table; equal rows have equal ranks.
+    """Replace each row of a table, given its columns, by its lexicographic rank.
 
     >>> rank_rows(torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0]), torch.arange(3))
     tensor([0, 1, 2])
@@ -65,17 +60,10 @@ def rank_rows(*columns: Tensor) -> Tensor:
 def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     """Replace each multiset of values by a rank; only equal multisets get equal ranks.
 
-    Each multiset is written as a sorted list of (value, count) items. Then every two
-    adjacent items of a list are replaced by the rank of the pair, which halves the
-    lists, until each list has one item. This takes about log2(longest list) steps.
-
-    Args:
-        row: The index of the multiset that each entry belongs to, [entries].
-        value: The value of each entry, [entries].
-        num_rows: Number of multisets; a multiset without entries is empty.
-
-    Returns:
-        The rank of every multiset, [num_rows].
+    Entry i belongs to multiset `row[i]` and has `value[i]`; a multiset without entries
+    is empty. Each multiset is written as a sorted list of (value, count) items. Then
+    every two adjacent items of a list are replaced by the rank of the pair, which
+    halves the lists, until each list has one item: about log2(longest list) steps.
 
     >>> rows = torch.tensor([0, 0, 1, 1, 2])
     >>> rank_multisets(rows, torch.tensor([4, 9, 9, 4, 4]), num_rows=4)
@@ -97,10 +85,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace equal entries of a multiset by one item, a pair (value, count).
-
-    Returns for each item the index of its multiset, and a number for the pair.
-    """
+    """Replace equal entries of a multiset by one item, a number for (value, count)."""
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value
@@ -117,9 +102,8 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     """Replace every two adjacent items of each list by one number.
 
-    For each item, `row` is the index of its list and `place` its position in the list.
-    If a list has an odd length, its last item is replaced alone. Returns the index of
-    the list and the number for each pair.
+    Item i is at `place[i]` of list `row[i]`. The last item of a list of odd length is
+    replaced alone.
     """
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)

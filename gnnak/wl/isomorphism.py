@@ -12,23 +12,18 @@ from gnnak.wl.refinement import color_refinement, stable
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     """Run 1-WL on every graph of a union.
 
-    Returns:
-        The union with the final colours of 1-WL as node colours, and a number for
-        every graph, [g]. Two graphs have the same number iff they have the same
-        multiset of final colours.
+    Returns the union with the stable colours, and a number per graph, [g], for the
+    multiset of its colours.
     """
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Select in each graph the nodes with the first shared colour.
+    """Select in each graph the nodes with the first shared colour, as a mask [n].
 
     A colour is shared if two or more nodes of the same graph have this colour. The
     first shared colour of a graph is the one with the smallest number.
-
-    Returns:
-        A boolean mask of the selected nodes, [n].
     """
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
@@ -41,15 +36,7 @@ def first_shared(union: GraphUnion) -> Tensor:
 
 
 def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Give each of `nodes` a colour that no other node of its graph has.
-
-    Args:
-        union: The graphs.
-        nodes: Indices of nodes, at most one per graph.
-
-    Returns:
-        The same graphs with the new colours.
-    """
+    """Give each of `nodes`, at most one per graph, a colour that no other node has."""
     mark = torch.zeros_like(union.node_color)
     mark[nodes] = 1
     return union.recolored(rank_pairs(union.node_color, mark))
@@ -58,8 +45,8 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
     """Make one copy of a graph for each of `nodes`, and recolour this node in the copy.
 
-    Graph i of the returned union is a copy of the graph that contains `nodes[i]`. In
-    this copy, `nodes[i]` gets a new colour that no other node has.
+    Graph i of the result is a copy of the graph of `nodes[i]`, in which this node has a
+    colour that no other node has.
     """
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes
@@ -68,14 +55,11 @@ def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 SEARCH_LIMIT = 100_000
-"""Work limit of the backtracking search for one pair of graphs. The search runs 1-WL
-many times; it raises an error when the graphs of all these runs together have more
-nodes than this."""
+"""Most nodes in all runs of 1-WL of the backtracking search for one pair of graphs."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Largest number of nodes in the copies of all graphs together, and in the copies of
-one graph; step 3 of the algorithm makes these copies. Beyond either limit, no more
-copies are made, and the remaining graphs are compared pair by pair."""
+"""Most nodes in the copies of all graphs together, and in the copies of one graph, that
+`_unfold` makes. Beyond either limit, the remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
@@ -83,11 +67,8 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
     Two graphs have the same number iff there is an isomorphism between them that
     preserves node colours and edge colours. This is fast for egonets of common data
-    sets, but can be slow for highly symmetric graphs.
-
-    Raises:
-        GraphError: If the search for an isomorphism between two graphs exceeds
-            `SEARCH_LIMIT`.
+    sets, but can be slow for highly symmetric graphs: beyond `SEARCH_LIMIT`, the search
+    for an isomorphism raises `GraphError`.
 
     >>> from gnnak.wl.inputs import read_union
     >>> import networkx as nx
@@ -107,9 +88,8 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 def representatives(union: GraphUnion) -> Tensor:
     """Return for every graph the index of a graph that is isomorphic to it, [g].
 
-    A graph gets its own index if no isomorphic graph is found. Graphs that get the same
-    index are isomorphic, but isomorphic graphs may get different indices. In exchange,
-    this function is faster than `isomorphism_classes` and never fails.
+    Isomorphic graphs may get different indices. In exchange, this function is faster
+    than `isomorphism_classes` and never fails.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -122,21 +102,14 @@ def pointed_classes(union: GraphUnion) -> Tensor:
     Two nodes, of the same graph or of different graphs, have the same class iff an
     isomorphism of their graphs maps one node to the other.
     """
-    pointed = union.select(union.graph)
-    first = torch.searchsorted(pointed.graph, torch.arange(union.num_nodes))
-    begin = torch.cumsum(union.sizes, 0) - union.sizes
-    marked = first + torch.arange(union.num_nodes) - begin[union.graph]
-    mark = torch.zeros_like(pointed.graph)
-    mark[marked] = 1
-    return isomorphism_classes(pointed.recolored(rank_pairs(pointed.node_color, mark)))
+    return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Return a number for every graph, from which isomorphic graphs can be found.
+    """Return a number for every graph, [g], from which isomorphic graphs can be found.
 
-    `kind` is a number for the 1-WL result of each graph. Two graphs with equal `kind`
-    and equal returned numbers are isomorphic. If the `kind` is equal but the returned
-    numbers differ, the graphs may or may not be isomorphic.
+    `kind` is a number for the 1-WL result. Graphs that agree in both numbers are
+    isomorphic; graphs that agree in `kind` only may or may not be.
     """
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
@@ -160,8 +133,7 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sort graphs into isomorphism classes, as far as is possible without a search.
 
-    `kind` is a number for the 1-WL result of each graph. Returns three tensors with one
-    entry per graph: a class number, the index of an isomorphic graph (the graph's own
+    Returns for each graph a class number, the index of an isomorphic graph (its own
     index if none is known), and whether a search must still decide the class.
     """
     owner = same_as = torch.arange(union.num_graphs)
@@ -192,11 +164,10 @@ def _join(
 ) -> Tensor:
     """Find isomorphic graphs and return an updated `same_as`.
 
-    `same_as` has for each graph the index of an isomorphic graph, or the graph's own
-    index if none is known. `kind` has a class number for each graph; graphs of
-    different classes are not isomorphic. `union` has recoloured copies of the graphs.
-    For each copy, `owner` is the index of the original graph, and `fingerprint` a
-    number for the 1-WL result of the copy.
+    `same_as` has for each graph the index of an isomorphic graph, and `kind` a number
+    that differs only between graphs that are not isomorphic. `union` has recoloured
+    copies of the graphs; `owner` is the original of each copy, and `fingerprint` a
+    number for its 1-WL result.
     """
     if not owner.numel():
         return same_as
@@ -221,12 +192,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a boolean mask of the copies with the rarest 1-WL result.
-
-    For each copy of a graph, `owner` is the index of the original graph, and
-    `fingerprint` a number for the 1-WL result of the copy. For each original graph, the
-    mask selects the copies whose fingerprint is rarest among the copies of this graph.
-    """
+    """Select, for each original graph, the copies with the rarest 1-WL result."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)
@@ -236,11 +202,7 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
 
 
 def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
-    """Compare the undecided graphs pair by pair and update `kind` in place.
-
-    Afterwards, two of these graphs have the same number in `kind` iff they are
-    isomorphic.
-    """
+    """Compare the undecided graphs pair by pair and update `kind` in place."""
     fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
     for graph in undecided.tolist():
@@ -257,10 +219,7 @@ def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None
 
 
 def _isomorphic(pair: GraphUnion) -> bool:
-    """Return whether two graphs are isomorphic, by a search with backtracking.
-
-    Raises `GraphError` if the search exceeds `SEARCH_LIMIT`.
-    """
+    """Return whether two graphs are isomorphic, by a search with backtracking."""
     stack, spent = [pair], 0
     while stack:
         pair = stack.pop()

@@ -1,8 +1,4 @@
-"""The command `gnnak wl lab`: count the pairs of graphs that each test distinguishes.
-
-The tests are Weisfeiler-Leman (WL) tests. A family is a named set of graphs that
-are hard to distinguish (see `FAMILIES`).
-"""
+"""The command `gnnak wl lab`: count the pairs of graphs that WL tests distinguish."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,19 +13,15 @@ from gnnak.wl.subgraph import REFINEMENTS
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
 )
-"""The families of graphs that `gnnak wl lab` uses by default: all except the two
-largest, which take minutes with the test 2-FWL."""
+"""The families that `gnnak wl lab` uses by default: all except the two largest, which
+take minutes with the test 2-FWL."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A Weisfeiler-Leman (WL) test together with its options.
-
-    `run_lab` runs the test on each family of graphs, and yields one result per family.
-    """
+    """A Weisfeiler-Leman (WL) test together with its options."""
 
     test: str
-    """Name of the WL test, one of `TESTS`."""
     options: Mapping[str, object] = field(default_factory=dict)
     """Maps names of fields of `Options` to values; other fields have their default."""
 
@@ -72,20 +64,19 @@ class LabResult:
     """The result of one WL test, or one network, on one family of graphs."""
 
     family: str
-    """Name of the family: a key of `FAMILIES`."""
     contender: str
     """The test with its options, or the name of a network followed by `bound` (result
-    of the test that bounds the network), `random` (result of the network with random
-    weights) or `trained` (result of the network after training)."""
+    of the test that bounds the network), `random` (with random weights) or
+    `trained`."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
     """Number of pairs that were distinguished; None if the test was not run."""
     rounds: int | None
-    """Number of rounds until the colouring was stable. None for networks, or if the
-    test was not run."""
+    """Number of rounds until the colouring was stable; None for networks, or if not
+    run."""
     seconds: float
-    """Run time in seconds; 0 if the test was not run."""
+    """Run time; 0 if the test was not run."""
     note: str = ""
     """Why the test was not run; empty if it was run."""
     test: str = ""
@@ -103,13 +94,8 @@ def run_lab(
 ) -> Iterator[LabResult]:
     """Run every WL test on every family of graphs, and yield the results one by one.
 
-    Args:
-        families: Names of families of graphs, from `FAMILIES`.
-        contenders: The tests with their options.
-        max_memory: Memory limit in GiB. A test that is estimated to need more is not
-            run; the field `note` of its result says so.
-
-    The family srg16 is one pair of graphs. 3-WL distinguishes 0 pairs of this family:
+    A test that is estimated to need more than `max_memory` GiB is not run; the `note`
+    of its result says so. 3-WL does not distinguish the two graphs of srg16:
 
     >>> [result.apart for result in run_lab(["srg16"], [Contender("3-wl")])]
     [0]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -34,15 +34,9 @@ class Embedder(Protocol):
     """A function that maps a batch of g graphs to one embedding of c channels each."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed a batch of graphs.
+        """Embed a batch of graphs without features; return float64, [g, c].
 
-        Args:
-            x: Zeros, [n], int64, since the nodes have no features.
-            edge_index: Edges, [2, e].
-            batch: The index of the graph that each node belongs to, [n].
-
-        Returns:
-            The embeddings, [g, c], float64.
+        `x`, [n], is 0, and `batch`, [n], is the graph of each node.
         """
 
 
@@ -57,13 +51,7 @@ def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
 
 
 def different(rows: Tensor) -> Tensor:
-    """Return for each pair of embeddings whether they differ by more than `TOLERANCE`.
-
-    Args:
-        rows: The embedding of each graph, [g, c].
-
-    Returns:
-        A boolean matrix, [g, g].
+    """Return for each pair of embeddings, [g, c], whether they differ: a mask [g, g].
 
     >>> rows = torch.tensor([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 2.1]]).double()
     >>> different(rows)[0].tolist()
@@ -76,12 +64,7 @@ def different(rows: Tensor) -> Tensor:
 
 
 def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> int:
-    """Count the pairs of graphs of the same group that have different embeddings.
-
-    Args:
-        embedder: The network.
-        groups: Groups of graphs; graphs of different groups are not compared.
-    """
+    """Count the pairs of graphs of the same group that have different embeddings."""
     with torch.no_grad():
         rows = embed(embedder, [graph for group in groups for graph in group])
     parts = rows.split([len(group) for group in groups])
@@ -91,16 +74,11 @@ def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> in
 def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
     r"""Train a network, in place, to give different graphs different embeddings.
 
-    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs of
-    graphs G, H. Here $|\cdot|^2$ is the mean square over channels, and the embeddings
-    $h$ are scaled to a mean absolute value of 1. The network should be in evaluation
-    mode: in training mode, batch statistics would make the embedding of one graph
-    depend on the others. This function does not change the mode.
-
-    Args:
-        network: A module that is an `Embedder`.
-        graphs: At least two graphs.
-        steps: Number of optimiser steps.
+    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs of graphs
+    G, H. Here $|\cdot|^2$ is the mean square over channels, and the embeddings $h$ are
+    scaled to a mean absolute value of 1. The network should be in evaluation mode: in
+    training mode, batch statistics would make the embedding of one graph depend on the
+    others. This function does not change the mode.
     """
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     for _ in range(steps):
@@ -113,14 +91,12 @@ def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
 
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The networks that `gnnak wl lab` runs, unless `--network` or `--no-networks` is
-given."""
+"""The networks that `gnnak wl lab` runs by default."""
 
 TRAINING_GRAPHS = 4
 """A network is trained on at most this many graphs of a family."""
 DEGREES = (0, 1, 1, 1, 1)
-"""The histogram of in-degrees that networks with the base GNN PNA are built with. The
-histogram only scales messages."""
+"""The histogram of in-degrees for the base GNN PNA; it only scales messages."""
 
 
 class PlainEmbedder(nn.Module):
@@ -131,17 +107,15 @@ class PlainEmbedder(nn.Module):
     nodes. Nested GNN encodes distances instead of resistances.
 
     Args:
-        name: Name of the network, one with a bound (see `has_bound`).
-        num_hops: Radius of the egonets, for networks on rooted subgraphs; None = whole
-            graphs.
+        name: Name of a network with a bound (see `has_bound`).
+        num_hops: Radius of the egonets; None = whole graphs.
         num_layers: Number of layers.
         base_layers: Number of layers of the base GNN inside each GNN-AK layer.
-        channels: Number of hidden channels, and of channels of the embeddings.
-        encodings: The subgraph, centroid and context encodings that a GNN-AK layer
-            fuses; None for the default of the network.
+        channels: Number of channels of states and embeddings.
+        encodings: The encodings that a GNN-AK layer fuses; None = the network's
+            default.
         seed: Seed of the weights.
-        kind: Kind of the rooted subgraphs; None = "egonets" or, if `num_hops` is None,
-            "whole".
+        kind: Kind of the rooted subgraphs; None = as `num_hops` says.
     """
 
     def __init__(
@@ -173,25 +147,15 @@ class PlainEmbedder(nn.Module):
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            given = (Categorical((1,)), None, channels, options)
-            network = build_model(name, *given, degrees=DEGREES)
+            network = build_model(
+                name, Categorical((1,)), None, channels, options, degrees=DEGREES
+            )
         network.head = nn.Identity()
         self.network = network.double().eval()
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         """Embed a batch of graphs; return one embedding per graph, [g, channels]."""
         return self.network(x, edge_index, batch=batch)
-
-
-class _Settings(NamedTuple):
-    """Arguments of `run_networks` that are the same for all networks."""
-
-    num_hops: int | None
-    """Radius of the egonets; None = the default of each network."""
-    steps: int
-    """Number of training steps."""
-    max_memory: float
-    """Memory limit of a WL test in GiB."""
 
 
 def run_networks(
@@ -203,40 +167,28 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the WL test that bounds its power, on every family.
 
-    A family is a named set of graphs that are hard to distinguish. For each network and
-    family, three results are yielded: for the test that bounds the network (it
-    distinguishes all graphs that the network can distinguish), for the network with
-    random weights, and for the network after training with `push_apart` on at most
-    `TRAINING_GRAPHS` graphs of the family.
-
-    Args:
-        families: Names of families, from `FAMILIES`.
-        names: Names of networks that have a bound (see `has_bound`), such as
-            "sswl+-gin".
-        num_hops: Radius of the egonets. None = 1, except for networks that were
-            published on whole graphs (SSWL, SSWL+), which use whole graphs.
-        steps: Number of training steps.
-        max_memory: Memory limit in GiB. A test that is estimated to need more is not
-            run; the field `note` of its result says so.
+    For each network and family, three results are yielded: for the test that bounds the
+    network, for the network with random weights, and for the network after `steps` of
+    `push_apart` on at most `TRAINING_GRAPHS` graphs of the family. `num_hops` None is
+    1, but whole graphs for networks that were published on these (SSWL, SSWL+). A test
+    that is estimated to need more than `max_memory` GiB is not run; its `note` says so.
 
     Raises:
         OptionError: If a network has no bound, or cannot be built. It is raised at
             once, not when the first result is computed.
     """
-    names, settings = list(names), _Settings(num_hops, steps, max_memory)
+    names = list(names)
     for name in names:
         PlainEmbedder(name, _hops(name, num_hops))
-    return _run_all(families, names, settings)
 
+    def results() -> Iterator[LabResult]:
+        for name in families:
+            groups = family(name)
+            for network in names:
+                hops = _hops(network, num_hops)
+                yield from _results(name, groups, network, hops, steps, max_memory)
 
-def _run_all(
-    families: Iterable[str], names: Sequence[str], settings: _Settings
-) -> Iterator[LabResult]:
-    """Yield the results of `run_networks`."""
-    for name in families:
-        groups = family(name)
-        for network in names:
-            yield from _results(name, groups, network, settings)
+    return results()
 
 
 def _hops(name: str, num_hops: int | None) -> int | None:
@@ -247,31 +199,29 @@ def _hops(name: str, num_hops: int | None) -> int | None:
 
 
 def _results(
-    name: str, groups: Groups, network: str, settings: _Settings
+    name: str,
+    groups: Groups,
+    network: str,
+    num_hops: int | None,
+    steps: int,
+    max_memory: float,
 ) -> Iterator[LabResult]:
-    """Yield three results of one network on one family of graphs.
-
-    These are the results of the WL test that bounds the power of the network, of the
-    network with random weights, and of the trained network.
-    """
-    num_hops = _hops(network, settings.num_hops)
+    """Yield three results of one network on one family: bound, random and trained."""
     embedder, chosen = PlainEmbedder(network, num_hops), bound_of(network, num_hops)
     label = Contender(chosen.test, chosen.options).label
 
     def bound() -> int:
-        """Count the pairs that the test that bounds the network distinguishes."""
         graphs = [graph for group in groups for graph in group]
-        limit = settings.max_memory
-        classes = partition(chosen.test, graphs, **chosen.options, max_memory=limit)
-        return pairs_apart(groups, classes)[1]
+        options = {**chosen.options, "max_memory": max_memory}
+        return pairs_apart(groups, partition(chosen.test, graphs, **options))[1]
 
     def random() -> int:
-        """Count the pairs that the network with random weights distinguishes."""
         return pairs_different(embedder, groups)
 
     def trained() -> int:
-        """Train the network, and count the pairs that it distinguishes."""
-        push_apart(embedder, _training_graphs(groups), settings.steps)
+        largest = max(groups, key=len)
+        chosen_graphs = largest[:: -(-len(largest) // TRAINING_GRAPHS)]
+        push_apart(embedder, chosen_graphs, steps)
         return pairs_different(embedder, groups)
 
     total = pairs_apart(groups, [0] * sum(map(len, groups)))[0]
@@ -284,10 +234,3 @@ def _results(
             note = str(error)
         seconds = 0.0 if apart is None else perf_counter() - start
         yield LabResult(name, contender, total, apart, None, seconds, note, test)
-
-
-def _training_graphs(groups: Groups) -> list[Graph]:
-    """Return at most `TRAINING_GRAPHS` graphs, evenly spaced in the largest group."""
-    largest = max(groups, key=len)
-    stride = -(-len(largest) // TRAINING_GRAPHS)
-    return largest[::stride]

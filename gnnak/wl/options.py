@@ -1,16 +1,15 @@
-"""Define and check the names and options of the Weisfeiler-Leman (WL) tests.
+"""Names and options of the Weisfeiler-Leman (WL) tests.
 
 HASH is the function in the paper's Subgraph-1-WL that maps an egonet to a colour. In
 `subgraph-1-wl*`, HASH is the result of 1-WL on the egonet. In `subgraph-1-wl`, the user
-chooses the HASH. The subgraph WL tests, such as `swl`, colour pairs of a root and a
-node; `gnnak.wl.pair_tests` defines them.
+chooses the HASH. `gnnak.wl.pair_tests` defines the subgraph WL tests, such as `swl`.
 """
 
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
 from gnnak.errors import OptionError
-from gnnak.typing import check_choice, check_count
+from gnnak.typing import check_choice, check_count, check_known
 from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
 from gnnak.wl.subgraph import REFINEMENTS
 
@@ -23,10 +22,9 @@ TESTS: tuple[str, ...] = (
 """The names of all Weisfeiler-Leman (WL) tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)
-"""Values of the option `hash`, which names the function that `subgraph-1-wl` uses to
-map an egonet to a colour (HASH in the paper). `exact` maps an egonet to its isomorphism
-class. Any other value is the name of a WL test, whose result on the egonet is the
-colour."""
+"""Values of the option `hash`: how `subgraph-1-wl` maps an egonet to a colour (HASH in
+the paper). `exact` is the isomorphism class of the egonet; the others are WL tests,
+whose result on the egonet is the colour."""
 
 
 @dataclass(frozen=True)
@@ -42,29 +40,26 @@ class Options:
     """
 
     num_hops: int | None = 1
-    """Radius of the egonets: the largest distance of a node to the egonet's root. None,
-    only for subgraph WL tests such as `swl`: every subgraph is the whole graph."""
+    """Radius of the egonets. None, only for subgraph WL tests such as `swl`: every
+    subgraph is the whole graph."""
     hash: str = "exact"
-    """Name of the function that `subgraph-1-wl` uses to map an egonet to a colour (HASH
-    in the paper); one of `HASHES`."""
+    """How `subgraph-1-wl` maps an egonet to a colour (HASH in the paper); one of
+    `HASHES`."""
     d2c: bool = False
-    """Whether the initial colour of a node in an egonet includes the distance of the
-    node to the root (D2C, distance to the centroid)."""
+    """Whether initial colours in an egonet include the distance to the root (D2C)."""
     root_mark: bool = False
-    """Whether the root of an egonet gets an initial colour that no other node of the
-    egonet has."""
+    """Whether the root of an egonet has an initial colour that no other node has."""
     centroid: bool = False
-    """Whether a node's new colour includes the colour that the node has as the root of
-    its own egonet."""
+    """Whether a node's new colour includes its colour as the root of its own egonet."""
     context: bool = False
-    """Whether a node's new colour includes the colours that the node has in all egonets
-    that contain it."""
+    """Whether a node's new colour includes its colours in all egonets that contain
+    it."""
     readout: str = "vs"
-    """How the tests `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root,
-    node). `vs` pools the nodes of each subgraph, then the subgraphs; `sv` pools the
-    colours of each node in all subgraphs, then the nodes."""
+    """How `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root, node). `vs`
+    pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each
+    node in all subgraphs, then the nodes."""
     labels: bool = True
-    """Whether node and edge labels are the initial colours; if False, labels are
+    """Whether node and edge labels are the initial colours; if False, they are
     ignored."""
     max_memory: float = 8.0
     """Memory limit in GiB; a test that is estimated to need more raises an error."""
@@ -111,18 +106,11 @@ def check_test(test: str) -> None:
 'subgraph-1-wl*'? Known: 1-wl, 2-wl, 3-wl, 2-fwl, 3-fwl, subgraph-1-wl*, \
 subgraph-1-wl, swl, pswl, gswl, sswl, 2-lfwl, 2-slfwl.
     """
-    if test not in TESTS:
-        raise OptionError(
-            f"there is no test {test!r};{_nearest(str(test), TESTS)} "
-            f"Known: {', '.join(TESTS)}."
-        )
+    check_known("test", test, TESTS)
 
 
 def read_options(test: str, **options: object) -> Options:
     """Validate the options of `test` and fill in the defaults.
-
-    Raises:
-        OptionError: If the test, or one of its options, is unknown or out of range.
 
     >>> read_options("1-wl", d2c=True)
     Traceback (most recent call last):
@@ -131,7 +119,8 @@ def read_options(test: str, **options: object) -> Options:
     known = known_options(test)
     for name in options:
         if name not in known:
-            hint = _nearest(name, known)
+            near = get_close_matches(name, known, n=1)
+            hint = f" did you mean {near[0]!r}?" if near else ""
             raise OptionError(
                 f"{test} has no option {name!r};{hint} it takes {', '.join(known)}."
             )
@@ -142,9 +131,3 @@ def read_options(test: str, **options: object) -> Options:
     elif "num_hops" in options:
         check_count("num_hops", options["num_hops"])
     return Options(**options)  # type: ignore[arg-type]
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    """Return a hint with the known name that is most similar; empty if none is."""
-    near = get_close_matches(name, known, n=1)
-    return f" did you mean {near[0]!r}?" if near else ""

@@ -42,18 +42,14 @@ from gnnak.wl.refinement import Coloring
 
 
 class Pairs(NamedTuple):
-    """All pairs (u, v) of a root u and a node v of the subgraph rooted at u.
-
-    Pairs are sorted by (u, v). In shapes, t is the number of pairs and n the number of
-    nodes of all graphs.
-    """
+    """All t pairs (u, v) of a root u and a node v of its subgraph, sorted."""
 
     root: Tensor
     """[t]: the root u of each pair."""
     node: Tensor
     """[t]: the node v of each pair."""
     graph: Tensor
-    """[t]: the index of the graph that each pair belongs to."""
+    """[t]: the graph of each pair."""
     own: Tensor
     """[n]: the index of the pair (v, v), for each node v."""
     key: Tensor
@@ -61,15 +57,13 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def of(union: GraphUnion, num_hops: int | None) -> "Pairs":
-        """List the pairs of all subgraphs.
+        """List the pairs of all egonets, or of whole graphs if `num_hops` is None.
 
-        Args:
-            union: The graphs.
-            num_hops: Radius of the egonets; None = every subgraph is the whole graph of
-                its root, including nodes that have no path to the root.
+        A whole graph includes nodes that have no path to the root.
         """
         if num_hops is None:
-            root, node = _whole_graphs(union)
+            first = pointers(union.sizes)[:-1]
+            root, node = ragged_ranges(first[union.graph], union.sizes[union.graph])
         else:
             arcs = union.edge_index[:, union.forward]
             subs = egonets(arcs, union.num_nodes, num_hops)
@@ -79,18 +73,12 @@ class Pairs(NamedTuple):
         return Pairs(root, node, union.graph[root], own, key)
 
     def find(self, root: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the index of each pair (root, node), and whether the pair exists.
-
-        The index of a pair that does not exist is meaningless.
-        """
+        """Return the index of each pair (root, node), and whether the pair exists."""
         return find_sorted(self.key, root * self.own.numel() + node)
 
 
 class Steps(NamedTuple):
-    """The pairs whose colours one multiset of a test collects, for all pairs (u, v).
-
-    In shapes, f is the number of entries of all multisets together.
-    """
+    """The f entries of one multiset of a test, for all pairs (u, v)."""
 
     target: Tensor
     """[f]: the index of the pair (u, v) whose multiset contains the entry."""
@@ -121,9 +109,8 @@ def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
     """Find the pairs (u, w) and (w, v) of each pair (u, v), for some nodes w.
 
-    The nodes w are the neighbours of v, and also those of u if `both` is True. A node w
-    is left out if one of the two pairs does not exist. The label of an entry encodes
-    whether there are edges u-w and w-v, and their colours.
+    The nodes w are the neighbours of v, and also those of u if `both` is True, for
+    which both pairs exist. The label of an entry encodes the edges u-w and w-v.
     """
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
@@ -142,17 +129,10 @@ def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
     return Steps(target[found], label[found], (first[found], second[found]))
 
 
-def _whole_graphs(union: GraphUnion) -> tuple[Tensor, Tensor]:
-    """Return u and v of every pair of nodes (u, v) of the same graph, sorted."""
-    first = pointers(union.sizes)[:-1]
-    return ragged_ranges(first[union.graph], union.sizes[union.graph])
-
-
 def _neighbours(near: Neighbors, nodes: Tensor) -> tuple[Tensor, Tensor]:
     """List the neighbours of nodes[0], then those of nodes[1], and so on.
 
-    Returns for each entry of the list the index i of its node in `nodes`, and the
-    position of the neighbour in `near.node`.
+    Returns for each of them the index of its node, and its position in `near.node`.
     """
     return ragged_ranges(*near.rows(nodes))
 
@@ -169,9 +149,7 @@ def _edge_label(
 
 Readout = Literal["vs", "sv"]
 READOUTS: tuple[str, ...] = get_args(Readout)
-"""Values of the option `readout`. `vs` pools the nodes of each subgraph first, then the
-subgraphs. `sv` pools first, for each node, its colours in all subgraphs, then the
-nodes."""
+"""Values of the option `readout`; see `Options`."""
 
 
 class PairTest(NamedTuple):
@@ -184,8 +162,7 @@ class PairTest(NamedTuple):
     own: bool = False
     """Whether the new colour of (u, v) includes the colour of (v, v)."""
     context: bool = False
-    """Whether the new colour of (u, v) includes the multiset of the colours of (w, v),
-    over all subgraphs w that contain v."""
+    """Whether the new colour of (u, v) includes the colours of (w, v), for all w."""
     pooled_at_once: bool = False
     """Whether graphs are compared by the multiset of the colours of all their pairs,
     instead of one of `READOUTS`."""
@@ -214,8 +191,7 @@ PAIR_TESTS: dict[str, PairTest] = {
         pooled_at_once=True,
     ),
 }
-"""Maps the name of each subgraph Weisfeiler-Leman test to its definition. The module's
-docstring has the equations."""
+"""The subgraph Weisfeiler-Leman tests; the module's docstring has the equations."""
 
 
 def pair_refinement(
@@ -227,17 +203,9 @@ def pair_refinement(
 ) -> Iterator[Coloring]:
     """Run a subgraph WL test: yield the result of every round, the stable one last.
 
-    Args:
-        union: The graphs.
-        test: A key of `PAIR_TESTS`; the module's docstring has the definitions.
-        num_hops: Radius of the egonets; None = every subgraph is the whole graph.
-        marked: Whether roots have an initial colour that no other node has.
-        readout: One of `READOUTS`; ignored by tests that are pooled at once.
-
-    Yields:
-        The colours of the nodes after pooling: of each root u with readout `vs`, of
-        each node v with readout `sv`. For tests that are pooled at once, the colours of
-        all pairs.
+    The result is the colours of the nodes after pooling: of roots u with readout `vs`,
+    of nodes v with readout `sv`; or the colours of all pairs, if these are pooled at
+    once.
     """
     chosen = PAIR_TESTS[test]
     pairs = Pairs.of(union, num_hops)

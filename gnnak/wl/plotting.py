@@ -22,9 +22,9 @@ MAX_NODES = 500
 def plot_explanation(explanation: Explanation) -> Figure:
     """Plot both graphs side by side; nodes have their final colours in the WL test.
 
-    Nodes with the same final colour in the test are plotted in the same colour, also
-    across the two graphs. The number of the final colour is written into the node. The
-    layout has a fixed seed, so the same graphs give the same plot.
+    Equal final colours are plotted in the same colour, also across the two graphs, and
+    their number is written into the node. The layout has a fixed seed, so the same
+    graphs give the same plot.
 
     >>> from gnnak.wl import explain
     >>> figure = plot_explanation(explain("1-wl", "Bw", "Bg"))
@@ -55,12 +55,8 @@ def _plot_graph(
 ) -> None:
     """Plot one graph; the colours of the nodes are evenly spaced in a colour map.
 
-    Args:
-        axes: Where to plot.
-        graph: The graph.
-        colors: The final colour of each node in the WL test, written into the node.
-        shades: For each node, the index of its colour in the list of all colours used.
-        num_shades: Number of colours used in both graphs.
+    `colors` are written into the nodes; `shades` are their indices among the
+    `num_shades` colours used in both graphs.
     """
     position = positions(graph)
     palette = colormaps["tab20" if num_shades <= 20 else "turbo"]
@@ -93,8 +89,8 @@ def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
 
     Each connected component gets a spring layout of its own, in a square whose area
     grows with its number of nodes. The squares are placed in rows, the largest first. A
-    spring layout of the whole graph would push components apart until each of them is
-    a single point.
+    spring layout of the whole graph would push components apart until each of them is a
+    single point.
 
     >>> places = positions(nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)))
     >>> len({(round(x, 3), round(y, 3)) for x, y in places.values()})

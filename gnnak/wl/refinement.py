@@ -1,7 +1,4 @@
-"""Run 1-WL (Weisfeiler-Leman, or colour refinement) on all graphs of a union at once.
-
-`Coloring` is the result of one round, for 1-WL and for all other tests.
-"""
+"""Run 1-WL (Weisfeiler-Leman, or colour refinement) on all graphs of a union."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,22 +13,18 @@ from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 class Coloring(NamedTuple):
     """The colours after one round of a Weisfeiler-Leman (WL) test.
 
-    A test colours either the nodes or the k-tuples of nodes of the graphs: its *items*.
-    In shapes, t is the number of items of all graphs together.
+    A test colours t *items*: the nodes, or the k-tuples of nodes, of all graphs.
     """
 
     color: Tensor
-    """[t]: the colour (0, 1, 2, ...) of each of the t items. An item is what the test
-    colours: a node or a tuple of nodes."""
+    """[t]: the colour (0, 1, 2, ...) of each item."""
     graph: Tensor
-    """[t]: the index of the graph that each of the t items belongs to. An item is what
-    the test colours: a node or a tuple of nodes."""
+    """[t]: the graph of each item."""
     node: Tensor
-    """[n]: for each node v, the index in `color` of the colour of v. If the test
-    colours tuples, this is the index of the tuple (v, ..., v)."""
+    """[n]: for each node v, the index of its item; for tuples, of (v, ..., v)."""
     entries: Tensor | None = None
-    """[t, k]: the nodes of each item, if the test colours some, but not all, k-tuples
-    of nodes; otherwise None."""
+    """[t, k]: the nodes of each item, if the test colours some, but not all,
+    k-tuples."""
 
     @property
     def num_colors(self) -> int:
@@ -39,10 +32,7 @@ class Coloring(NamedTuple):
         return int(self.color.max()) + 1 if self.color.numel() else 0
 
     def fingerprints(self, num_graphs: int) -> Tensor:
-        """Return a number for every graph, [g].
-
-        Two graphs have the same number iff they have the same multiset of colours.
-        """
+        """Return a number per graph, [g], equal iff the multisets of colours are."""
         return rank_multisets(self.graph, self.color, num_graphs)
 
 
@@ -66,11 +56,10 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return for each node a number for the multiset of its neighbours' colours.
+    """Return a number per node for the multiset of its edges' and neighbours' colours.
 
-    The colour of a neighbour is combined with the colour of the edge. A node whose
-    colour no other node has gets the number of the empty multiset, to save time: its
-    colour cannot be split.
+    A node whose colour no other node has gets the number of the empty multiset, to save
+    time: its colour cannot be split.
     """
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index

@@ -1,7 +1,6 @@
 """Subgraph-1-WL: a node's new colour is computed from the egonet rooted at the node.
 
-HASH is the function that maps an egonet, with coloured nodes, to a colour. A node copy
-is a node as it occurs in one egonet: a node in three egonets has three node copies.
+HASH is the function that maps an egonet, with coloured nodes, to a colour.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,29 +29,22 @@ REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "2-fwl": lambda union: folklore_refinement(union, 2),
     "3-fwl": lambda union: folklore_refinement(union, 3),
 }
-"""Maps the name of each WL test that does not use subgraphs to a function that runs the
-test on a union of graphs and yields the colouring of every round. Subgraph-1-WL can use
-each of these tests as its HASH, the function that maps an egonet to a colour."""
+"""The WL tests without subgraphs: each yields the colouring of every round.
+Subgraph-1-WL can use each of them as its HASH."""
 
 
 class Reading(NamedTuple):
-    """Options that add information to the colours of Subgraph-1-WL.
+    """Options that add information to the colours of Subgraph-1-WL; see `Options`.
 
     If all options are False, the test follows the paper's definition.
     """
 
     d2c: bool = False
-    """Whether the initial colour of a node in an egonet includes the distance of the
-    node to the root (D2C, distance to the centroid)."""
     root_mark: bool = False
-    """Whether the root of an egonet gets an initial colour that no other node of the
-    egonet has."""
     centroid: bool = False
-    """Whether a node's new colour includes the colour that the node has as the root of
-    its own egonet. This corresponds to the centroid encoding of GNN-AK."""
+    """Corresponds to the centroid encoding of GNN-AK."""
     context: bool = False
-    """Whether a node's new colour includes the colours that the node has in all egonets
-    that contain it. This corresponds to the context encoding of GNN-AK+."""
+    """Corresponds to the context encoding of GNN-AK+."""
 
 
 def subgraph_refinement(
@@ -63,19 +55,12 @@ def subgraph_refinement(
     $$c^{(t+1)}_v = \left(c^{(t)}_v, \mathrm{HASH}(G^{(t)}[N_k(v)])\right)$$
 
     where $G^{(t)}[N_k(v)]$ is the k-hop egonet of node $v$ with the colours of round
-    $t$.
+    $t$. HASH is "exact" (isomorphism of coloured graphs) or a test in `REFINEMENTS`.
 
     Difference from the paper: the new colour includes the old colour $c^{(t)}_v$, not
     only the HASH. On unlabelled graphs this changes nothing. On labelled graphs, it
     makes the colours of each round finer than those of the round before, so that it is
     enough to compare the colours of the last round.
-
-    Args:
-        union: The graphs.
-        hash: How HASH compares egonets: "exact" (isomorphism of coloured graphs) or
-            the name of a test in `REFINEMENTS`.
-        num_hops: Radius k of the egonets.
-        reading: Which further information the colours include.
     """
     items = torch.arange(union.num_nodes)
     color, roots = rank(union.node_color), items
@@ -99,16 +84,10 @@ def subgraph_refinement(
 def egonet_union(
     union: GraphUnion, num_hops: int, roots: Tensor
 ) -> tuple[RootedSubgraphs, GraphUnion]:
-    """Extract the egonets of some nodes.
+    """Extract the egonets of the nodes `roots`, [s].
 
-    Args:
-        union: The graphs.
-        num_hops: Radius of the egonets.
-        roots: The s nodes whose egonets are extracted, [s].
-
-    Returns:
-        The egonets as `RootedSubgraphs`, and as a `GraphUnion` in which each egonet is
-        one graph with node and edge colours.
+    Returns them as `RootedSubgraphs`, and as a `GraphUnion` in which each egonet is one
+    graph.
     """
     arcs = union.edge_index[:, union.forward]
     subs = egonets(arcs, union.num_nodes, num_hops, roots)
@@ -129,22 +108,16 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Assign the value of each egonet to its root; return one value per node, [n].
-
-    `column` has one value per egonet in `subs`. The root of an egonet gets this value
-    plus 1; a node whose egonet is not in `subs` gets 0. `color`, [n], is only used for
-    its size.
-    """
+    """Assign the value of each egonet, plus 1, to its root; other nodes get 0, [n]."""
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return for each node of each egonet a number that its initial colour includes.
+    """Return for each node copy a number that its initial colour includes.
 
-    With `reading.d2c`, the number is the distance to the root. Otherwise it is 1 for
-    roots that are marked by the options, and 0 for all other nodes.
+    It is the distance to the root, or 1 for a marked root and 0 for other nodes.
     """
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
@@ -158,13 +131,11 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return what one round of Subgraph-1-WL appends to the colour of each node.
+    """Return what one round appends to the colour of each node: one tensor [s] each.
 
-    The first tensor has the HASH of each egonet. With `reading.centroid`, the next
-    tensor has the colour of each root in its own egonet (not with the exact HASH, which
-    then compares egonets with marked roots). With `reading.context`, the last tensor
-    has a number for the multiset of the colours that each root has in all egonets that
-    contain the root.
+    These are the HASH of its egonet; with `reading.centroid`, the colour of the root in
+    its own egonet (the exact HASH then compares egonets with marked roots instead);
+    with `reading.context`, the multiset of its colours in all egonets that contain it.
     """
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
@@ -185,10 +156,7 @@ def _read(
 
 
 def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
-    """Run the WL test named `hash` on every egonet; return a number per egonet.
-
-    Two egonets have different numbers iff the test distinguishes them.
-    """
+    """Return a number per egonet, different iff the test `hash` distinguishes them."""
     if hash == "1-wl":
         return stable(color_refinement(inside)).fingerprints(inside.num_graphs)
     chosen, place = torch.unique(representatives(inside), return_inverse=True)

@@ -20,10 +20,8 @@ class TupleBlocks(NamedTuple):
     """
 
     k: int
-    """Length of the tuples."""
     blocks: list[tuple[Tensor, int]]
-    """One entry per block. A block consists of all graphs with the same number n of
-    nodes; its entry is the indices of these graphs in the union, and n."""
+    """For each block, the indices of its graphs in the union, and n."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
@@ -34,25 +32,18 @@ class TupleBlocks(NamedTuple):
         )
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """Split a flat tensor with one value per tuple into views, one for each block.
-
-        The view of a block has the shape [graphs, n, ..., n]; n is the number of nodes
-        of each graph in the block.
-        """
+        """Split a flat tensor into views [graphs, n, ..., n], one for each block."""
         shapes = [(len(graphs), *(n,) * self.k) for graphs, n in self.blocks]
         parts = flat.split([len(graphs) * n**self.k for graphs, n in self.blocks])
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def graph(self) -> Tensor:
-        """Return for each of the t tuples the index of its graph in the union, [t]."""
+        """Return the graph of each tuple, [t]."""
         parts = [graphs.repeat_interleave(n**self.k) for graphs, n in self.blocks]
         return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
 
     def diagonal(self, union: GraphUnion) -> Tensor:
-        """Return for each node v the index of the tuple (v, ..., v) among all tuples.
-
-        The result has the shape [n].
-        """
+        """Return for each node v the index of the tuple (v, ..., v), [n]."""
         first = torch.cumsum(union.sizes, 0) - union.sizes
         place = torch.zeros(union.num_nodes, dtype=torch.long)
         start = 0
@@ -67,10 +58,10 @@ class TupleBlocks(NamedTuple):
     def types(self, union: GraphUnion) -> Tensor:
         """Return the isomorphism type of each of the t tuples as a number, [t].
 
-        The type consists of the colours of the tuple's nodes and of all pairs of these
-        nodes. Two tuples have the same type iff mapping the i-th node of one tuple to
-        the i-th node of the other, for all i, is an isomorphism of the coloured
-        subgraphs that the tuples induce.
+        It encodes the colours of the tuple's nodes and of all pairs of these. Two
+        tuples have the same type iff mapping the i-th node of one to the i-th node of
+        the other, for all i, is an isomorphism of the coloured subgraphs that they
+        induce.
         """
         tables = [_pair_table(union, graphs, n) for graphs, n in self.blocks]
         ends = [(i, j) for i in range(1, self.k + 1) for j in range(i, self.k + 1)]
@@ -79,8 +70,7 @@ class TupleBlocks(NamedTuple):
     def _column(self, tables: list[Tensor], i: int, j: int) -> Tensor:
         """Return for every tuple the colour of the pair of its i-th and j-th node.
 
-        `tables` has for each block the output of `_pair_table`: the colours of all
-        pairs of nodes. For i = j, the colour is that of the i-th node.
+        `tables` has for each block the output of `_pair_table`.
         """
         parts = [torch.zeros(0, dtype=torch.long)]
         for table in tables:
@@ -95,10 +85,10 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return for each of `graphs` a matrix with the colours of all pairs of nodes.
+    """Return the colours of all pairs of nodes of `graphs`, [graphs, n, n].
 
-    All these graphs have n nodes. A pair without an edge has colour 0. The diagonal has
-    the colours of the nodes, combined with the colours of their self loops.
+    A pair without an edge has colour 0. The diagonal has the colours of the nodes,
+    combined with the colours of their self loops.
     """
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)
@@ -130,14 +120,10 @@ def tuple_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 
 
 def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
-    r"""Run folklore k-WL: yield the colouring of every round, the stable one last.
+    r"""Run folklore k-WL, with the notation of `tuple_refinement`.
 
     $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \left\{ \left( c^{(t)}_{v[1 \leftarrow u]},
     \dots, c^{(t)}_{v[k \leftarrow u]} \right) \right\}_u \right)$$
-
-    Here $v$ is a k-tuple and $v[i \leftarrow u]$ is $v$ with its i-th entry replaced by
-    node $u$. In round 0, the colour of a tuple encodes the colours of its nodes and of
-    all pairs of these nodes.
     """
     return _refine(union, k, _folklore)
 
@@ -147,8 +133,8 @@ def _refine(
 ) -> Iterator[Coloring]:
     """Refine the colours of all k-tuples until they are stable; yield every colouring.
 
-    In each round, `update` returns tensors with one value per tuple. The new colour of
-    a tuple encodes its old colour and these values.
+    `update` returns tensors with one value per tuple, which the new colours encode
+    besides the old colours.
     """
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
@@ -166,9 +152,7 @@ def _refine(
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of oblivious k-WL adds to the colours of tuples.
 
-    The result is k tensors. The i-th tensor has for each tuple v a number for a
-    multiset of colours: the colours of all tuples that differ from v at most in the
-    i-th entry.
+    The i-th of k tensors has a number per tuple for the i-th multiset in the equation.
     """
     columns = []
     for axis in range(1, blocks.k + 1):
@@ -183,7 +167,7 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Replace each multiset of colours along the last axis of a table by one number.
+    """Replace each multiset along the last axis of a table by one number.
 
     Two numbers are equal iff the multisets are equal, also across tables.
     """
@@ -198,9 +182,7 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of folklore k-WL adds to the colours of tuples.
 
-    The result is one tensor with a number for each tuple v. For every node u, replacing
-    one entry of v by u gives k tuples, which have k colours. The number stands for the
-    multiset of these lists of k colours, over all nodes u. A tuple whose colour no
+    It is one number per tuple for the multiset in the equation. A tuple whose colour no
     other tuple has is skipped, since its colour cannot be split.
     """
     shared = torch.bincount(color)[color] > 1

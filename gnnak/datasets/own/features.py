@@ -1,12 +1,10 @@
 """Describe the features of own data, and make new data fit a trained network.
 
-Categories have one more value than the data show, "other": new data may have
-categories that the training graphs do not have.
+Categories have one more value than the data show, "other": new data may have categories
+that the training graphs do not have.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -23,27 +21,13 @@ def describe_features(
 ) -> tuple[Features, Features | None]:
     """Return the descriptions of node features and of edge features.
 
-    Args:
-        store: The graphs of the user.
-        featurizer: Name of the featurizer of molecules, whose features have known
-            sizes; None = the sizes are those of the data, and one more category,
-            "other".
-
-    Raises:
-        GraphError: If features are not finite, or categories are negative or too large.
+    Molecules have the known sizes of their `featurizer`; other data have the sizes
+    found, and one more category, "other".
     """
     if featurizer is not None:
         return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
     nodes = _described("x", store.x)
     return nodes or Categorical((1,)), _described("edge_attr", store.edge_attr)
-
-
-def with_node_features(store: GraphStore) -> GraphStore:
-    """Return the graphs with one constant node feature, if they have none."""
-    if store.x is not None:
-        return store
-    nodes = int(store.node_ptr[-1])
-    return replace(store, x=torch.zeros(nodes, 1, dtype=torch.long))
 
 
 def fit_features(
@@ -58,10 +42,6 @@ def fit_features(
         key: Name of the features in error messages: `x` or `edge_attr`.
         values: The features, [rows, c] or [rows]; None if the graphs have none.
         wanted: Description of the features that the network was trained on.
-
-    Raises:
-        GraphError: If the number of columns differs, or the network was trained with
-            features and the graphs have none, or the other way round.
     """
     if wanted is None or values is None:
         if wanted is not None:

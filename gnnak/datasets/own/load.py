@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
+from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.metric_names import DEFAULTS, check_metric
-from gnnak.datasets.own.features import describe_features, with_node_features
+from gnnak.datasets.own.features import describe_features
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.own.splits import (
     check_column,
     check_split,
     column_split,
-    random_folds,
     random_split,
     scaffold_folds,
     scaffold_split,
@@ -45,13 +46,9 @@ def choose_split(
         own: The options; `folds`, `split`.
         rows: The graphs.
         given: The part of each row or graph if it is known; None = not known.
-        classes: The class of each graph, [g], so that every part gets its share of
-            each class; None = not a classification of graphs.
+        classes: The class of each graph, [g], so that every part gets its share of each
+            class; None = not a classification of graphs.
         seed: Seed of random splits.
-
-    Raises:
-        OptionError: If the split does not fit the data.
-        FileFormatError: If there are fewer than three graphs.
     """
     if len(rows) < 3:
         raise FileFormatError(
@@ -98,7 +95,9 @@ def _folds(
         raise OptionError(
             f"folds cannot be combined with split {own.split!r}; leave out one of both."
         )
-    return random_folds(classes, len(rows), count, seed)
+    if classes is None:
+        return folds_by_group(torch.arange(len(rows)), count, seed)
+    return stratified_folds(classes, count, seed)
 
 
 def _of_rows(given: Any, rows: GraphRows) -> Tensor:
@@ -121,7 +120,6 @@ class OwnDataset(NamedTuple):
     """The user's own data, ready for training."""
 
     dataset: Dataset
-    """The graphs with targets and split, and their description."""
     own: OwnData
     """The options, with the task, the metric and the columns that were found."""
     bad: tuple[str, ...]
@@ -142,8 +140,8 @@ def load_own(
             `own.split` says.
 
     Raises:
-        FileFormatError: If a file is missing or damaged, or a row is bad although
-            `own.skip_bad` is False.
+        FileFormatError: If a file is missing or damaged, or has bad rows that
+            `own.skip_bad` does not allow.
         GraphError: If graphs or targets are malformed.
         OptionError: If a column does not exist, or an option does not fit the data.
     """
@@ -156,7 +154,11 @@ def load_own(
     values = targets.y if target is None or targets.y.size(1) > 1 else target
     node_task = rows.store.node_targets
     store = replace(with_node_features(rows.store), y=values, node_targets=node_task)
-    given, folds = choose_split(own, rows, given, _classes(targets, node_task), seed)
+    classes = targets.y if task == "classification" and not node_task else None
+    given, folds = choose_split(own, rows, given, classes, seed)
+    skipped = left_out[:MOST_TOLD]
+    if len(left_out) > MOST_TOLD:
+        skipped = (*skipped, f"and {len(left_out) - MOST_TOLD} more rows")
     featurizer = None if rows.molecules is None else "ogb"
     nodes, edges = describe_features(rows.store, featurizer)
     info = DatasetInfo(
@@ -173,7 +175,7 @@ def load_own(
         targets=targets.names,
         classes=targets.classes,
         featurizer=featurizer,
-        skipped=_few(left_out),
+        skipped=skipped,
         own_data=True,
     )
     found = replace(own, task=task, metric=metric, targets=targets.names)
@@ -192,15 +194,10 @@ def data_name(path: str | None) -> str:
 def _read(
     own: OwnData, data: Any, y: Any, split: Any
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
-    """Read all files; return graphs, targets, bad rows and the split, if it is given.
-
-    Rows with bad targets are left out of the graphs and of the targets.
-    """
+    """Read all files; return graphs, targets, bad rows and, if given, the split."""
     if not own.uses_files:
-        given = data if own.path is None else own.path
-        found = as_rows(given, _reading(own))
-        check_any(found)
-        rows = with_node_targets(own, with_points(found, own.targets, own.task), y)
+        found = _rows(data if own.path is None else own.path, own)
+        rows = with_node_targets(own, found, y)
         rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
         return rows, targets, tuple(map(str, rows.bad)), split
     if own.path is None or not own.validation:
@@ -213,17 +210,13 @@ def _read(
             "a table of labels cannot be combined with split 'files'; put the targets "
             "into the files."
         )
-    files = [own.path, own.validation, *([own.test] if own.test else [])]
     _check_files(own.path, own.validation, own.test)
-    parts = [as_rows(file, _reading(own)) for file in files]
-    return _joined(own, [with_points(part, own.targets, own.task) for part in parts])
+    files = [file for file in (own.path, own.validation, own.test) if file]
+    return _joined(own, [_rows(file, own) for file in files])
 
 
 def _check_files(train: str, validation: str, test: str | None) -> None:
-    """Refuse a test file that is also used for training or validation.
-
-    If one file is used for both training and validation, log a warning.
-    """
+    """Refuse a test file with other uses; warn of one file for train and validation."""
     for name, file in (("training", train), ("validation", validation)):
         if test and Path(file).resolve() == Path(test).resolve():
             raise OptionError(
@@ -252,7 +245,6 @@ def _joined(
             )
     first, position, bad = 0, [], []
     for part in parts:
-        check_any(part)
         position.append(part.position + first)
         bad += [BadRow(row.number + first, row.reason) for row in part.bad]
         first += part.num_rows
@@ -281,10 +273,7 @@ def _joined(
 def _without_bad(
     own: OwnData, rows: GraphRows, targets: Targets
 ) -> tuple[GraphRows, Targets]:
-    """Leave out rows without usable targets; refuse all bad rows without `skip_bad`.
-
-    `targets` has one row per good graph of `rows`, or one per node.
-    """
+    """Leave out rows without usable targets; refuse all bad rows without `skip_bad`."""
     if rows.store.node_targets:
         if targets.bad:
             refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))
@@ -301,17 +290,9 @@ def _without_bad(
     return rows, targets
 
 
-def _few(rows: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first rows that were left out, and how many more there are."""
-    if len(rows) <= MOST_TOLD:
-        return rows
-    return (*rows[:MOST_TOLD], f"and {len(rows) - MOST_TOLD} more rows")
-
-
-def _classes(targets: Targets, node_task: bool) -> Tensor | None:
-    """Return the class of each graph, by which a split is stratified, or None."""
-    return targets.y if targets.task == "classification" and not node_task else None
-
-
-def _reading(own: OwnData) -> Reading:
-    return Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs)
+def _rows(data: Any, own: OwnData) -> GraphRows:
+    """Read graphs, with decimal points in the columns of numbers."""
+    reading = Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs)
+    rows = as_rows(data, reading)
+    check_any(rows)
+    return with_points(rows, own.targets, own.task)

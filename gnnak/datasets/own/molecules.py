@@ -33,9 +33,7 @@ class Featurizer(NamedTuple):
     convert: Callable[[Sequence[Any]], GraphStore]
     """Converts rdkit molecules to graphs."""
     nodes: Categorical
-    """Description of the node features."""
     edges: Categorical
-    """Description of the edge features."""
     fill_unseen: bool = False
     """Whether runs on the data set of this name fill embeddings of unseen categories.
     Scores do not change: all categories of its test graphs occur in training."""
@@ -54,16 +52,11 @@ FEATURIZERS = {
         fill_unseen=True,
     ),
 }
-"""The featurizers by name: `ogb`, the features of the Open Graph Benchmark, and `zinc`,
-the atom and bond types of the data set ZINC."""
+"""The features of the Open Graph Benchmark, and the atom and bond types of ZINC."""
 
 
 def find_featurizer(info: DatasetInfo) -> str | None:
-    """Return the name of the featurizer that makes graphs like those of a data set.
-
-    Returns:
-        The name; None if no featurizer does.
-    """
+    """Return the featurizer that makes graphs like those of a data set, or None."""
     for name, kind in FEATURIZERS.items():
         fits = (info.node_features, info.edge_features) == (kind.nodes, kind.edges)
         # The features of ZINC are so simple that other graphs may have the same sizes.
@@ -73,11 +66,7 @@ def find_featurizer(info: DatasetInfo) -> str | None:
 
 
 def need_featurizer(info: DatasetInfo) -> str:
-    """Return `find_featurizer(info)`.
-
-    Raises:
-        OptionError: If no featurizer makes graphs like those of the data set.
-    """
+    """Return `find_featurizer(info)`, or raise `OptionError` if there is none."""
     found = find_featurizer(info)
     if found is None:
         raise OptionError(
@@ -88,7 +77,7 @@ def need_featurizer(info: DatasetInfo) -> str:
 
 
 CHUNK = 2_000
-"""Number of rows that are read at a time; bounds the memory of rdkit's molecules."""
+"""Number of rows read at a time; bounds the memory of rdkit's molecules."""
 SMILES_NAMES = ("smiles", "smi", "structure", "mol", "molecule")
 """Names, in lower case, of the column with SMILES strings if the user names none."""
 
@@ -98,13 +87,7 @@ def molecules_in_list(
     source: str = "the list of SMILES",
     featurizer: str = "ogb",
 ) -> GraphRows:
-    """Convert SMILES strings to graphs; strings that are no molecules are bad rows.
-
-    Args:
-        smiles: One SMILES string per row.
-        source: Words for the data in error messages.
-        featurizer: Name of the featurizer, which chooses the features.
-    """
+    """Convert SMILES strings to graphs; strings that are no molecules are bad rows."""
     convert = FEATURIZERS[featurizer].convert
     texts, stores = list(smiles), [convert([])]
     position, bad = [], []
@@ -136,19 +119,8 @@ def molecule_chunks(
 ) -> Iterator[GraphRows]:
     """Read a table of molecules in parts, so that memory does not grow with the table.
 
-    Args:
-        path: A CSV or TSV file with a header.
-        smiles: The column with SMILES strings; None = see `SMILES_NAMES`.
-        size: Number of rows of a part.
-        featurizer: Name of the featurizer, which chooses the features.
-
-    Yields:
-        The rows of the parts in order. Rows are numbered over the whole file in `bad`,
-        and from 0 in each part in `position`.
-
-    Raises:
-        FileFormatError: If the file is not a table, or has no rows.
-        OptionError: If the table has no such column.
+    `smiles` is the column with SMILES strings; None = see `SMILES_NAMES`. Rows are
+    numbered over the whole file in `bad`, and from 0 in each part in `position`.
     """
     with open_table(path) as table:
         column = find_smiles(path, smiles, table.names)
@@ -186,17 +158,7 @@ def molecule_chunks(
 def molecule_table(
     path: FilePath, smiles: str | None = None, limit: int | None = None
 ) -> GraphRows:
-    """Read a whole table of molecules, or its first `limit` rows.
-
-    Args:
-        path: A CSV or TSV file with a header.
-        smiles: The column with SMILES strings; None = see `SMILES_NAMES`.
-        limit: Largest number of rows; None = all rows.
-
-    Raises:
-        FileFormatError: If the file is not a table, or has no rows.
-        OptionError: If the table has no such column.
-    """
+    """Read a whole table of molecules, or its first `limit` rows."""
     parts, first, position = [], 0, []
     for part in molecule_chunks(path, smiles, min(CHUNK, limit or CHUNK)):
         parts.append(part)
@@ -221,11 +183,7 @@ def molecule_table(
 
 
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
-    """Return the column with SMILES strings.
-
-    Raises:
-        OptionError: If the table has no such column, or it is not clear which.
-    """
+    """Return the column with SMILES strings, or raise `OptionError`."""
     if wanted is not None:
         check_columns(path, [wanted], names)
         return wanted
@@ -259,15 +217,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:
-    """Read a `.smi` file: one SMILES string per line, names after it are ignored.
-
-    Args:
-        path: The file.
-        featurizer: Name of the featurizer, which chooses the features.
-
-    Raises:
-        FileFormatError: If the file is missing or is not text.
-    """
+    """Read a `.smi` file: one SMILES string per line, names after it are ignored."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:

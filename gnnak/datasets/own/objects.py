@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Dataset
 
 from gnnak.datasets.own.molecules import SMILES_NAMES
 from gnnak.errors import GnnakError, GraphError, kind_of
@@ -29,13 +30,7 @@ def is_series(data: object) -> bool:
 
 
 def as_array(values: Any) -> np.ndarray:
-    """Return a list, an array, a column or a data frame as an array.
-
-    Missing values of pandas, such as `pandas.NA`, become None or NaN.
-
-    Raises:
-        ValueError: If the rows of a list have different lengths.
-    """
+    """Return values as an array; missing values of pandas become None or NaN."""
     array = np.asarray(values)
     if array.dtype == object and hasattr(type(values), "iloc"):
         return np.asarray(values.to_numpy(dtype=object, na_value=None))
@@ -43,11 +38,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def target_names(y: Any) -> tuple[str, ...]:
-    """Return the names of targets that are a column or a data frame.
-
-    Returns:
-        The names; empty if there are none, or if they are not distinct texts.
-    """
+    """Return the names of a column or of a data frame, if they are distinct texts."""
     names: tuple[object, ...] = ()
     if is_frame(y):
         names = tuple(y.columns)
@@ -80,12 +71,7 @@ def store_of(batch: GraphBatch) -> GraphStore:
 
 
 def as_items(data: Any) -> list[Any]:
-    """Return graphs as a list; a single graph is a list of one.
-
-    Raises:
-        GraphError: If the object is no graph and no list, such as a set or a whole data
-            frame.
-    """
+    """Return graphs as a list; a single graph is a list of one."""
     if is_frame(data):
         refuse_frame(data)
     if is_series(data):
@@ -93,7 +79,8 @@ def as_items(data: Any) -> list[Any]:
     if hasattr(data, "to_data_list"):
         return list(data.to_data_list())
     if hasattr(data, "edge_index") or hasattr(data, "adj"):
-        return list(data) if _is_dataset(data) else [data]
+        # A data set of PyG has the fields of a graph.
+        return list(data) if isinstance(data, Dataset) else [data]
     try:
         # A set has no order.
         if isinstance(data, dict | set | frozenset | bytes):
@@ -117,13 +104,6 @@ def are_smiles(items: Sequence[Any]) -> bool:
     return isinstance(next(known, None), str)
 
 
-def _is_dataset(data: Any) -> bool:
-    """Return whether an object is a PyG data set, which has the fields of a graph."""
-    from torch_geometric.data import Dataset
-
-    return isinstance(data, Dataset)
-
-
 NAMES = {
     "graph 0 is": "it is",
     "in store 0": "in the first graph",
@@ -143,15 +123,9 @@ def graphs_in_list(
     """Convert a list of PyG `Data` or of networkx graphs, row by row.
 
     A `BadRow` in the list, a malformed graph, and a graph whose features differ from
-    those of the first good graph are bad rows.
-
-    Args:
-        items: The graphs.
-        node_attr: For networkx: node attributes that are the features; empty = the
-            attribute `x`, if all nodes have it.
-        edge_attr: For networkx: edge attributes that are the features; empty = the
-            attribute `edge_attr`, if all edges have it.
-        source: Words for the data in error messages.
+    those of the first good graph are bad rows. `node_attr` and `edge_attr` name the
+    features of networkx graphs; empty = `x` and `edge_attr`, if all nodes or edges have
+    them.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [
@@ -243,11 +217,7 @@ def _common(
 def _attributes(
     items: Sequence[Any], position: list[int]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Collect the graph attributes per row, and the node attributes per node.
-
-    Node attributes are collected only if all nodes of the graphs at `position` have
-    them.
-    """
+    """Collect graph attributes per row, and attributes that all nodes have per node."""
     per_row = [dict(getattr(item, "graph", {})) for item in items]
     names = dict.fromkeys(name for row in per_row for name in row)
     columns = {str(name): [row.get(name) for row in per_row] for name in names}

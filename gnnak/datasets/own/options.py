@@ -10,7 +10,6 @@ from gnnak.typing import check_choice, check_count
 SPLITS = ("random", "scaffold", "files")
 """Ways to split own data by name; `column:NAME` is another one."""
 COLUMN = "column:"
-"""Begin of the name of a split by a column."""
 TASKS = ("regression", "classification", "multilabel")
 TASK_NAMES = {"binary": "classification", "multiclass": "classification"}
 """Other names of tasks that a user may write."""
@@ -21,23 +20,22 @@ class OwnData:
     """The user's own data: files, columns, task, metric and split."""
 
     path: str | None = None
-    """The file or folder; None if the graphs are a Python list, or if the data set is
-    one of gnnak's."""
+    """The file or folder; None if the graphs are a Python list, or one of gnnak's data
+    sets."""
     smiles: str | None = None
     """The column with SMILES strings; None = the column named `smiles`."""
     targets: tuple[str, ...] = ()
     """The columns, or graph attributes, to predict; empty = all columns with numbers
     except the SMILES column, or the targets `y` of graphs."""
     labels: str | None = None
-    """A table with the targets of graphs, one row per graph; None = the targets are in
-    `path`."""
+    """A table with the targets, one row per graph; None = the targets are in `path`."""
     task: str | None = None
     """`regression`, `classification` or `multilabel`; None = told from the targets."""
     metric: str | None = None
     """The metric; None = the default of the task."""
     split: str | None = None
-    """`random`, `scaffold`, `files` or `column:NAME`. None = the split of the file if
-    the file has one, else `random`."""
+    """`random`, `scaffold`, `files` or `column:NAME`; None = the split of the file if
+    it has one, else `random`."""
     validation: str | None = None
     """With `files`: the file with the validation graphs."""
     test: str | None = None

@@ -36,7 +36,7 @@ class Reading:
     limit: int | None = None
     """Largest number of rows; None = all rows."""
     featurizer: str = "ogb"
-    """Name of the featurizer for SMILES strings, which chooses the features."""
+    """Name of the featurizer for SMILES strings."""
 
 
 def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
@@ -66,8 +66,8 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     items = as_items(data)
     if are_smiles(items):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
-        return _limited(rows, reading.limit)
-    rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
+    else:
+        rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
     return _limited(rows, reading.limit)
 
 
@@ -75,9 +75,6 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
     """Read the graphs of a file or folder; the suffix tells the format.
 
     Text files may be compressed with gzip, such as `molecules.csv.gz`.
-
-    Raises:
-        FileFormatError: If the path does not exist, or has an unknown suffix.
     """
     if path.is_dir():
         return _read_folder(path, reading)
@@ -124,14 +121,6 @@ def _read_listed(path: Path, reading: Reading) -> GraphRows:
     return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
 
 
-def _read_smi(path: Path, reading: Reading) -> GraphRows:
-    return read_smi(path, reading.featurizer)
-
-
-def _read_npz(path: Path, _: Reading) -> GraphRows:
-    return _from_file(read_npz(path), str(path))
-
-
 def _read_graph6(path: Path, _: Reading) -> GraphRows:
     """Read a graph6 file; lines that are not graph6 are bad rows."""
     content = read_bytes(path)
@@ -152,9 +141,14 @@ def _read_graph6(path: Path, _: Reading) -> GraphRows:
 
 def _from_file(file: GraphFile, source: str) -> GraphRows:
     every = torch.arange(len(file.store))
-    split, folds = file.split, file.folds
-    rows = GraphRows(file.store, every, len(every), source=source)
-    return replace(rows, split=split, folds=folds)
+    return GraphRows(
+        file.store,
+        every,
+        len(every),
+        source=source,
+        split=file.split,
+        folds=file.folds,
+    )
 
 
 def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
@@ -198,8 +192,8 @@ LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
 }
 """Readers of files with PyG or networkx graphs, by suffix."""
 READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
-    ".smi": _read_smi,
-    ".npz": _read_npz,
+    ".smi": lambda path, reading: read_smi(path, reading.featurizer),
+    ".npz": lambda path, _: _from_file(read_npz(path), str(path)),
     ".g6": _read_graph6,
     ".graph6": _read_graph6,
     **dict.fromkeys(LISTS, _read_listed),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
+from gnnak.datasets.benchmarks import folds_by_group
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
@@ -16,16 +16,9 @@ from gnnak.typing import check_known
 SHARES = (0.8, 0.1, 0.1)
 """The shares of the training, validation and test graphs."""
 PART_NAMES = {
-    "train": 0,
-    "training": 0,
-    "0": 0,
-    "validation": 1,
-    "valid": 1,
-    "val": 1,
-    "dev": 1,
-    "1": 1,
-    "test": 2,
-    "2": 2,
+    **dict.fromkeys(("train", "training", "0"), 0),
+    **dict.fromkeys(("validation", "valid", "val", "dev", "1"), 1),
+    **dict.fromkeys(("test", "2"), 2),
 }
 """What a column with the part of each graph may contain, in any case."""
 
@@ -33,16 +26,9 @@ PART_NAMES = {
 def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
     """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
 
-    Every part has at least one graph if there are three graphs.
-
-    Args:
-        num_graphs: Number of graphs, g.
-        seed: Seed of the random numbers.
-        strata: The class of each graph, [g]: classes then have equal shares in all
-            parts, as far as possible; None = one class.
-
-    Returns:
-        The part of each graph, [g]: 0 train, 1 validation, 2 test.
+    Every part has at least one graph if there are three graphs. If `strata` has the
+    class of each graph, [g], classes have equal shares in all parts, as far as
+    possible.
 
     >>> random_split(10, seed=0).bincount().tolist()
     [8, 1, 1]
@@ -62,13 +48,9 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
     """Group molecules by their Bemis-Murcko scaffold (rings and linkers).
 
-    Args:
-        smiles: One SMILES string per molecule.
-
-    Returns:
-        The positions of the molecules of each scaffold. The largest group is first;
-        groups of equal size are in the order of their first molecule. Molecules without
-        rings have the empty scaffold.
+    Returns the positions of the molecules of each scaffold, the largest group first;
+    groups of equal size are in the order of their first molecule. Molecules without
+    rings have the empty scaffold.
     """
     find = import_rdkit("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
@@ -85,12 +67,6 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     Large groups of molecules with the same scaffold go to training, as in MoleculeNet
     (Wu et al. 2018): each group goes to the first part that has room. If a part gets no
     group, one of the smallest groups is moved there.
-
-    Returns:
-        The part of each molecule, [g]: 0 train, 1 validation, 2 test.
-
-    Raises:
-        OptionError: If there are fewer than three scaffolds.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
     room = [share * len(smiles) for share in SHARES]
@@ -124,15 +100,7 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 
 
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
-    """Convert the words train, validation and test to a split, [g].
-
-    Args:
-        name: What the words are, for error messages, such as "column split".
-        texts: One word per graph.
-
-    Raises:
-        FileFormatError: If a cell has another word.
-    """
+    """Convert the words train, validation and test to a split, [g]."""
     parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
     for text, part in zip(texts, parts, strict=True):
         if part is None:
@@ -142,19 +110,8 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
     return torch.tensor(parts, dtype=torch.long)
 
 
-def random_folds(classes: Tensor | None, num_graphs: int, k: int, seed: int) -> Tensor:
-    """Assign graphs to k folds at random, [k, g], with equal shares of the classes."""
-    if classes is None:
-        return folds_by_group(torch.arange(num_graphs), k, seed)
-    return stratified_folds(classes, k, seed)
-
-
 def check_split(split: object, num_graphs: int) -> Tensor:
-    """Check a split that the user has given as a list or tensor, and return a tensor.
-
-    Raises:
-        GraphError: If it is not one number 0, 1 or 2 per graph.
-    """
+    """Return a split that the user has given as a list or tensor, as a tensor."""
     try:
         codes = torch.as_tensor(split)
     except (TypeError, ValueError, RuntimeError) as error:

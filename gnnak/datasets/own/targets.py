@@ -33,7 +33,6 @@ MISSPELT = re.compile(
 )
 """Numbers with commas, such as `1,5`, and with a unit, such as `1.5 mg/L` or `3 %`."""
 AS_CLASSES = "set --task classification (task='classification') if these are classes"
-"""How to make classes of values that are not read as classes."""
 
 
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
@@ -69,15 +68,9 @@ def check_words(
 ) -> None:
     """Refuse words that are no classes, if the user has not asked for classes.
 
-    Args:
-        name: The name of the target.
-        column: The words; None = unknown.
-        numbers: The number of each row in the user's data; None = 1, 2, ...
-
-    Raises:
-        GraphError: If the words are misspelt numbers or dates, if there are too many
-            different ones, if two differ in upper and lower case only, or if every row
-            has another one.
+    These are misspelt numbers or dates, too many different words, words that differ in
+    upper and lower case only, and a different word in every row. `numbers` has the
+    number of each row in the user's data; None = 1, 2, ...
     """
     known = [text for text in column if text is not None]
     distinct = set(known)
@@ -187,12 +180,10 @@ class Targets(NamedTuple):
     """The targets of graphs or nodes, as the training needs them."""
 
     task: Task
-    """The task."""
     y: Tensor
     """Classes [rows], int64; or numbers or labels [rows, t], float32, NaN = unknown.
     For a bad row, the target has no meaning."""
     names: tuple[str, ...]
-    """Names of the t targets."""
     classes: tuple[str, ...] = ()
     """Names of the classes; empty unless the task is classification."""
     bad: tuple[BadRow, ...] = ()
@@ -217,23 +208,12 @@ def encode_targets(
 ) -> Targets:
     """Convert columns of texts or numbers to targets.
 
-    Without `task`, one column of words, of true and false, or of the whole numbers
-    0, 1, ... (up to 20, with at least two rows each on average) are classes, several
+    Without `task`, one column of words, of true and false, or of the whole numbers 0,
+    1, ... (up to 20, with at least two rows each on average) are classes, several
     columns of 0 and 1 are labels, and all other numbers are regression targets. Empty
     cells and texts such as `nan` are unknown. A row is bad if all its targets are
-    unknown, or if a target is not a number although the task needs one.
-
-    Args:
-        columns: Name and values of each target.
-        task: The task; None = told from the columns.
-        numbers: The number of each row in the user's data, for error messages; None =
-            1, 2, ...
-
-    Raises:
-        OptionError: If there is no target, or a task needs only one.
-        GraphError: If there is one class only; or, without `task`, if a column of words
-            has too many different ones to be classes, or if every target is the same
-            in all rows.
+    unknown, or if a target is not a number although the task needs one. `numbers` has
+    the number of each row in the user's data, for error messages; None = 1, 2, ...
 
     >>> encode_targets([("kind", ["b", "a", ""])])[:4:3]
     ('classification', ('a', 'b'))
@@ -310,12 +290,7 @@ def _encode_numbers(
 
 
 def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
-    """Refuse numbers or labels if every target is the same in all rows.
-
-    Args:
-        targets: The targets, in single precision.
-        texts: The texts of each target.
-    """
+    """Refuse numbers or labels if every target is the same in all rows."""
     known = [column[~column.isnan()] for column in targets.y.T]
     if not all(values.unique().numel() == 1 for values in known):
         return

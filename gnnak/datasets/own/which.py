@@ -47,13 +47,7 @@ LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
     """Return the rows with decimal points in the columns of numbers.
 
-    Args:
-        rows: The rows; unchanged unless `rows.decimal_commas`.
-        targets: The columns to predict; empty = not yet known, any column.
-        task: The task; None = told from the targets.
-
-    Raises:
-        GraphError: As for `as_points`.
+    Only the columns `targets` are changed; empty = all columns.
     """
     if not rows.decimal_commas:
         return rows
@@ -67,7 +61,7 @@ def columns_with_points(
     targets: Sequence[str],
     task: str | None,
 ) -> dict[str, Sequence[str]]:
-    """Return columns of a table with decimal points; arguments as for `with_points`."""
+    """Return the columns of a table with decimal points, as in `with_points`."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -80,12 +74,6 @@ def as_points(
 
     A column in which most known values are no numbers is returned unchanged, and so is
     a column of classes (`task`) whose numbers have different notations.
-
-    Args:
-        name: The name of the column, for error messages.
-        texts: The values, one per row.
-        source: The name of the file, for error messages.
-        task: The task; None = told from the targets.
 
     Raises:
         GraphError: If numbers have thousands separators, or if some have a decimal
@@ -148,16 +136,8 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     """Return the targets of the good rows.
 
     The targets are, in this order: `y`, the table `own.labels`, columns of the table or
-    graph attributes, node attributes, and the targets `y` of the graphs.
-
-    Args:
-        own: The options; `targets`, `labels` and `task`.
-        rows: The graphs.
-        y: The targets of all rows, [rows] or [rows, t]; None = they are in the data.
-
-    Raises:
-        OptionError: If the data have no such column, or no targets.
-        GraphError: If `y` does not have one row per graph.
+    graph attributes, node attributes, and the targets `y` of the graphs. The argument
+    `y` has the targets of all rows, [rows] or [rows, t]; None = they are in the data.
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:

@@ -21,7 +21,7 @@ from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes, write_bytes
 
 SUMS = "SHA256SUMS"
-"""Name of the file with checksums, in the format of the command `sha256sum`."""
+"""File with checksums, in the format of the command `sha256sum`."""
 CHUNK = 2**20
 TIMEOUT = 60
 """Seconds after which a connection that sends nothing is given up."""
@@ -59,8 +59,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
     Any other file, such as part of an archive, is downloaded again.
 
     Raises:
-        FileFormatError: If the downloaded file has another checksum than the recorded
-            one.
+        FileFormatError: If the downloaded file has another checksum than recorded.
         OSError: If the download fails or ends too early.
     """
     path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
@@ -146,11 +145,7 @@ def _save(url: str, path: Path) -> None:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """Open a file in a zip archive for reading.
-
-    Raises:
-        FileFormatError: If the archive does not have the file, or it is too large.
-    """
+    """Open a file in a zip archive; raise `FileFormatError` if missing or too large."""
     where = Path(archive.filename or "archive").name
     try:
         info = archive.getinfo(name)
@@ -164,16 +159,13 @@ def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
 
 
 class PickledTensor(NamedTuple):
-    """A tensor in a pickle, not yet decoded; `decode` returns the tensor."""
+    """A tensor in a pickle, not yet decoded."""
 
     storage: bytes
     """The numbers, as `torch.save` writes a storage."""
     offset: int
-    """Position of the first number of the tensor in the storage."""
     size: tuple[int, ...]
-    """Shape of the tensor."""
     stride: tuple[int, ...]
-    """Stride of the tensor."""
 
     def decode(self) -> Tensor:
         """Return the tensor; raise `FileFormatError` if it is malformed."""
@@ -240,17 +232,7 @@ class _TensorsOnly(pickle.Unpickler):
 
 
 def read_tensors(file: IO[bytes]) -> Any:
-    """Read a pickle of lists, dicts, numbers, strings and tensors.
-
-    Args:
-        file: The pickle, open for reading.
-
-    Returns:
-        The content, with a `PickledTensor` for every tensor.
-
-    Raises:
-        FileFormatError: If the pickle refers to any other object, or is damaged.
-    """
+    """Read a pickle of lists, dicts, numbers, strings and tensors (`PickledTensor`)."""
     try:
         return _TensorsOnly(file).load()
     except FileFormatError:

@@ -45,9 +45,8 @@ def fetch_cifar10(folder: Path) -> GraphFile:
     """Download the CIFAR10 superpixels with their edges.
 
     The published edges are directed; each of them gets its reverse edge. Their features
-    are left out, as in the published runs of GNN-AK. `x` is scaled
-    to integers from 0 to 255: three colours, then row and column of the superpixel's
-    centre.
+    are left out, as in the published runs of GNN-AK. `x` is scaled to integers from 0
+    to 255: three colours, then row and column of the superpixel's centre.
     """
     with (
         opened_archive(CIFAR10_URL, folder, "CIFAR10_v2.zip") as archive,
@@ -143,9 +142,8 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
     """Convert molecules to graphs with atom types, bond types and targets.
 
-    Args:
-        molecules: For each molecule the pickled tensors `atom_type` [n], `bond_type`
-            [n, n] (0 = no bond) and `logP_SA_cycle_normalized` [1].
+    Each molecule has the pickled tensors `atom_type` [n], `bond_type` [n, n] (0 = no
+    bond) and `logP_SA_cycle_normalized` [1].
     """
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
@@ -181,12 +179,8 @@ TU_NAMES = {
 def fetch_tu(name: str, folder: Path) -> GraphFile:
     """Download a data set of the TU collection: graphs, node labels and classes.
 
-    Node labels become categories from 0; edge labels, self loops and repeated edges
-    are dropped.
-
-    Args:
-        name: Name of the data set in gnnak, such as `mutag`.
-        folder: The folder of downloads.
+    Node labels become categories from 0; edge labels, self loops and repeated edges are
+    dropped.
     """
     title = TU_NAMES[name]
     url = TU_URL.format(name=title)
@@ -216,14 +210,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Return the graphs of a data set of the TU collection.
-
-    Args:
-        graph: The index of the graph that each of the n nodes is in, [n], sorted.
-        edges: Directed edges of all graphs, [2, e].
-        x: The label of each node, [n, 1]; None if nodes have no labels.
-        labels: The label of each graph, [g].
-    """
+    """Return the graphs, given the graph of each node [n], edges [2, e] and labels."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -252,12 +239,7 @@ EMPTY = re.compile(rb"(?:(?<=[,\n])|^)(?=[,\r\n]|$)")
 
 
 def fetch_ogb(name: str, folder: Path) -> GraphFile:
-    """Download a molecule data set of OGB, with its scaffold split.
-
-    Args:
-        name: Name of the data set in gnnak, `molhiv` or `molpcba`.
-        folder: The folder of downloads.
-    """
+    """Download a molecule data set of OGB, with its scaffold split."""
     title = OGB_NAMES[name]
     url = OGB_URL.format(name=title)
     with opened_archive(url, folder, f"ogbg-{title}.zip") as archive:
@@ -292,7 +274,7 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 
 
 def _file(read: Callable[..., Tensor]) -> GraphFile:
-    """Build the graphs from the parts of an archive, given a function that reads one.
+    """Build graphs with a function that reads one part of the archive.
 
     The archive stores each undirected edge once.
     """
