@@ -19,8 +19,8 @@ from gnnak import EgoNets
 from gnnak.graphs import GraphStore
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe
+from gnnak.training.config.experiment import DEFAULTS
 from gnnak.training.config.options import change
-from gnnak.training.config.own_defaults import DEFAULTS
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import append_record, environment, six_digits
 

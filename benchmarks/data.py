@@ -6,7 +6,7 @@ from pathlib import Path
 import networkx as nx
 import torch
 
-from gnnak.datasets.superpixels import superpixel_edges
+from gnnak.datasets.benchmarks import superpixel_edges
 from gnnak.graphs import GraphStore, from_networkx, read_npz
 
 

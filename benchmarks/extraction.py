@@ -19,8 +19,8 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import RootedEgoNets
 
 from benchmarks.data import molecules, sparse_graph
+from gnnak.device import PeakMemory
 from gnnak.graphs import GraphBatch, GraphStore, to_pyg
-from gnnak.memory import PeakMemory
 from gnnak.subgraphs import egonets
 from gnnak.training.records.results import append_record, environment
 

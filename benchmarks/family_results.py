@@ -7,10 +7,10 @@ from statistics import fmean
 
 from benchmarks.family import MODELS
 from benchmarks.markdown import RESULTS, markdown
+from gnnak.brec.data import GROUPS
+from gnnak.brec.trial import trial_options
 from gnnak.cli.brec_ceiling import ceiling_range
-from gnnak.datasets.brec import GROUPS
 from gnnak.models.factory import parse_name
-from gnnak.training.brec.options import trial_options
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.records.results import Record, read_records
 

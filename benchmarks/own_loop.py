@@ -28,8 +28,8 @@ from torch_geometric.nn import GINEConv, global_add_pool
 import gnnak
 from benchmarks.markdown import markdown
 from gnnak.datasets import load_dataset
+from gnnak.device import peak_megabytes, reset_peak
 from gnnak.graphs import to_pyg
-from gnnak.memory import peak_megabytes, reset_peak
 from gnnak.training.records.results import Record, append_record, environment
 
 PYG = "PyG loader, plain loop"

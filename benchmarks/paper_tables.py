@@ -5,9 +5,8 @@ from dataclasses import astuple
 from functools import cache, partial
 
 from benchmarks.markdown import RESULTS, markdown
-from gnnak.report.paper import load_table, table_names
-from gnnak.report.tables import FilledTable, fill_from_folder
-from gnnak.report.verdict import Counts
+from gnnak.report.cells import load_table, table_names
+from gnnak.report.tables import Counts, FilledTable, fill_from_folder
 
 BLOCKS = {
     "simulation": (4, 4, 5),

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.kernels import gpu as fast
-from gnnak.fast.kernels.gpu import product_backward
-from gnnak.fast.kernels.plain import product as composed
+from gnnak.fast.kernels.gpu import product as product_module
+from gnnak.fast.kernels.plain import norm as norm_module
 from gnnak.fast.kernels.records import NormConstants
 
 REPEATS, INSIDE = 30, 8
@@ -93,7 +93,7 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
     matrix = torch.randn(outer, inner, device="cuda")
 
     def separately() -> Tensor:
-        out = composed.compose_norm_linear(fast.norm_act, h, k, matrix, None)
+        out = norm_module.compose_norm_linear(fast.norm_act, h, k, matrix, None)
         return fast.norm_constants(out, norm, real).scale
 
     def together() -> Tensor:
@@ -105,10 +105,10 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
     backward = {
         "backward": [
             lambda: fast.norm_linear_backward(*given),
-            lambda: composed.compose_norm_linear_backward(*kernels, *given),
+            lambda: norm_module.compose_norm_linear_backward(*kernels, *given),
         ],
         "rows gradient": [
-            lambda: product_backward._grad_rows(grad, h, k, matrix, None),
+            lambda: product_module._grad_rows(grad, h, k, matrix, None),
             lambda: fast.norm_act_backward(grad @ matrix, h, k, True),
         ],
     }

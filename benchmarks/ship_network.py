@@ -22,7 +22,7 @@ from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
 from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
 from gnnak.training.records.folder import save_folder
-from gnnak.training.unseen import fill_unseen
+from gnnak.training.run import fill_unseen
 
 LIMIT = 5_000_000
 """Largest size, in bytes, of the files of one network."""

@@ -25,8 +25,8 @@ from torch import nn
 from benchmarks.data import molecules, real_file, superpixels
 from benchmarks.gpu_data import full_size
 from gnnak import PUBLISHED, EgoNets, LayerOptions, SubgraphDrop
+from gnnak.device import PeakMemory
 from gnnak.graphs import GraphBatch, GraphStore
-from gnnak.memory import PeakMemory
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe
 from gnnak.sampling import coverage

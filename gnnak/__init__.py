@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gnnak import wl
     from gnnak.errors import GnnakError
     from gnnak.loading import Budget, GraphLoader
+    from gnnak.loop.training_step import TrainingStep
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
     from gnnak.subgraphs import (
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     )
     from gnnak.training.estimator import GNNAKClassifier, GNNAKRegressor
     from gnnak.training.own import train
-    from gnnak.training.own_loop.training_step import TrainingStep
     from gnnak.training.trained import from_pretrained, load
 
 __version__ = "0.1.0"
@@ -83,7 +83,7 @@ _HOMES = {
         "RootedSubgraphs",
         "WholeGraphs",
     ),
-    "gnnak.training.own_loop.training_step": ("TrainingStep",),
+    "gnnak.loop.training_step": ("TrainingStep",),
     "gnnak.training.estimator": ("GNNAKClassifier", "GNNAKRegressor"),
     "gnnak.training.own": ("train",),
     "gnnak.training.trained": ("from_pretrained", "load"),

@@ -1,9 +1,7 @@
-"""The exceptions that gnnak raises; all errors derive from `GnnakError`.
+"""The exceptions that gnnak raises, all `GnnakError`s, and words of messages."""
 
-A message says in one or two sentences what is wrong, what was found, and what to do.
-Errors about wrong inputs also derive from `ValueError`, as those of PyG do, so existing
-`except ValueError` code catches them.
-"""
+import re
+from numbers import Number
 
 
 class GnnakError(Exception):
@@ -56,3 +54,64 @@ class TrainingError(GnnakError):
 
 class DamagedFileWarning(UserWarning):
     """A part of a file is damaged; it was skipped, and the rest was read."""
+
+
+ACRONYM = re.compile(r"[A-Z]+(?![a-z])")
+"""The capital letters of a name that begins with an acronym, such as SG of SGConv."""
+VOWELS = tuple("aeiouAEIOU")
+VOWEL_SOUNDS = tuple("AEFHILMNORSX")
+"""The letters whose names begin with a vowel: an S, but a U."""
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with a noun, in the plural unless the number is 1.
+
+    Args:
+        number: The number.
+        word: The noun in the singular; its plural ends in s, or in es after s or ch.
+
+    >>> counted(1, "row"), counted(0, "row"), counted(2, "class")
+    ('1 row', '0 rows', '2 classes')
+    """
+    plural = "es" if word.endswith(("s", "ch")) else "s"
+    return f"{number} {word}{plural * (number != 1)}"
+
+
+def with_article(word: str) -> str:
+    """Return a word with the article a or an, by its first letter.
+
+    An acronym at its beginning is read letter by letter, unless the acronym has three
+    letters or more and a vowel as second letter, like SAGE.
+
+    >>> with_article("int"), with_article("Data")
+    ('an int', 'a Data')
+    >>> with_article("SGD"), with_article("SAGEConv")
+    ('an SGD', 'a SAGEConv')
+    """
+    found = ACRONYM.match(word)
+    acronym = found.group() if found else ""
+    is_word = not acronym or (len(acronym) > 2 and acronym[1] in VOWELS)
+    is_an = word.startswith(VOWELS if is_word else VOWEL_SOUNDS)
+    return f"{'an' if is_an else 'a'} {word}"
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a value with an article, for messages about wrong types.
+
+    >>> kind_of(5), kind_of([]), kind_of(None)
+    ('an int', 'a list', 'None')
+    """
+    return "None" if value is None else with_article(type(value).__name__)
+
+
+def described(value: object) -> str:
+    """Return a short text for a wrong value: plain values as written, others by type.
+
+    >>> described("mse"), described(0.5), described(None)
+    ("'mse'", '0.5', 'None')
+    >>> described([1, 2]), described(dict)
+    ('a list', 'the class dict')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return repr(value) if isinstance(value, str | Number) else kind_of(value)

@@ -37,7 +37,7 @@ ReadoutOrder = Literal["VS", "SV"]
 subgraph, "SV" first pools the subgraphs that each vertex is in."""
 PairEncoding = Literal["mark", "distance", "rrwp", "resistance"]
 """Encodings of a pair of a root and a node of its subgraph; see
-`gnnak.nn.pairs.PairEncoder`."""
+`gnnak.nn.family.gnn.PairEncoder`."""
 
 PAIRS: tuple[PairEncoding, ...] = get_args(PairEncoding)
 """The names of all encodings of a pair of a root and a node."""

@@ -21,11 +21,9 @@ from gnnak.models.factory import BASES
 ROOT = Path(gnnak.__file__).parent
 ORDER = [
     "errors",
-    "wording",
     "typing",
     "optional",
-    "memory",
-    "streams",
+    "device",
     "backend",
     "graphs",
     "subgraphs",
@@ -34,15 +32,17 @@ ORDER = [
     "models",
     "datasets",
     "loading",
+    "loop",
     "fast",
     "wl",
     "training",
+    "brec",
     "report",
     "cli",
 ]
 """A package imports from those above it only."""
 PURE = ("graphs", "subgraphs", "sampling", "nn", "models", "loading")
-STATEFUL = {"gnnak.memory"}
+STATEFUL = {"gnnak.device"}
 """Modules with state that calls change: the peak counters of a GPU belong to the
 process, as PyTorch's own do."""
 CHANGING = (

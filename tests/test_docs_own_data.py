@@ -5,7 +5,7 @@ from pathlib import Path
 from gnnak.datasets.metric_names import METRICS
 from gnnak.datasets.own.read import READERS
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
-from gnnak.training.config.own_defaults import DEFAULTS
+from gnnak.training.config.experiment import DEFAULTS
 
 TEXT = (Path(__file__).parent.parent / "docs" / "own-data.md").read_text("utf-8")
 

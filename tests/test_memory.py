@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gnnak.memory import (
+from gnnak.device import (
     graph_pools_changing,
     growth_measured,
     peak_megabytes,

@@ -6,17 +6,17 @@ from threading import Thread
 import pytest
 import torch
 
-from gnnak import streams
+from gnnak import device
+from gnnak.device import own_streams
 from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.loading.prefetch import SideStream
-from gnnak.streams import own_streams
 from tests.gpu import needs_gpu
 
 GPU = torch.device("cuda", 0)
 
 
 class FakeStream:
-    """One of 32 streams, taken in turn as PyTorch does."""
+    """One of 32 device, taken in turn as PyTorch does."""
 
     taken = count()
 
@@ -32,12 +32,12 @@ class FakeStream:
 
 @pytest.fixture
 def fake_streams(monkeypatch):
-    """Replace PyTorch's streams, and forget those that were taken before."""
+    """Replace PyTorch's device, and forget those that were taken before."""
     monkeypatch.setattr(torch.cuda, "Stream", FakeStream)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
-    streams._streams_of.cache_clear()
+    device._streams_of.cache_clear()
     yield
-    streams._streams_of.cache_clear()
+    device._streams_of.cache_clear()
 
 
 @pytest.mark.parametrize("taken_before", [0, 20, 31])

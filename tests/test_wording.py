@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import gnnak
-from gnnak.wording import counted, kind_of, with_article
+from gnnak.errors import counted, kind_of, with_article
 
 ROOT = Path(gnnak.__file__).parent
 BARE = re.compile(r"\b[Aa] \{[^}]*(type\(|kind|__name__)")

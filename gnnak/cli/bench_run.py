@@ -15,8 +15,7 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import Places, find_dataset
 from gnnak.training.measure.bench import BenchOptions, bench, bench_both
 from gnnak.training.measure.growth import check_growing, grow
-from gnnak.training.measure.phases import PHASES
-from gnnak.training.measure.stopwatch import Notify
+from gnnak.training.measure.meters import PHASES, Notify
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record, append_record
 

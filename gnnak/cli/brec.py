@@ -86,6 +86,9 @@ def brec(
     seeds = [check_seed("--seed", number) for number in seed or [100]]
     check_choice("--accelerator", accelerator, ("auto", "cpu", "gpu"))
     with stoppable_at_once():
+        from gnnak.brec.data import load_brec
+        from gnnak.brec.run import Progress
+        from gnnak.brec.trial import trial_options
         from gnnak.cli.brec_ceiling import ceiling_of, count_ceiling, no_ceiling
         from gnnak.cli.brec_run import (
             check_jobs,
@@ -95,9 +98,6 @@ def brec(
             table,
         )
         from gnnak.cli.train_run import find_model
-        from gnnak.datasets.brec import load_brec
-        from gnnak.training.brec.options import trial_options
-        from gnnak.training.brec.run import Progress
         from gnnak.training.records.results import append_record, check_appendable
 
     options = trial_options(

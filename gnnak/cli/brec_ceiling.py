@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gnnak.datasets.brec import Pair
-from gnnak.training.brec.options import TrialOptions
+from gnnak.brec.ceiling import run_brec
+from gnnak.brec.data import Pair
+from gnnak.brec.trial import TrialOptions
 from gnnak.training.records.results import Record, read_records
 from gnnak.wl.bounds import Bound, find_bound
-from gnnak.wl.brec import run_brec
 from gnnak.wl.lab import Contender
 from gnnak.wl.options import read_options
 

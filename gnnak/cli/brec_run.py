@@ -15,14 +15,13 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from gnnak.brec import run
+from gnnak.brec.data import Pair
+from gnnak.brec.trial import NO_FEATURES, OUT_CHANNELS, TrialOptions
 from gnnak.cli.brec_ceiling import ceiling_range
-from gnnak.datasets.brec import Pair
 from gnnak.errors import OptionError
+from gnnak.models.bases import is_own_name
 from gnnak.models.factory import build_model, parse_name
-from gnnak.models.own_base import is_own_name
-from gnnak.training.brec import run
-from gnnak.training.brec.options import TrialOptions
-from gnnak.training.brec.trial import NO_FEATURES, OUT_CHANNELS
 from gnnak.training.records.results import Record, environment, six_digits
 
 

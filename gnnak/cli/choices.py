@@ -44,7 +44,7 @@ WL_FAMILIES = (
     "connected",
 )
 """Names of the graph families that `gnnak wl lab` can run on: the keys of
-`gnnak.wl.families.registry.FAMILIES`."""
+`gnnak.wl.families.FAMILIES`."""
 WL_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
 """Names of the networks that `gnnak wl lab` runs by default, as in
 `gnnak.wl.networks.LAB_NETWORKS`."""
@@ -57,7 +57,7 @@ BREC_GROUPS = (
     "4-vertex",
     "distance-regular",
 )
-"""Names of the groups of pairs in BREC: the keys of `gnnak.datasets.brec.GROUPS`."""
+"""Names of the groups of pairs in BREC: the keys of `gnnak.brec.data.GROUPS`."""
 GROWING = ("nodes", "hops", "channels", "coverage")
 """Quantities that `gnnak bench --grow` can vary: the keys of
 `gnnak.training.measure.growth.RANGES`."""

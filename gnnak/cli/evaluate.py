@@ -44,7 +44,7 @@ def evaluate(
     """Score a trained model on the training, validation or test graphs."""
     with stoppable_at_once():
         from gnnak.cli.importing import import_own
-        from gnnak.graphs.readers.graph_file import PARTS
+        from gnnak.graphs.readers.npz import PARTS
         from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset
         from gnnak.training.pretrained import find_local

@@ -145,7 +145,7 @@ def _warn(shown: dict[str, object]) -> None:
     """Warn if a training step needs more memory than the GPU or the CPU has."""
     import torch
 
-    from gnnak.datasets.memory_advice import memory_advice
+    from gnnak.datasets.describe import memory_advice
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     needed, batch_size = shown["training_bytes"], shown["batch_size"]

@@ -15,14 +15,13 @@ from torch import Tensor
 from gnnak.cli.loading import loading
 from gnnak.cli.train_run import is_own
 from gnnak.datasets import find_entry
+from gnnak.datasets.describe import CHUNK, SubgraphSizes, subgraph_sizes
 from gnnak.datasets.own import Reading, as_rows
 from gnnak.datasets.own.load import data_name
-from gnnak.datasets.sizes import CHUNK, SubgraphSizes, subgraph_sizes
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.rows import check_any
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.wording import counted
 
 
 def find_graphs(

@@ -18,13 +18,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from gnnak.backend import use_backend
 from gnnak.cli.prediction_checks import SUFFIXES, check_models, check_output
 from gnnak.cli.prediction_files import open_writer
-from gnnak.errors import FileFormatError, OptionError
+from gnnak.errors import FileFormatError, OptionError, counted
 from gnnak.graphs.readers.files import write_bytes
-from gnnak.training.predicting import predict_parts
-from gnnak.training.predictions import Predictions
+from gnnak.training.predictions import Predictions, predict_parts
 from gnnak.training.processes.machine import Machine
 from gnnak.training.trained import TrainedModel, load
-from gnnak.wording import counted
 
 
 class Task(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gnnak.datasets.own.read import READERS
 from gnnak.errors import FileFormatError, OptionError
-from gnnak.graphs.readers.packed import format_suffix
+from gnnak.graphs.readers.files import format_suffix
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
 from gnnak.typing import check_choice
 

@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.errors import counted
 from gnnak.report.lookup import RunRecords
 from gnnak.report.statistics import dataset_sizes, read_statistics
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import stoppable
-from gnnak.training.schedule.job import Job
 from gnnak.training.schedule.pool import Result
-from gnnak.training.schedule.queue import Task, seconds_to_end
+from gnnak.training.schedule.queue import Job, Task, seconds_to_end
 from gnnak.training.schedule.schedule import (
     device_name,
+    duration,
     estimated_tasks,
     run_schedule,
 )
-from gnnak.training.schedule.view import duration
-from gnnak.wording import counted
 
 
 @dataclass(frozen=True)

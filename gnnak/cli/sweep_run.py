@@ -17,7 +17,7 @@ from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.launch import Places, find_dataset, folds_of
 from gnnak.training.records.results import Record
 from gnnak.training.records.summary import summarise
-from gnnak.training.schedule.job import Job, grid
+from gnnak.training.schedule.queue import Job, grid
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def table(
     from fewer epochs, seeds or folds than in the paper has a footnote.
     """
     with stoppable_at_once():
-        from gnnak.report.paper import load_table, table_names
+        from gnnak.report.cells import load_table, table_names
         from gnnak.report.tables import fill_from_folder
 
     names = _chosen(name, tables, table_names())
@@ -229,7 +229,7 @@ def _as_dict(filled: FilledTable) -> dict[str, object]:
 
 def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
     """Print how many cells of each table were run, and how many agree."""
-    from gnnak.report.verdict import Counts
+    from gnnak.report.tables import Counts
 
     counts = [(filled.table.name, filled.counts) for filled in tables]
     if as_json:

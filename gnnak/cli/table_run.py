@@ -13,9 +13,9 @@ from gnnak.cli.schedule_run import Schedule
 from gnnak.errors import OptionError
 from gnnak.report.cells import PaperTable
 from gnnak.report.lookup import RunRecords
-from gnnak.report.pending import has_one_of, pending_runs
 from gnnak.report.statistics import measure_dataset, read_statistics, unmeasured
-from gnnak.training.schedule.job import Job
+from gnnak.report.tables import has_one_of, pending_runs
+from gnnak.training.schedule.queue import Job
 
 
 def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:

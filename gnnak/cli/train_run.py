@@ -16,12 +16,15 @@ from gnnak.cli.importing import import_own
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import is_path
 from gnnak.errors import OptionError
-from gnnak.graphs.readers.packed import format_suffix
+from gnnak.graphs.readers.files import format_suffix
+from gnnak.models.bases import find_class, is_own_name, module_of
 from gnnak.models.factory import normal_name, parse_name
-from gnnak.models.own_base import find_class, is_own_name, module_of
-from gnnak.training.config.experiment import experiment_names, load_experiment
+from gnnak.training.config.experiment import (
+    experiment_names,
+    load_experiment,
+    own_config,
+)
 from gnnak.training.config.options import change
-from gnnak.training.config.own_defaults import own_config
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import Places
 from gnnak.training.records.results import Record

@@ -1,4 +1,4 @@
-"""Build a `Dataset` from a data file, from generated graphs or from a download."""
+"""Build a `Dataset` from a data file, from generated or from downloaded graphs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,13 +7,53 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gnnak.datasets.cache import Request, cached_path, load_cached
-from gnnak.datasets.download import download
-from gnnak.datasets.finding import find_file
+from gnnak.datasets.cache import Request, cache_dir, cached_path, find_file, load_cached
 from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.errors import FileFormatError
+from gnnak.errors import FileFormatError, GnnakError, GraphError
 from gnnak.graphs import GraphFile, read_npz
+from gnnak.graphs.reverse_edges import without_reverse_edges
 from gnnak.nn.features import Categorical, Features, describe
+
+
+def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
+    """Download a data set into the cache folder and return the graphs.
+
+    Args:
+        file_name: Name of the npz file that the user can provide if the download fails;
+            the error message contains this name.
+        fetch: Function that takes a folder, downloads the data set into it and returns
+            the graphs.
+
+    Returns:
+        The graphs with each undirected edge stored once.
+
+    Raises:
+        FileFormatError: If the download fails; the message says which file to put into
+            which folder instead.
+        GraphError: If the downloaded graphs are not undirected.
+    """
+    folder = cache_dir() / "downloads"
+    try:
+        file = fetch(folder)
+    except FileFormatError as error:
+        reason = str(error).rstrip(".")
+        raise FileFormatError(
+            f"{reason}; alternatively put {file_name} into the folder that --data-dir "
+            "or GNNAK_DATA names."
+        ) from error
+    except GnnakError:
+        raise
+    except Exception as error:  # sockets and zip files raise many types
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise FileFormatError(
+            f"{file_name} was not found and could not be downloaded ({reason}); put "
+            "it into the folder that --data-dir or GNNAK_DATA names."
+        ) from error
+    once = without_reverse_edges(file.store)
+    if once is None:
+        raise GraphError(f"the graphs downloaded for {file_name} are not undirected.")
+    return replace(file, store=once)
+
 
 MAX_CATEGORIES = 100_000
 """Largest number of categories of a feature; each of them has a learned embedding."""

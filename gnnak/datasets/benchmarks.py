@@ -1,28 +1,175 @@
-"""Loaders of the real-world data sets, which read a data file or download the data."""
+"""Loaders of the real-world data sets: superpixels, molecules and the TU collection."""
 
 import hashlib
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.assemble import build, read_or_download
-from gnnak.datasets.cache import Request, cached_path, load_cached, one_direction
-from gnnak.datasets.download import download
-from gnnak.datasets.finding import find_file
-from gnnak.datasets.folds import stratified_folds
+from gnnak.datasets.assemble import build, download, read_or_download
+from gnnak.datasets.cache import (
+    Request,
+    cached_path,
+    find_file,
+    load_cached,
+    one_direction,
+)
 from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.datasets.sources.cifar10 import fetch_cifar10
-from gnnak.datasets.sources.ogb import fetch_ogb
-from gnnak.datasets.sources.tu import fetch_tu
-from gnnak.datasets.sources.zinc import fetch_zinc
-from gnnak.datasets.superpixels import CHUNK, superpixel_edges
-from gnnak.errors import FileFormatError
+from gnnak.datasets.sources.published import (
+    fetch_cifar10,
+    fetch_ogb,
+    fetch_tu,
+    fetch_zinc,
+)
+from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
-from gnnak.graphs.ragged import counts_of
+from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
-from gnnak.nn.features import Categorical, OneHot
+from gnnak.nn.features import Categorical
+from gnnak.typing import check_count
+
+
+def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
+    """Assign groups of graphs to folds at random; a group stays in one fold.
+
+    Args:
+        group: The index of the group that each graph belongs to, [g], from 0.
+        num_folds: Number of folds, k.
+        seed: Seed of the random assignment.
+
+    Returns:
+        A matrix [k, g], one row per fold: 1 for test graphs, 0 for training graphs.
+
+    >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
+    tensor([1, 1, 1, 1])
+    """
+    check_count("num_folds", num_folds, least=2)
+    groups = int(group.max()) + 1 if group.numel() else 0
+    order = np.random.default_rng([seed, 77]).permutation(groups)
+    fold = torch.empty(groups, dtype=torch.long)
+    fold[torch.from_numpy(order)] = torch.arange(groups) % num_folds
+    return (fold[group] == torch.arange(num_folds)[:, None]).long()
+
+
+def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
+    """Assign graphs to folds at random, with equal class proportions in each fold.
+
+    Args:
+        y: The class of each graph, [g].
+        num_folds: Number of folds, k.
+        seed: Seed of the random assignment.
+
+    Returns:
+        A matrix [k, g], one row per fold: 1 for test graphs, 0 for training graphs.
+
+    >>> stratified_folds(torch.tensor([0, 1, 0, 1]), 2)[:, :2].sum(dim=0)
+    tensor([1, 1])
+    """
+    check_count("num_folds", num_folds, least=2)
+    order = torch.from_numpy(np.random.default_rng([seed, 78]).permutation(y.numel()))
+    order = order[torch.argsort(y[order], stable=True)]
+    fold = torch.empty_like(y)
+    fold[order] = torch.arange(y.numel()) % num_folds
+    return (fold == torch.arange(num_folds)[:, None]).long()
+
+
+NEIGHBORS = 8
+CHUNK = 256
+"""Number of graphs processed at a time."""
+
+
+def superpixel_edges(store: GraphStore) -> GraphStore:
+    r"""Join each superpixel to eight of the nine superpixels most similar in place.
+
+    Let $d_{ij}$ be the distance between the positions of nodes $i$ and $j$, and $s_i$
+    the mean of $d_{ij}$ over the eight nodes $j$ nearest to $i$. The similarity of $i$
+    and $j$ is $(A_{ij} + A_{ji}) / 2$ with
+
+    $$A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big).$$
+
+    Every node is joined to eight of its nine most similar nodes by edges in both
+    directions. As in the published graphs, the one left out is the node that
+    `numpy.argpartition` moves to the last position when it separates the nine largest
+    similarities from the others. Of 32-bit and 64-bit numbers, this depends on the
+    processor, so the similarities are replaced by their ranks as 16-bit integers.
+    Graphs of up to nine nodes are complete.
+
+    Args:
+        store: Graphs without edges. `x` [n, 5] has the columns red, green, blue, row
+            and column of the centre, each from 0 to 255.
+
+    Returns:
+        The same graphs with edges, which have no features, as in the published runs.
+        `x` is scaled to values from 0 to 1.
+
+    Raises:
+        GraphError: If `x` is None or does not have five columns.
+    """
+    if store.x is None or store.x.size(1) != 5:
+        raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
+    ptr = pointers(store.num_nodes)
+    position = store.x[:, 3:].double() / 255
+    parts = []
+    for size in store.num_nodes.unique().tolist():
+        for graphs in (store.num_nodes == size).nonzero().flatten().split(CHUNK):
+            nodes = ptr[graphs, None] + torch.arange(size)
+            parts.append(_edges_of(graphs, position[nodes]))
+    none = torch.zeros(0, dtype=torch.long)
+    graph = torch.cat([part[0] for part in parts] or [none])
+    edges = torch.cat([part[1] for part in parts] or [none.view(2, 0)], dim=1)
+    order = graph.argsort(stable=True)
+    return GraphStore(
+        store.num_nodes,
+        counts_of(graph, len(store)),
+        edges[:, order],
+        store.x.float() / 255,
+        y=store.y,
+    )
+
+
+def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the graph and the two nodes of each edge.
+
+    Args:
+        graphs: Indices of graphs that have equally many nodes, [g].
+        position: Positions of their nodes, [g, n, 2].
+    """
+    size = position.size(1)
+    similarity = _similarity(position)
+    if size <= NEIGHBORS + 1:
+        joined = ~torch.eye(size, dtype=torch.bool).expand_as(similarity)
+    else:
+        joined = torch.zeros_like(similarity, dtype=torch.bool)
+        joined.scatter_(2, _neighbors(similarity), True)
+        joined |= joined.transpose(1, 2).clone()
+    row, source, target = joined.nonzero().t()
+    return graphs[row], torch.stack([source, target])
+
+
+def _similarity(position: Tensor) -> Tensor:
+    """Return the similarity of all pairs of nodes of each graph, [g, n, n]."""
+    distance = torch.cdist(
+        position, position, compute_mode="donot_use_mm_for_euclid_dist"
+    )
+    # The nearest node of a node is the node itself, with distance 0.
+    near = distance.topk(min(NEIGHBORS + 1, distance.size(2)), dim=2, largest=False)
+    scale = near.values.sum(dim=2, keepdim=True) / NEIGHBORS
+    similarity = torch.exp(-((distance / scale.clamp(min=1e-8)) ** 2))
+    return (similarity + similarity.transpose(1, 2)) / 2
+
+
+def _neighbors(similarity: Tensor) -> Tensor:
+    """Return eight of the nine most similar nodes of each node, [g, n, 8]."""
+    size = similarity.size(2)
+    itself = torch.eye(size, dtype=torch.bool)
+    order = similarity.masked_fill(itself, -1.0).argsort(dim=2, stable=True)
+    place = torch.arange(size, dtype=torch.int16).expand_as(order)
+    rank = torch.empty(order.shape, dtype=torch.int16).scatter_(2, order, place)
+    parted = np.argpartition(rank.numpy(), size - NEIGHBORS - 2, axis=2)
+    return torch.from_numpy(parted[:, :, -NEIGHBORS - 1 : -1])
+
 
 ATOM_TYPES, BOND_TYPES = 28, 4
 """Number of atom types and of bond types in ZINC; bond type 0 does not occur."""
@@ -53,11 +200,11 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
     Every node has a tag: its degree in IMDB-B, and the node label in the other data
-    sets. As in the published reader of these folds, the tags that occur in the data set
-    are numbered from 0 and encoded like one-hot vectors. All nodes of REDDIT-B have the
-    same embedding: one published reader does this, another takes degrees, with which
-    GIN-AK+ was worse on both folds that were tried. Downloaded data do not include the
-    folds of the GIN paper, so ten random stratified folds are used for them.
+    sets. As in the published reader of these folds, `x` is the one-hot vector of the
+    tag, among the tags that occur in the data set. All nodes of REDDIT-B have the same
+    embedding: one published reader does this, another takes degrees, with which GIN-AK+
+    was worse on both folds that were tried. Downloaded data do not include the folds of
+    the GIN paper, so ten random stratified folds are used for them.
     """
     name = info.name
     fetch = partial(fetch_tu, name)
@@ -67,10 +214,10 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
         folds = stratified_folds(file.store.y.long(), 10, request.seed)
         file = replace(file, folds=folds)
         source = f"{source}, folds drawn (seed {request.seed})"
-    if name == "imdb-b":
-        file = replace(file, store=replace(file.store, x=degrees(file.store)))
-    dataset = build(info, file, source)
-    return dataset if name == "reddit-b" else _with_one_hot_tags(dataset)
+    if name != "reddit-b":
+        tags = degrees(file.store) if name == "imdb-b" else file.store.x
+        file = replace(file, store=replace(file.store, x=_one_hot(tags)))
+    return build(info, file, source)
 
 
 def degrees(store: GraphStore) -> Tensor:
@@ -79,13 +226,11 @@ def degrees(store: GraphStore) -> Tensor:
     return counts_of(batch.edge_index[1], batch.num_nodes)[:, None]
 
 
-def _with_one_hot_tags(dataset: Dataset) -> Dataset:
-    """Number the values of `x` that occur from 0, and describe them as one-hot."""
-    assert dataset.store.x is not None
-    tags, x = dataset.store.x.unique(return_inverse=True)
-    features = OneHot((tags.numel(),) * x.size(1))
-    info = replace(dataset.info, node_features=features)
-    return replace(dataset, info=info, store=replace(dataset.store, x=x))
+def _one_hot(tags: Tensor | None) -> Tensor:
+    """Return the one-hot vectors of tags, [n, 1], among the tags that occur."""
+    assert tags is not None
+    found, index = tags[:, 0].unique(return_inverse=True)
+    return torch.nn.functional.one_hot(index, found.numel()).float()
 
 
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:

@@ -9,16 +9,13 @@ from torch import Tensor
 
 from gnnak.datasets import pairs
 from gnnak.datasets.assemble import build, read_or_make
-from gnnak.datasets.cache import Request
-from gnnak.datasets.counting import Substructure, count_substructures
-from gnnak.datasets.counting_graphs import counting_graphs
-from gnnak.datasets.finding import find_file
-from gnnak.datasets.folds import folds_by_group
-from gnnak.datasets.mixture import property_graphs
+from gnnak.datasets.benchmarks import folds_by_group
+from gnnak.datasets.cache import Request, find_file
+from gnnak.datasets.counting import Substructure, count_substructures, counting_graphs
+from gnnak.datasets.mixture import Property, graph_property, property_graphs
+from gnnak.datasets.pairs import regular_triangles
 from gnnak.datasets.pattern import COLORS, pattern_graphs
-from gnnak.datasets.properties import Property, graph_property
 from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.datasets.regular import regular_triangles
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
 from gnnak.graphs.families import srg25
 from gnnak.graphs.reverse_edges import with_reverse_edges

@@ -8,11 +8,14 @@ from torch import Tensor
 
 from gnnak.backend import Backend
 from gnnak.fast.kernels import has_fast_kernels
-from gnnak.fast.operations.batches import BatchOperations
-from gnnak.fast.operations.cpu import CpuOperations
-from gnnak.fast.operations.layers import LayerOperations
-from gnnak.fast.operations.pairs import PairOperations, is_full_on_cpu
-from gnnak.fast.operations.steps import StepOperations
+from gnnak.fast.operations import (
+    BatchOperations,
+    CpuOperations,
+    LayerOperations,
+    PairOperations,
+    StepOperations,
+    is_full_on_cpu,
+)
 from gnnak.optional import has_triton, interprets_triton
 
 

@@ -1,13 +1,12 @@
-"""Incoming edges in compressed sparse row (CSR) form, and checks of `edge_index`."""
+"""Incoming edges in compressed sparse row (CSR) form, components and distances."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, kind_of
 from gnnak.typing import check_count
-from gnnak.wording import kind_of
 
 
 class Neighbors(NamedTuple):
@@ -97,3 +96,68 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
             f"edge_index names node {wrong}, but the graph has {num_nodes} nodes "
             f"(0 to {num_nodes - 1}); check num_nodes or the edges."
         )
+
+
+def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
+    """Return the weakly connected component of every node.
+
+    Uses label propagation: the first label of a node is its number. In every round,
+    each node takes the smallest label among its own and its neighbours', and then the
+    label of the node with that number (pointer jumping), so long paths need few rounds.
+    There are at most `num_nodes` rounds.
+
+    Args:
+        edge_index: Directed edges, [2, e]; their direction is ignored.
+        num_nodes: Number of nodes, n.
+
+    Returns:
+        The component of each node, [n], and the number of components. Components are
+        numbered from 0 in the order of their smallest node.
+
+    >>> components(torch.tensor([[3, 1], [0, 2]]), 5)
+    (tensor([0, 1, 1, 0, 2]), 3)
+    """
+    source = torch.cat([edge_index[0], edge_index[1]])
+    target = torch.cat([edge_index[1], edge_index[0]])
+    label = torch.arange(num_nodes, device=edge_index.device)
+    for _ in range(num_nodes):
+        near = label.scatter_reduce(0, target, label[source], "amin")
+        near = torch.minimum(near, label.scatter_reduce(0, label, near, "amin"))
+        near = near[near]
+        if torch.equal(near, label):
+            break
+        label = near
+    smallest, component = torch.unique(label, return_inverse=True)
+    return component, smallest.numel()
+
+
+def hops_to_root(
+    edge_index: Tensor, roots: Tensor, num_nodes: int, max_hops: int
+) -> Tensor:
+    """Return the length of the shortest directed path from each node to any root.
+
+    Runs one breadth-first search from all roots at once, following edges backwards. The
+    search takes at most `max_hops` passes over the edges.
+
+    Args:
+        edge_index: Directed edges, [2, e].
+        roots: The nodes where paths end, [s].
+        num_nodes: Number of nodes, n.
+        max_hops: Largest path length to search.
+
+    Returns:
+        Path lengths, [n]; -1 where no path of at most `max_hops` edges exists.
+
+    >>> path = torch.tensor([[0, 1, 3], [1, 2, 2]])
+    >>> hops_to_root(path, torch.tensor([2]), num_nodes=5, max_hops=3)
+    tensor([ 2,  1,  0,  1, -1])
+    """
+    source, target = edge_index
+    hop = torch.full((num_nodes,), -1, dtype=torch.long, device=edge_index.device)
+    hop[roots] = 0
+    for distance in range(1, max_hops + 1):
+        reached = source[(hop[target] == distance - 1) & (hop[source] < 0)]
+        if not reached.numel():
+            break
+        hop[reached] = distance
+    return hop

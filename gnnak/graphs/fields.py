@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, counted, kind_of
 from gnnak.graphs.adjacency import check_edge_shape
-from gnnak.wording import counted, kind_of
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:

@@ -131,3 +131,20 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
         return []
     marks = torch.arange(limit, total, limit, device=done.device)
     return torch.searchsorted(done, marks, right=True).unique().tolist()
+
+
+NARROW = (torch.int8, torch.int16, torch.int32)
+
+
+def narrow(values: Tensor) -> Tensor:
+    """Convert integers to the smallest signed integer type that can represent them.
+
+    Adding an int64 tensor to the result gives int64 again, by PyTorch's type promotion.
+
+    >>> narrow(torch.tensor([0, 127])).dtype, narrow(torch.tensor([128])).dtype
+    (torch.int8, torch.int16)
+    """
+    least, most = (int(end) for end in values.aminmax()) if values.numel() else (0, 0)
+    kinds = ((kind, torch.iinfo(kind)) for kind in NARROW)
+    fitting = (kind for kind, of in kinds if of.min <= least and most <= of.max)
+    return values.to(next(fitting, torch.int64))

@@ -7,9 +7,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gnnak.loading.assembler import Assembled, Assembler
-from gnnak.loading.budget import into_windows
-from gnnak.loading.epochs import EpochPrefetcher, epoch_seed
+from gnnak.loading.assembler import Assembled, Assembler, into_windows
+from gnnak.loading.order import EpochPrefetcher, epoch_seed
 from gnnak.loading.prefetch import Prefetcher, prefetch
 
 Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]

@@ -3,41 +3,198 @@
 from __future__ import annotations
 
 import weakref
+import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from copy import copy
 from functools import partial
 from itertools import chain
+from numbers import Number
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
-from gnnak.errors import CheckpointError, OptionError, SizeError
-from gnnak.loading.arguments import (
+from gnnak.errors import (
+    CheckpointError,
+    OptionError,
+    SizeError,
+    counted,
+    described,
+    kind_of,
+)
+from gnnak.loading.assembler import Assembler, find_subgraphs
+from gnnak.loading.epoch_windows import EpochWindows
+from gnnak.loading.order import Budget, GraphOrder, epoch_seed
+from gnnak.loading.padder import Demand, Padder
+from gnnak.loading.pyg_batch import BatchMaker
+from gnnak.loading.sources import (
     arguments_of,
     check_batch_size,
     check_field_names,
     check_flags,
     check_subgraphs,
+    find_graphs,
+    read_graphs,
     refuse,
     usable_device,
 )
-from gnnak.loading.assembler import Assembler
-from gnnak.loading.calling_thread import backward_in_calling_thread
-from gnnak.loading.demand import Demand
-from gnnak.loading.epoch_windows import EpochWindows
-from gnnak.loading.epochs import epoch_seed
-from gnnak.loading.order import Budget, GraphOrder
-from gnnak.loading.padder import Padder
-from gnnak.loading.pyg_batch import BatchMaker
-from gnnak.loading.sources import find_graphs, read_graphs
-from gnnak.loading.state import identify, read_state
-from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.subgraphs.extractors import Extractor
-from gnnak.subgraphs.identity import describe
+from gnnak.subgraphs.extractors import Extractor, describe
 from gnnak.typing import as_count
-from gnnak.wording import counted
+
+
+class _Blocks(local):
+    """The `backward_in_calling_thread` blocks of the current thread."""
+
+    def __init__(self) -> None:
+        self.open: list[object] = []
+        self.setting: torch.autograd.grad_mode.set_multithreading_enabled | None = None
+
+    def restore(self) -> None:
+        """Restore PyTorch's setting before the blocks, if they have changed it."""
+        if self.setting is not None:
+            self.setting.__exit__(None, None, None)
+            self.setting = None
+
+
+_blocks = _Blocks()
+
+
+@contextmanager
+def backward_in_calling_thread(device: torch.device) -> Iterator[None]:
+    """Context manager: on a GPU, run backward passes in the thread that calls them.
+
+    Blocks may overlap without being nested, as with two loaders that are iterated at
+    the same time: the setting before the first block is restored after the last one.
+    If the last block of a thread is left by another thread, or in inference mode, the
+    setting is restored after the next block of the first thread.
+
+    Args:
+        device: The device of the batches. If it is no GPU, nothing is changed, nor is
+            it in inference mode, which has no backward passes.
+
+    >>> with backward_in_calling_thread(torch.device("cuda")):
+    ...     torch._C._is_multithreading_enabled()
+    False
+    """
+    if device.type != "cuda" or torch.is_inference_mode_enabled():
+        yield
+        return
+    opened, block = _blocks.open, object()
+    if not opened:
+        _blocks.restore()
+        _blocks.setting = torch.autograd.set_multithreading_enabled(False)
+    opened.append(block)
+    try:
+        yield
+    finally:
+        opened.remove(block)
+        same_thread = opened is _blocks.open
+        # Inference mode would overwrite the setting at its end.
+        if same_thread and not opened and not torch.is_inference_mode_enabled():
+            _blocks.restore()
+
+
+POSITION = ("epoch", "batch")
+"""Entries that say where the loader was."""
+ADDED = ("nodes", "edges", "sizes", "processes")
+"""Entries that states of older versions do not have."""
+DEFAULTS = {"drop_last": False}
+"""Entries that states of older versions do not have either, and what they mean then."""
+COUNTS = ("graphs", "nodes", "edges")
+"""Entries that count what the data set of a loader has."""
+UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
+"""What to do about a state that is not complete."""
+
+
+def identify(counts: Tensor) -> dict[str, int]:
+    """Return what the state of a loader says of its graphs.
+
+    Args:
+        counts: Numbers of nodes and of edges of each of the g graphs, on the CPU,
+            [2, g].
+
+    Returns:
+        The number of all nodes and of all edges, and a checksum of the sizes of all
+        graphs, which depends on the order of the graphs.
+
+    >>> import torch
+    >>> identify(torch.tensor([[3, 4], [2, 6]]))
+    {'nodes': 7, 'edges': 8, 'sizes': 4175228841}
+    >>> identify(torch.tensor([[4, 3], [6, 2]]))
+    {'nodes': 7, 'edges': 8, 'sizes': 556435510}
+    """
+    nodes, edges = counts.sum(dim=1).tolist()
+    sizes = zlib.crc32(counts.contiguous().numpy().tobytes())
+    return {"nodes": nodes, "edges": edges, "sizes": sizes}
+
+
+def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the number of the epoch and of the next batch that a state contains.
+
+    Args:
+        state: The `state_dict()` of a loader.
+        mine: The arguments of the loader that is to continue its epoch, by name, as
+            `state_dict()` returns them.
+
+    Raises:
+        CheckpointError: If the loaders were built with other arguments, or if the state
+            is not complete.
+        OptionError: If the state is no dict.
+    """
+    if not isinstance(state, Mapping):
+        raise OptionError(
+            f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."
+        )
+    for name in (*POSITION, *mine):
+        if name not in state and name not in ADDED and name not in DEFAULTS:
+            raise CheckpointError(f"the state has no entry {name!r}; {UNCHANGED}")
+    for name, value in mine.items():
+        if name in state or name in DEFAULTS:
+            _check_entry(name, state.get(name, DEFAULTS.get(name)), value)
+    epoch, batch = (_number(name, state[name]) for name in POSITION)
+    return epoch, batch
+
+
+def _check_entry(name: str, theirs: Any, mine: int | str) -> None:
+    """Raise `CheckpointError` unless both loaders have the same value of an argument.
+
+    Args:
+        name: Name of the argument, or of something else that the batches depend on.
+        theirs: Its value in the state.
+        mine: Its value in the loader that is to continue the epoch.
+    """
+    theirs = theirs if isinstance(theirs, str | Number) else kind_of(theirs)
+    if theirs == mine:
+        return
+    if name == "processes":
+        raise CheckpointError(
+            f"the state is that of a run with processes={theirs}, but this run has "
+            f"processes={mine}; continue with as many processes."
+        )
+    if name == "sizes":
+        raise CheckpointError(
+            "the state is that of a loader of other graphs, or of the same in another "
+            "order; build both with the same graphs."
+        )
+    same = "graphs" if name in COUNTS else "arguments"
+    raise CheckpointError(
+        f"the state is that of a loader with {name}={theirs}, but this one has "
+        f"{name}={mine}; build both with the same {same}."
+    )
+
+
+def _number(name: str, value: object) -> int:
+    """Return a number of a state as an int; raise `CheckpointError` if it is none."""
+    try:
+        return as_count(name, value)
+    except OptionError as error:
+        raise CheckpointError(
+            f"the state has {name}={described(value)}; {UNCHANGED}"
+        ) from error
+
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch

@@ -5,14 +5,11 @@ from contextlib import AbstractContextManager, closing, nullcontext
 
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.pyg_fields import FieldStore
-from gnnak.loading.assembler import Assembler
-from gnnak.loading.demand import Demand
+from gnnak.loading.assembler import Assembler, Subgraphs
 from gnnak.loading.epoch_windows import EpochWindows
-from gnnak.loading.epochs import Epochs
 from gnnak.loading.items import Item
-from gnnak.loading.padder import Padder
-from gnnak.loading.sampler import BatchSampler
-from gnnak.loading.subgraph_source import Subgraphs
+from gnnak.loading.order import BatchSampler, Epochs
+from gnnak.loading.padder import Demand, Padder
 
 
 class Loader:

@@ -1,17 +1,96 @@
-"""Which graphs are in each batch of an epoch: by number of graphs or by a budget."""
+"""Which graphs are in each batch of an epoch, and the random seed of an epoch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gnnak.errors import OptionError
-from gnnak.loading.epochs import epoch_seed
+from gnnak.errors import OptionError, counted
 from gnnak.typing import check_count, convert_count
-from gnnak.wording import counted
+
+
+class Closable(Protocol):
+    """An iterator or similar object that must be closed if it is not exhausted."""
+
+    def close(self) -> None:
+        """Stop the work in progress, and release its memory and threads."""
+
+
+T = TypeVar("T", bound=Closable)
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Tells a loader which epoch is running, and how many epochs the run has.
+
+    The loader prefetches data for the next epoch, unless the current epoch is the last.
+    """
+
+    now: Callable[[], int]
+    """Returns the number of the current epoch; the first is 0."""
+    count: int
+    """Number of epochs of the whole run."""
+    seed: Callable[[int], int] = int
+    """Takes the number of an epoch and returns the random seed for the rooted subgraphs
+    of that epoch. By default, the seed is the number of the epoch."""
+
+
+def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
+    """Return the random seed for one epoch in one process.
+
+    The seed depends only on the arguments, so a run can be resumed at any epoch.
+
+    Args:
+        seed: The seed of the run.
+        epoch: Number of the epoch, from 0.
+        rank: Rank of the process in distributed training.
+    """
+    mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
+    return mixed % (2**63 - 1)
+
+
+class EpochPrefetcher(Generic[T]):
+    """Starts the work for an epoch, such as loading its data, before the epoch begins.
+
+    The work must depend only on the number of the epoch, not on when it starts. Work is
+    started early for at most one epoch; if another epoch is needed instead, that work
+    is closed.
+
+    Args:
+        start: Takes the number of an epoch, starts the work for that epoch, and returns
+            an object that can be closed to stop the work.
+    """
+
+    def __init__(self, start: Callable[[int], T]) -> None:
+        self._start = start
+        self._prefetched: dict[int, T] = {}
+
+    def prefetch(self, epoch: int) -> None:
+        """Start the work for an epoch that begins later; `take` returns that work.
+
+        Work that was started early for another epoch is closed first.
+        """
+        self.close()
+        self._prefetched[epoch] = self._start(epoch)
+
+    def take(self, epoch: int) -> T:
+        """Return the work for an epoch; start it now if `prefetch` has not started it.
+
+        Work that was started early for another epoch is closed.
+        """
+        prefetched = self._prefetched.pop(epoch, None)
+        self.close()
+        return self._start(epoch) if prefetched is None else prefetched
+
+    def close(self) -> None:
+        """Close work that `prefetch` has started and `take` has not returned."""
+        while self._prefetched:
+            self._prefetched.popitem()[1].close()
 
 
 @dataclass(frozen=True)
@@ -155,3 +234,74 @@ def _limited(budget: Budget) -> list[str]:
     """Return what a budget limits: "nodes", "copies" or both."""
     names = ("nodes", "copies")
     return [name for name in names if getattr(budget, name) is not None]
+
+
+class BatchSampler:
+    """Choose which graphs are in each batch of an epoch.
+
+    All processes compute the same batches, and each process takes its part of every
+    batch; together they see the batches that a single process would see. If the last
+    batch has fewer than two graphs per process, it is merged into the batch before:
+    BatchNorm cannot compute statistics of a single graph.
+
+    Args:
+        positions: Positions in the store of the g graphs to use, [g].
+        batch_size: Graphs per batch, over all processes.
+        order: Takes the number of an epoch and returns the random seed with which the
+            graphs are shuffled in that epoch. None = graphs are not shuffled but come
+            in the order of `positions`.
+        rank: Rank of this process in distributed training.
+        processes: Number of processes in distributed training.
+
+    Attributes:
+        sizes: Number of graphs of each batch, over all processes.
+    """
+
+    def __init__(
+        self,
+        positions: Tensor,
+        batch_size: int,
+        order: Callable[[int], int] | None = None,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
+        self.positions, self.batch_size = positions, batch_size
+        self.order = order
+        self.rank, self.processes = rank, processes
+        self.sizes = _batch_sizes(positions.numel(), batch_size, 2 * processes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def of_epoch(self, epoch: int) -> Iterator[Tensor]:
+        """Yield the batches of an epoch, each as the positions of its graphs.
+
+        In distributed training, a process gets only its own part of each batch.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+        """
+        positions = self.positions
+        if self.order is not None:
+            generator = torch.Generator().manual_seed(self.order(epoch))
+            count, device = len(positions), torch.device("cpu")
+            order = torch.randperm(count, generator=generator, device=device)
+            positions = positions[order]
+        for batch in positions.split(self.sizes):
+            yield batch.tensor_split(self.processes)[self.rank]
+
+
+def _batch_sizes(count: int, size: int, least: int) -> list[int]:
+    """Return the number of graphs of each batch.
+
+    Args:
+        count: Number of graphs in total.
+        size: Number of graphs of a full batch.
+        least: If the last batch would have fewer graphs than this, it is merged into
+            the batch before.
+    """
+    sizes = [size] * (count // size) + [count % size] * bool(count % size)
+    if len(sizes) > 1 and sizes[-1] < least:
+        last = sizes.pop()
+        sizes[-1] += last
+    return sizes

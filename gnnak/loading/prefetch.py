@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from gnnak.loading.flat import one_per_storage, tensors_of
-from gnnak.streams import own_streams
+from gnnak.device import own_streams
+from gnnak.loading.items import one_per_storage, tensors_of
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1

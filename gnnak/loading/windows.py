@@ -1,15 +1,11 @@
-"""Windows: several consecutive batches that are assembled together.
-
-One large batch needs far fewer kernels than many small ones. All graphs of a window are
-therefore assembled as one large batch, which is then split into its batches (see
-`gnnak.loading.splitting`).
-"""
+"""Windows: several consecutive batches that are assembled together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +15,44 @@ from gnnak.graphs.real import BATCH_AXES
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """An int64 tensor of a window (several batches), which is split by batch."""
+
+    value: Tensor
+    """The r entries of all batches: [r]; [2, r] for "edges"; [r + 1] for "pointers"."""
+    axis: str
+    """What each entry stands for, such as "nodes"; for "pointers", what has a group."""
+    refers_to: str | None = None
+    """If the values are indices, what they refer to, such as "graphs"; for "pointers",
+    what is grouped. None = the values are not indices, and padding is 0."""
+    kind: Literal["rows", "edges", "pointers"] = "rows"
+    """Whether the tensor is an `edge_index`, a CSR row pointer, or neither."""
+
+
+def rows_per_batch(starts: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """Return the number of rows of each batch, for each axis."""
+    return {
+        axis: [end - begin for begin, end in pairwise(at)]
+        for axis, at in starts.items()
+    }
+
+
+def lines_of(field: Field) -> Sequence[Tensor]:
+    """Return the lines of a field: sources and targets of edges, else one."""
+    return field.value.unbind() if field.kind == "edges" else (field.value,)
+
+
+def shift_each(parts: Sequence[tuple[Tensor, int]]) -> None:
+    """Subtract a number from each of several tensors, in place and in one kernel."""
+    if parts:
+        tensors, numbers = zip(*parts, strict=True)
+        torch._foreach_sub_(tensors, numbers)
+
 
 AXES = (*BATCH_AXES, "fillings")
 """The axes of a window: its tensors have one row per graph, per node and so on, or per

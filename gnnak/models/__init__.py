@@ -1,8 +1,7 @@
 """The networks of the paper's experiments, built from options or by name."""
 
 from gnnak.models.factory import build_model, model_names
-from gnnak.models.layers import Kernel, OuterLayer
-from gnnak.models.network import Network
+from gnnak.models.network import Kernel, Network, OuterLayer
 from gnnak.models.options import ModelOptions
 
 __all__ = [

@@ -8,21 +8,16 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from gnnak.errors import OptionError
-from gnnak.models.bases import BASES, Base, Degrees
-from gnnak.models.family import family_network
-from gnnak.models.ignored_options import check_family_options
-from gnnak.models.layers import Kernel, OuterLayer
-from gnnak.models.members import MEMBERS, Member
-from gnnak.models.network import Network
+from gnnak.errors import OptionError, kind_of
+from gnnak.models.bases import BASES, Base, Degrees, is_own_name, make_own, reads_edges
+from gnnak.models.members import MEMBERS, Member, check_family_options, family_network
+from gnnak.models.network import Kernel, Network, OuterLayer
 from gnnak.models.options import ModelOptions, SubgraphKind
-from gnnak.models.own_base import is_own_name, make_own, reads_edges
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
 from gnnak.nn.uplift import GNNAK
 from gnnak.typing import ENCODINGS, check_count
-from gnnak.wording import kind_of
 
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 """Suffixes of model names, in order: the base GNN on the whole graph, GNN-AK, GNN-AK+,

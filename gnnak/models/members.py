@@ -1,12 +1,14 @@
-"""The family of subgraph GNNs: how each member is built, and its published defaults."""
+"""The family of subgraph GNNs: how each member is built, and its options."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from torch import nn
 
 from gnnak.errors import OptionError
-from gnnak.models.options import ModelOptions, SubgraphKind
+from gnnak.models.bases import Base, Degrees, base_gnn
+from gnnak.models.network import Network
+from gnnak.models.options import FamilyOptions, ModelOptions, SubgraphKind
 from gnnak.nn.family import (
     KHopLayer,
     SSWLLayer,
@@ -22,7 +24,10 @@ from gnnak.nn.family import (
     sswl_gnn,
     sun_gnn,
 )
-from gnnak.nn.pairs import PairEncoder
+from gnnak.nn.family.gnn import Conv, PairEncoder
+from gnnak.nn.features import Features, make_encoder
+from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.encodings import with_encodings
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.whole import WholeGraphs
 from gnnak.typing import PairEncoding, Reduce
@@ -149,3 +154,107 @@ MEMBERS: dict[str, Member] = {
     "sswl+": Member(_sswl_plus, ("distance",), kind="whole", takes_order=True),
 }
 """The members of the family, by the first part of their names."""
+
+
+SIZES: dict[str, PairEncoding] = {"max_distance": "distance", "num_steps": "rrwp"}
+"""Maps options that set the size of an encoding of (root, node) to the encoding."""
+
+
+def check_family_options(
+    model: str, member: str | None, options: FamilyOptions
+) -> None:
+    """Raise `OptionError` if an option has no effect on a model.
+
+    Options that have their default value are not checked.
+
+    Args:
+        model: The name of the model, for error messages.
+        member: The subgraph GNN that the name begins with, a key of `MEMBERS`; None =
+            the model is a base GNN, GNN-AK or GNN-AK+.
+        options: The options; see `ModelOptions.family`.
+
+    >>> check_family_options("ds-gin", "ds", FamilyOptions(order="SV"))
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: model.family.order is 'SV', but ds-gin ignores this \
+option; leave it out, or use a model whose name begins with sswl or sswl+.
+    """
+    for field in fields(options):
+        name, value = field.name, getattr(options, field.name)
+        if value == field.default:
+            continue
+        readers = [key for key, each in MEMBERS.items() if _reads(each, name)]
+        if member not in readers:
+            names = f"{', '.join(readers[:-1])} or {readers[-1]}"
+            raise OptionError(
+                f"model.family.{name} is {value!r}, but {model} ignores this option; "
+                f"leave it out, or use a model whose name begins with {names}."
+            )
+        pairs = MEMBERS[member].pairs if options.pairs is None else options.pairs
+        if name in SIZES and SIZES[name] not in pairs:
+            raise OptionError(
+                f"model.family.{name} is {value!r}, but the input of {model} has no "
+                f"encoding {SIZES[name]!r}; leave the option out, or add the encoding "
+                "to model.family.pairs."
+            )
+
+
+def _reads(member: Member, option: str) -> bool:
+    """Return whether an option of `FamilyOptions` can have an effect on a member."""
+    if option == "order":
+        return member.takes_order
+    return option == "reduce" or member.takes_pairs
+
+
+def family_network(
+    name: str,
+    base: Base,
+    node_features: Features,
+    edge_features: Features | None,
+    out_channels: int,
+    options: ModelOptions,
+    node_task: bool,
+    degrees: Degrees,
+) -> Network:
+    """Build a network with a member of the family.
+
+    Args:
+        name: The name of the member, a key of `MEMBERS`.
+        base: The base GNN.
+        node_features: This and all other arguments are those of `build_model`.
+        edge_features: See `build_model`.
+        out_channels: See `build_model`.
+        options: See `build_model`.
+        node_task: See `build_model`.
+        degrees: See `build_model`.
+    """
+    member, family, width = MEMBERS[name], options.family, options.channels
+
+    def conv() -> Conv:
+        encoder = None
+        if base.reads_edges:
+            encoder = make_encoder(edge_features, width, rows="edges")
+        gnn = base_gnn(base, width, options, degrees)
+        return Conv(gnn, width, encoder, reads_edges=base.reads_edges)
+
+    pairs = member.pairs if family.pairs is None else family.pairs
+    start = PairEncoder(pairs, width, family.max_distance, family.num_steps)
+    extractor = extractor_of(member, options)
+    gnn = member.build(Parts(options, conv, start, extractor))
+    head = nn.Sequential(
+        nn.Dropout(options.dropout),
+        nn.Linear(gnn.out_channels, 2 * width),
+        nn.ReLU(),
+        nn.Linear(2 * width, out_channels),
+    )
+    reduce = None if node_task else family.reduce or member.reduce
+    encoder = make_encoder(node_features, width)
+    extractor = with_encodings(extractor, gnn.encodings)
+    return Network(encoder, [gnn], head, reduce, extractor)
+
+
+def extractor_of(member: Member, options: ModelOptions) -> Extractor:
+    """Return the extractor of a member: that of the options, or its published one."""
+    extractor = options.extractor_for(member.kind)
+    if member.num_hops is not None and isinstance(extractor, EgoNets):
+        return replace(extractor, num_hops=member.num_hops)
+    return extractor

@@ -9,9 +9,8 @@ from gnnak.nn.options import LayerOptions
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor, check_extractor
-from gnnak.subgraphs.masked import MaskedEgoNets, NodeDeletion
 from gnnak.subgraphs.walks import RandomWalks
-from gnnak.subgraphs.whole import WholeGraphs
+from gnnak.subgraphs.whole import MaskedEgoNets, NodeDeletion, WholeGraphs
 from gnnak.typing import (
     PAIRS,
     PairEncoding,

@@ -8,17 +8,15 @@ from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Call, Inputs
-from gnnak.nn.conv import Conv
 from gnnak.nn.family import SubgraphGNN
+from gnnak.nn.family.gnn import Conv, PairEncoder
 from gnnak.nn.features import (
     Categorical,
     Continuous,
-    OneHot,
     describe,
     make_encoder,
 )
 from gnnak.nn.options import PAPER, PUBLISHED, LayerOptions
-from gnnak.nn.pairs import PairEncoder
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.whole_model import UpliftedConv, uplift
 
@@ -33,7 +31,6 @@ __all__ = [
     "Conv",
     "Inputs",
     "LayerOptions",
-    "OneHot",
     "PNAStarConv",
     "PairEncoder",
     "Stack",

@@ -1,16 +1,119 @@
-"""The centroid, subgraph and context encodings of the paper, one function each.
+"""The three encodings of the paper, their gates, and FUSE: one equation each."""
 
-The symbols in the equations are those of `GNNAK`.
-"""
+from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnnak.backend import operation
 from gnnak.nn.copies import at_centroid, pool_context, pool_subgraph, to_nodes
+from gnnak.nn.mlp import mlp
+from gnnak.nn.options import LayerOptions
+from gnnak.nn.segment import lookup
 from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
+
+
+class HopTable(nn.Module):
+    r"""Learned embedding $\mathbf{d}_{i|j}$ of the distance from node $i$ to root $j$.
+
+    `weight` has one row for each distance 0, ..., `max_hops`, and one more row for
+    nodes without a path to the root within the subgraph.
+
+    Args:
+        max_hops: Largest distance in the table.
+        channels: Width of a row, h.
+    """
+
+    def __init__(self, max_hops: int, channels: int) -> None:
+        super().__init__()
+        self.max_hops = max_hops
+        self.weight = nn.Parameter(torch.empty(max_hops + 2, channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new embeddings from the standard normal distribution."""
+        nn.init.normal_(self.weight)
+
+    def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
+        """Return which row of `weight` belongs to each node of each rooted subgraph.
+
+        Returns:
+            The row, that is, the distance to the root, for each of the m pairs of a
+            subgraph and a node in it, [m]. It is the last row, `max_hops + 1`, for a
+            node without a path to the root.
+        """
+        return subgraphs.hop_rows(self.max_hops + 2)
+
+    def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+        """Look up the table row for each node's distance to the root of its subgraph.
+
+        Args:
+            table: One row per row of `weight`, [max_hops + 2, c]: either `weight`
+                itself, or values computed from each of its rows, such as gates.
+            subgraphs: The rooted subgraphs.
+
+        Returns:
+            One row for each of the m pairs of a subgraph and a node in it, [m, c].
+        """
+        return lookup(table, self.rows(subgraphs))
+
+    def extra_repr(self) -> str:
+        """Return `max_hops` and the width of the embeddings, as text for `repr`."""
+        return f"max_hops={self.max_hops}, channels={self.weight.size(1)}"
+
+
+class HopGate(nn.Module):
+    r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$: learned factors in 0..1.
+
+    Here $\mathbf{d}_{i|j}$ is the learned embedding of the distance from node $i$ to
+    root $j$. A layer multiplies the state of node $i$ in the subgraph rooted at $j$ by
+    this gate.
+
+    Difference from the paper: the paper applies the sigmoid to $\mathbf{d}$ itself,
+    which must then be as wide as the states. Here, a Linear maps $\mathbf{d}$ to the
+    width of the states, so $\mathbf{d}$ may have another width.
+
+    Args:
+        hop_channels: Width of the distance embeddings, h.
+        channels: Width of the states that are multiplied by the gate, c.
+    """
+
+    def __init__(self, hop_channels: int, channels: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(hop_channels, channels)
+
+    def reset_parameters(self) -> None:
+        """Initialise the weights of the Linear."""
+        self.linear.reset_parameters()
+
+    def forward(self, table: Tensor) -> Tensor:
+        """Compute the gate of every distance.
+
+        Args:
+            table: The distance embeddings, `HopTable.weight`, [max_hops + 2, h].
+
+        Returns:
+            Factors in 0..1 for the c channels of the states, [max_hops + 2, c].
+        """
+        return torch.sigmoid(self.linear(table))
+
+
+def make_gates(
+    names: Iterable[Encoding], hop_channels: int, channels: int
+) -> nn.ModuleDict:
+    """Build one `HopGate` for each of the named encodings.
+
+    Args:
+        names: Names of the encodings whose states are multiplied by a gate.
+        hop_channels: Width of the distance embeddings. If it is 0, the layer uses no
+            distances, and no gates are built.
+        channels: Width of the states that are multiplied by a gate.
+    """
+    if not hop_channels:
+        return nn.ModuleDict()
+    return nn.ModuleDict({name: HopGate(hop_channels, channels) for name in names})
 
 
 def centroid_encoding(gated: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
@@ -158,3 +261,55 @@ def fill_dropped(
 def _split(values: Tensor, encodings: dict[Encoding, Tensor]) -> dict[Encoding, Tensor]:
     """Split concatenated encodings into a dict with the keys of `encodings`."""
     return dict(zip(encodings, values.chunk(len(encodings), dim=1), strict=True))
+
+
+class ConcatFuse(nn.Module):
+    r"""Fuse by concatenation: $W \, \text{Dropout}[h^1 \,\Vert\, \dots \,\Vert\, h^r]$.
+
+    $h^1, \dots, h^r$ are the encodings of node $v$ that the layer uses: all or some of
+    $h_v^{\text{Centroid}}$, $h_v^{\text{Subgraph}}$ and $h_v^{\text{Context}}$.
+
+    Difference from the paper: the Linear $W$ maps the concatenation to the width of a
+    node state. With `num_layers` > 1, an MLP with BatchNorm and ReLU replaces $W$; its
+    hidden layers are as wide as the concatenation, r c.
+
+    Args:
+        num_encodings: Number of encodings, r.
+        channels: Width of each encoding and of the result, c.
+        num_layers: Number of layers of the MLP; 1 = the Linear $W$ alone.
+        dropout: Dropout probability for the concatenated encodings.
+    """
+
+    def __init__(
+        self, num_encodings: int, channels: int, num_layers: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        widths = [num_encodings * channels] * num_layers
+        self.mlp = mlp([*widths, channels], bias=False)
+
+    def forward(self, encodings: Sequence[Tensor]) -> Tensor:
+        """Fuse r encodings, each [n, c], into node states, [n, c]."""
+        return self.mlp(self.dropout(torch.cat(list(encodings), dim=1)))
+
+
+class SumFuse(nn.Module):
+    r"""Fuse by summation: $h^1 + \dots + h^r$, the sum of a node's r encodings."""
+
+    def forward(self, encodings: Sequence[Tensor]) -> Tensor:
+        """Fuse r encodings, each [n, c], into node states, [n, c]."""
+        return torch.stack(list(encodings)).sum(dim=0)
+
+
+def make_fuse(options: LayerOptions, num_encodings: int, channels: int) -> nn.Module:
+    """Build the module that fuses the encodings of a node, FUSE in the paper.
+
+    Args:
+        options: Options of the GNN-AK layer. `fuse` selects sum or concatenation.
+        num_encodings: Number of encodings that are fused.
+        channels: Width of each encoding and of the result.
+    """
+    if options.fuse == "sum":
+        return SumFuse()
+    num_layers = max(options.mlp_layers, 1)
+    return ConcatFuse(num_encodings, channels, num_layers, options.dropout)

@@ -1,16 +1,69 @@
 """Encode raw node and edge features as states with a given number of channels."""
 
+import math
+import warnings
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
-from gnnak.nn.finite import is_finite, warn_not_finite
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.padding import RowAxis
 from gnnak.nn.segment import lookup
 from gnnak.typing import check_count
+
+
+def is_finite(*tensors: Tensor | None) -> bool:
+    """Return whether no value is NaN or infinite; synchronises on a GPU, once.
+
+    Tensors that are None or have whole numbers count as finite, and so do all tensors
+    on a GPU while a CUDA graph is captured.
+
+    Args:
+        tensors: Numbers of any shape.
+
+    >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, torch.nan]))
+    (True, False)
+    """
+    checked = [values.detach() for values in tensors if _can_check(values)]
+    if not checked:
+        return True
+    # A sum is faster than a test of every number. A finite sum means that all numbers
+    # are finite. If the sum is not finite, it may have overflowed: test every number.
+    total = checked[0].sum()
+    for values in checked[1:]:
+        total = total + values.sum().to(total.device)
+    if math.isfinite(total.item()):
+        return True
+    return all(bool(values.isfinite().all()) for values in checked)
+
+
+def _can_check(values: Tensor | None) -> TypeGuard[Tensor]:
+    """Return whether a tensor can have a value that is NaN or infinite, and be read."""
+    if values is None or not values.is_floating_point() or values.is_meta:
+        return False
+    return not (values.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def warn_not_finite(name: str, values: Tensor, stacklevel: int = 2) -> None:
+    """Warn that a tensor has values that are NaN or infinite; name the first of them.
+
+    Args:
+        name: What the values are, for the message.
+        values: Numbers of any shape, of which at least one is not finite.
+        stacklevel: Number of frames between the warning and the code to blame; see
+            `warnings.warn`.
+    """
+    wrong = (~values.detach().isfinite()).nonzero()
+    first = wrong[0].tolist()
+    warnings.warn(
+        f"{name} has {len(wrong)} values that are NaN or infinite, the first at index "
+        f"{first}: {float(values[tuple(first)])}; every output that depends on them "
+        "becomes NaN or infinite too, so replace them first. Warned once per model.",
+        stacklevel=stacklevel + 1,
+    )
 
 
 @dataclass(frozen=True)
@@ -25,14 +78,6 @@ class Categorical:
             raise OptionError("categorical features have no column; give at least one.")
         for size in self.sizes:
             check_count("the number of categories of a column", size, least=1)
-
-
-class OneHot(Categorical):
-    """Description of categorical features that are encoded like one-hot vectors.
-
-    The state is not an embedding, as for `Categorical`, but Linear without bias,
-    BatchNorm and ReLU of the concatenated one-hot vectors of all columns.
-    """
 
 
 @dataclass(frozen=True)
@@ -102,8 +147,6 @@ def make_encoder(
     """
     if features is None:
         return ConstantEncoder(channels)
-    if isinstance(features, OneHot):
-        return OneHotEncoder(features.sizes, channels, rows)
     if isinstance(features, Categorical):
         return CategoricalEncoder(features.sizes, channels)
     return ContinuousEncoder(features.channels, channels, rows)
@@ -195,37 +238,6 @@ class CategoricalEncoder(nn.Module):
                 f"a category lies outside of the {self.limit.tolist()} categories this "
                 "model was built for (column by column); build it for this data."
             )
-
-
-class OneHotEncoder(CategoricalEncoder):
-    """Encode one-hot vectors of categories by Linear without bias, BatchNorm and ReLU.
-
-    The product of a one-hot vector and a matrix is a row of the matrix. So `tables` is
-    the transposed weight of the Linear, and the one-hot vectors are never computed.
-
-    Args:
-        sizes: Number of categories of each column.
-        channels: Width of the states.
-        rows: Whether the features are those of nodes or of edges; see `BatchNorm`.
-    """
-
-    def __init__(
-        self, sizes: tuple[int, ...], channels: int, rows: RowAxis = "nodes"
-    ) -> None:
-        super().__init__(sizes, channels)
-        linear, norm, activation = dense_block(sum(sizes), channels, rows)
-        assert isinstance(linear, nn.Linear)
-        self.tables.weight = nn.Parameter(linear.weight.detach().t().contiguous())
-        self.rest = nn.Sequential(norm, activation)
-
-    def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Encode categorical features as states, [num_rows, c].
-
-        Args:
-            values: Categories, [num_rows, columns], or [num_rows] for one column.
-            num_rows: Number of nodes or edges.
-        """
-        return self.rest(super().forward(values, num_rows))
 
 
 class ContinuousEncoder(nn.Module):

@@ -46,9 +46,8 @@ class LayerOptions:
     """How the encodings of a node are fused: "sum" adds them; "concat" concatenates
     them and maps the result to the output width by a Linear."""
     dropout: float = 0.0
-    """Dropout probability before each MLP of the layer: for the node states before the
-    subgraph pool, for those before the context pool (if `mlp_layers` is not 0), and for
-    the concatenated encodings."""
+    """Dropout probability before each MLP of the layer (see `mlp_layers`): before the
+    MLPs that precede the pools, and for the encodings if they are concatenated."""
     mlp_layers: int = 0
     """Number of layers of each MLP in the GNN-AK layer. One MLP transforms node states
     before the subgraph pool, one before the context pool (neither if `encodings` has

@@ -9,17 +9,24 @@ from torch import Tensor, nn
 from gnnak.backend import PLAIN, operation, use_backend
 from gnnak.nn.calling import Calling, Inputs, lift_inputs, try_out
 from gnnak.nn.calling.masks import explained_convs, masks_on_copies
-from gnnak.nn.checks import check_hops, check_states, check_subgraphs
+from gnnak.nn.checks import (
+    EXPLAINED,
+    check_hops,
+    check_states,
+    check_subgraphs,
+    explanation,
+    first_weight,
+)
 from gnnak.nn.copies import lift
 from gnnak.nn.encodings import (
+    HopTable,
     at_nodes,
     centroid_encoding,
     context_encoding,
+    make_fuse,
+    make_gates,
     subgraph_encoding,
 )
-from gnnak.nn.failures import EXPLAINED, explanation, first_weight
-from gnnak.nn.fuse import make_fuse
-from gnnak.nn.gates import HopTable, make_gates
 from gnnak.nn.mlp import make_transforms
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.padding import on_copies, on_graph

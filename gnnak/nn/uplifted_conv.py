@@ -1,20 +1,163 @@
 """`UpliftedConv`: a GNN-AK layer that is called like the PyG conv inside it."""
 
+import warnings
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
-from gnnak.errors import GraphError, WidthError
-from gnnak.nn.calling import Calling, Inputs
-from gnnak.nn.calling.binding import Binding
-from gnnak.nn.checks import check_states
-from gnnak.nn.finite import is_finite, warn_not_finite
-from gnnak.nn.shared_inputs import SharedInputs
+from gnnak.errors import GraphError, WidthError, kind_of
+from gnnak.nn.calling import Call, Calling, Inputs, own_widths, try_out
+from gnnak.nn.calling.call import Binding, EdgeReader
+from gnnak.nn.calling.signature import (
+    check_callable,
+    further_arguments,
+    keywords,
+    node_widths,
+)
+from gnnak.nn.calling.trial import trial_mode, unknown_arguments
+from gnnak.nn.checks import check_states, first_weight
+from gnnak.nn.features import is_finite, warn_not_finite
+from gnnak.nn.options import LayerOptions
 from gnnak.nn.uplift import GNNAK
+from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.wording import kind_of
+
+PASSES = 3
+"""Number of forward passes in training in which states are measured."""
+MAX_GROWTH = 10.0
+"""`GrowthWatch` warns if states after the last layer are more than this many times as
+large as before the first layer, and if `MAX_SIZE` is exceeded too."""
+MAX_SIZE = 30.0
+"""`GrowthWatch` warns only if the root mean square of the model's output is larger than
+this number."""
+
+
+class _LayerSizes(NamedTuple):
+    """The size of node states before and after one layer, in one forward pass.
+
+    The size of states is their root mean square.
+    """
+
+    name: str
+    """Name of the layer in the model."""
+    before: float
+    """Size of the states before the layer."""
+    after: float
+    """Size of the states after the layer."""
+    nodes: float
+    """Mean number of nodes of a subgraph."""
+
+
+class GrowthWatch:
+    """Warns if node states grow from layer to layer, in the first passes in training.
+
+    Sum pools over large subgraphs multiply the size of states in every layer. Without a
+    norm between the layers, the first loss is then very large, and training is slow or
+    fails. The size of states is their root mean square.
+    """
+
+    def __init__(self) -> None:
+        self._passes = 0
+        self._sizes: list[_LayerSizes] = []
+
+    @torch.compiler.disable
+    def see(
+        self,
+        name: str,
+        layer: GNNAK,
+        x: Tensor,
+        states: Tensor,
+        subgraphs: RootedSubgraphs,
+    ) -> None:
+        """Measure the states before and after a layer; synchronises on a GPU.
+
+        This does nothing in evaluation, for padded batches, after the first `PASSES`
+        forward passes, and for layers that do not pool by sums.
+
+        Args:
+            name: Name of the layer in the model.
+            layer: The layer.
+            x: Node states before the layer, [n, c].
+            states: Node states after the layer, [n, c].
+            subgraphs: The subgraphs that the layer used.
+        """
+        if self._passes >= PASSES or not layer.training or not x.numel():
+            return
+        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
+        if capturing or subgraphs.real is not None:
+            # Steps on padded batches are captured, so they must not synchronise.
+            return
+        if layer.reduce == "sum" and layer.encodings != ("centroid",):
+            nodes = subgraphs.num_copies / max(subgraphs.num_subgraphs, 1)
+            self._sizes.append(_LayerSizes(name, _size(x), _size(states), nodes))
+
+    @torch.compiler.disable
+    def end_pass(self, model: object, args: object, output: Any) -> None:
+        """Warn if states have grown; this method is a PyTorch forward hook.
+
+        Args:
+            model: The model; ignored.
+            args: Arguments of the model; ignored.
+            output: Output of the model.
+        """
+        if not self._sizes:
+            return
+        layers, self._sizes = self._sizes, []
+        self._passes += 1
+        growth = layers[-1].after / max(layers[0].before, 1e-12)
+        if not isinstance(output, Tensor) or not output.is_floating_point():
+            return
+        size = _size(output)
+        if growth > MAX_GROWTH and size > MAX_SIZE:
+            self._passes = PASSES
+            worst = max(layers, key=lambda each: each.after / max(each.before, 1e-12))
+            warnings.warn(_message(len(layers), growth, size, worst), stacklevel=2)
+
+
+def _message(count: int, growth: float, size: float, worst: _LayerSizes) -> str:
+    """Return the warning.
+
+    Args:
+        count: Number of layers that were measured.
+        growth: Size of the states after the last layer, relative to that before the
+            first layer.
+        size: Size of the model's output.
+        worst: The layer that multiplies the size of states by the largest factor.
+    """
+    return (
+        f"{count} uplifted convs multiply the size of node states by "
+        f"{growth:.0f}, and the model's output has a typical size of {size:.0f}; most "
+        f"of it comes from {worst.name or 'the conv'}, which adds up the states of "
+        f"{worst.nodes:.0f} nodes per subgraph. Set reduce='mean' in gnnak.uplift, or "
+        "put a norm, such as BatchNorm, after every conv. Warned once per model."
+    )
+
+
+def _size(values: Tensor) -> float:
+    """Return the root mean square of the entries of a tensor; 0 for an empty tensor."""
+    values = values.detach()
+    return float(values.square().mean().sqrt()) if values.numel() else 0.0
+
+
+class SharedInputs:
+    """What all uplifted convs of a model share.
+
+    Args:
+        subgraphs: Extracts and samples subgraphs once per forward pass.
+
+    Attributes:
+        edges: Converts edges to one form, and equal edges to the same tensor.
+        growth: Warns if states grow without bound from layer to layer.
+    """
+
+    def __init__(self, subgraphs: SharedSubgraphs) -> None:
+        self.subgraphs = subgraphs
+        self.edges = EdgeReader()
+        self.growth = GrowthWatch()
 
 
 class UpliftedConv(nn.Module):
@@ -203,3 +346,173 @@ def check_devices(x: Tensor, edge_index: Tensor) -> None:
             f"x is on {x.device}, but edge_index is on {edge_index.device}; move both "
             "to one device."
         )
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """How the GNN-AK layers of an uplifted model are built."""
+
+    max_hops: int
+    """Largest distance from a node to the root that the subgraphs may have."""
+    options: LayerOptions
+    """Options of the layers."""
+
+    def build(self, conv: nn.Module, in_channels: int, calling: Calling) -> GNNAK:
+        """Build the layer around a conv whose node states have `in_channels`."""
+        return GNNAK(
+            conv,
+            in_channels,
+            calling.out_channels,
+            max_hops=self.max_hops,
+            hop="add",
+            options=self.options,
+            calling=calling,
+        )
+
+
+class LazyUpliftedConv(nn.Module):
+    """An uplifted conv whose GNN-AK layer is not built yet.
+
+    The layer is built as soon as the widths of the conv are known: by `built`, if the
+    conv declares its widths, or else in the first call. Building the layer turns this
+    object into an `UpliftedConv`.
+
+    Args:
+        conv: The conv, or another module.
+        shared: What all uplifted convs of a model share.
+        plan: How the layer is built.
+        call: How the user says that the module is called; None = find out.
+        name: Name of the conv in the model, for error messages.
+        like: A weight whose dtype and device the layer takes if the conv has no
+            weights; None = those of the input of the first call.
+    """
+
+    def __init__(
+        self,
+        conv: nn.Module,
+        shared: SharedInputs,
+        plan: LayerPlan,
+        call: Call | None,
+        name: str,
+        like: Tensor | None,
+    ) -> None:
+        super().__init__()
+        if call is None:
+            check_callable(conv)
+        self.conv = conv
+        self.shared = shared
+        self.plan = plan
+        self.binding = Binding.of(conv, call)
+        self.name = name
+        own = first_weight(conv)
+        like = like if own is None else own
+        self.has_weights = like is not None
+        device, dtype = (None, None) if like is None else (like.device, like.dtype)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg]
+
+    def built(self) -> nn.Module:
+        """Build the layer if the widths of the conv are known; return this module.
+
+        Raises:
+            WidthError: If the conv fails with every declared input width.
+        """
+        conv, call = self.conv, self.binding.call
+        if call is not None:
+            if call.in_channels is not None and call.out_channels is not None:
+                calling = call.calling(conv, call.out_channels)
+                self._become(call.in_channels, calling)
+            return self
+        widths = own_widths(conv)
+        if widths is not None:
+            name = type(conv).__name__
+            self._become(widths[0], try_out(conv, widths[0], f"as {name} declares"))
+        elif node_widths(conv) and not any(further_arguments(conv).values()):
+            name, declared = type(conv).__name__, node_widths(conv)[0]
+            try_out(conv, declared, f"as {name} declares")
+        return self
+
+    @property
+    def called_like(self) -> nn.Module:
+        """The conv, whose arguments this module takes."""
+        return self.conv
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        """Build the layer for the width of the node states, then call the layer."""
+        x, edges, _ = self.binding.bind(args, options)
+        check_graph(x, edges, self.binding.name, self.name)
+        edge_index, _ = self.shared.edges.read(edges, num_rows(x))
+        check_devices(x, edge_index)
+        if not x.is_floating_point():
+            name = self.name or self.binding.name
+            raise GraphError(
+                f"the first argument of {name}, {self.binding.states}, is {x.dtype}, "
+                "but node states are real numbers; leave this conv out with "
+                f"skip={name!r}, or say what its arguments are with call=."
+            )
+        width = x.size(1) if x.dim() == 2 else 0
+        check_states(x, width)
+        self._become(width, self._calling(x, args, options), x)
+        self.width_of_first_call = True
+        if self.training and torch.is_grad_enabled():
+            warnings.warn(
+                f"the GNN-AK layer of {self.name or self.binding.name} is built now, "
+                f"for states of width {width}, and an optimizer that was built before "
+                "does not train it; first call the model once under torch.no_grad(), "
+                "then build the optimizer.",
+                stacklevel=2,
+            )
+        return self(*args, **options)
+
+    def _calling(self, x: Tensor, args: tuple[Any, ...], options: Any) -> Calling:
+        """Find out by a trial call how the conv is called, and its output width."""
+        conv, call = self.conv, self.binding.call
+        if call is None and not unknown_arguments(conv):
+            try:
+                return try_out(conv, x.size(1), "the width of x")
+            except WidthError:
+                if not further_arguments(conv):
+                    raise
+        with trial_mode(conv):
+            out = conv(*args, **options)
+        is_tuple = isinstance(out, tuple | list)
+        states = out[0] if is_tuple else out
+        name = type(conv).__name__
+        if not isinstance(states, Tensor) or states.shape[:-1] != x.shape[:1]:
+            raise WidthError(
+                f"{name} returns no node states [{x.size(0)}, c]; leave it out with "
+                f"skip={self.name or name!r}."
+            )
+        if call is not None:
+            return call.calling(conv, states.size(1))
+        return Calling(
+            name,
+            states.size(1),
+            ("edge_attr", "edge_weight"),
+            takes_batch="batch" in self.binding.names,
+            needs_edges=False,
+            returns_tuple=is_tuple,
+            keywords=keywords(conv),
+        )
+
+    def _become(
+        self, in_channels: int, calling: Calling, x: Tensor | None = None
+    ) -> None:
+        """Build the layer, and turn this module into an `UpliftedConv`.
+
+        Args:
+            in_channels: Width of the node states.
+            calling: How the conv is called.
+            x: Node states of the first call; None if there was no call yet.
+        """
+        layer = self.plan.build(self.conv, in_channels, calling)
+        if first_weight(self.conv) is None:
+            like = self.weight if self.has_weights or x is None else x
+            layer.to(like.device, like.dtype)
+        layer.train(self.training)
+        del self.conv, self.weight, self.plan, self.has_weights
+        self.layer = layer
+        self.__class__ = UpliftedConv  # type: ignore[assignment]
+
+    def extra_repr(self) -> str:
+        """Return a note that the layer is not built yet, as text for `repr`."""
+        return "built at the first call, for the width of its input"

@@ -14,7 +14,7 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import LENGTH, PER_RUN, RunConfig
 from gnnak.training.records.results import Record, read_records
 from gnnak.training.records.summary import Summary, summarise
-from gnnak.training.schedule.costs import runs_at_once
+from gnnak.training.schedule.estimate import runs_at_once
 
 
 class RunRecords:

@@ -1,4 +1,4 @@
-"""The figures of the HTML report; each function returns an `<svg>` element."""
+"""Plots of graphs, rooted subgraphs, learning curves and results."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from gnnak.graphs.named import four_regular_pair
+from gnnak.report.markup import COLOURS, inline_svg, page_style
 from gnnak.report.pictures import plot_egonet, plot_graph
-from gnnak.report.svg import COLOURS, inline_svg, page_style
 from gnnak.training.records.results import Record
 
 

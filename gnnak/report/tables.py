@@ -1,22 +1,202 @@
-"""The paper's tables with our own results in every cell, read from JSON records."""
+"""The paper's tables with our own results in every cell, and how they compare."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
-from gnnak.report.reasons import SHORTENED, reason_of, remarks_on
 from gnnak.report.statistics import dataset_sizes, read_statistics, statistic
-from gnnak.report.verdict import SIGNS, Counts, Verdict, compare, count
+from gnnak.training.config.experiment import CONFIGS, read_yaml
+from gnnak.training.config.options import change
 from gnnak.training.records.results import Record
 from gnnak.training.records.summary import Summary
 from gnnak.training.schedule.estimate import Estimator
+from gnnak.training.schedule.queue import Job
+
+Verdict = Literal["better", "within", "worse"]
+"""How our number compares with the paper's, see `compare`."""
+SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼"}
+"""The sign of each verdict in a printed table."""
+DEVIATIONS = 2.0
+"""How many of the paper's standard deviations our number may differ from the paper's
+and still agree."""
+SHARE = 0.05
+"""How far our number may differ, as a share of the paper's number, where the paper
+gives no standard deviation."""
+NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\D*(?:± (\d+(?:\.\d+)?))?\D*")
+
+
+@dataclass(frozen=True)
+class PaperNumber:
+    """A number as printed in the paper, such as "0.080 ± 0.001"."""
+
+    mean: float
+    """The number before the sign ±."""
+    tolerance: float
+    """How far a number may be from `mean` and still agree with it."""
+
+
+def parse_number(text: str) -> PaperNumber | None:
+    """Read a number of the paper; return None for a text without one, such as "OOM".
+
+    The tolerance is two standard deviations, or 5 % if the paper gives none, but at
+    least half a unit of the last printed digit.
+
+    >>> parse_number("0.080 ± 0.001")
+    PaperNumber(mean=0.08, tolerance=0.002)
+    >>> parse_number("50%").tolerance, parse_number("OOM")
+    (2.5, None)
+    """
+    found = NUMBER.fullmatch(text.strip())
+    if found is None:
+        return None
+    mean, deviation = found.groups()
+    digits = len(mean.partition(".")[2])
+    half_unit = 0.5 * 10.0**-digits
+    if deviation is None:
+        allowed = SHARE * abs(float(mean))
+    else:
+        allowed = DEVIATIONS * float(deviation)
+    return PaperNumber(float(mean), max(allowed, half_unit))
+
+
+def compare(cell: Cell, ours: Summary) -> Verdict | None:
+    """Return whether our number is better than, within or worse than the paper's.
+
+    "within": the two differ by at most the tolerance of `parse_number`. "better" and
+    "worse": they differ by more. Where the paper ran out of memory ("OOM"), any number
+    is better.
+
+    Returns:
+        The verdict, or None if the paper has no number for this cell, or ours is
+        undefined.
+    """
+    if cell.paper is None or ours.mean is None:
+        return None
+    paper = parse_number(cell.paper)
+    if paper is None:
+        return "better" if cell.paper == "OOM" else None
+    mean = 100 * ours.mean if cell.style.percent else ours.mean
+    gain = paper.mean - mean if ours.lower_is_better else mean - paper.mean
+    if abs(gain) <= paper.tolerance * (1 + 1e-9):
+        return "within"
+    return "better" if gain > 0 else "worse"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many cells of a table were run, and how they compare with the paper's."""
+
+    cells: int = 0
+    """Cells that show the result of runs."""
+    run: int = 0
+    """Cells of which at least one run has a record."""
+    better: int = 0
+    """Cells in which our number is better than the paper's."""
+    within: int = 0
+    """Cells in which our number agrees with the paper's."""
+    worse: int = 0
+    """Cells in which our number is worse than the paper's."""
+    shortened: int = 0
+    """Worse cells whose runs had fewer epochs than the paper's."""
+    explained: int = 0
+    """Worse cells for which another reason is known, see `reason_of`."""
+
+    @property
+    def share(self) -> float | None:
+        """The share of better or agreeing cells among all compared cells, or None."""
+        compared = self.better + self.within + self.worse
+        return (self.better + self.within) / compared if compared else None
+
+
+def count(cells: Iterable[tuple[bool, Verdict | None]]) -> Counts:
+    """Count cells by verdict.
+
+    Args:
+        cells: For each cell whether it was run, and its verdict.
+
+    >>> counts = count([(True, "within"), (True, "worse"), (False, None)])
+    >>> counts.cells, counts.run, counts.within, counts.worse
+    (3, 2, 1, 1)
+    """
+    pairs = list(cells)
+    verdicts = [verdict for _, verdict in pairs]
+    return Counts(
+        len(pairs),
+        sum(was_run for was_run, _ in pairs),
+        verdicts.count("better"),
+        verdicts.count("within"),
+        verdicts.count("worse"),
+    )
+
+
+FILE = CONFIGS / "tables" / "_worse.yaml"
+SHORTENED = (
+    "our runs had fewer epochs than the paper's (see the footnotes), so the numbers "
+    "cannot be compared yet."
+)
+
+
+def reason_of(cell: Cell, ours: Summary) -> str | None:
+    """Return why our number in a table cell is worse than the paper's.
+
+    If the run of one seed agrees with the paper, the reason is that the runs differ. If
+    a run was shortened, the numbers cannot be compared. Otherwise, the reason is one of
+    those in `configs/tables/_worse.yaml`.
+
+    Args:
+        cell: The cell, with the paper's number.
+        ours: Our runs.
+
+    Returns:
+        The reason; None if our number is not worse, or if no reason is known.
+    """
+    if compare(cell, ours) != "worse":
+        return None
+    of_seeds = cell.plan is None or cell.plan.folds is None
+    if of_seeds and len(ours.values) > 1 and _one_agrees(cell, ours):
+        shown = ", ".join(cell.style.number(value) for value in ours.values)
+        return f"the runs differ ({shown}), and not all are worse than the paper's."
+    if ours.shortened:
+        return SHORTENED
+    for text, reason in _known().items():
+        if text in cell.title:
+            return reason
+    return None
+
+
+def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
+    """Return a line for each reason, with the titles of the cells that it explains.
+
+    Args:
+        cells: Cells of a table, each with our runs.
+    """
+    titles: dict[str, list[str]] = {}
+    for cell, ours in cells:
+        reason = reason_of(cell, ours)
+        if reason is not None:
+            titles.setdefault(reason, []).append(cell.title)
+    return [f"{SIGNS['worse']} {'; '.join(t)}: {why}" for why, t in titles.items()]
+
+
+def _one_agrees(cell: Cell, ours: Summary) -> bool:
+    """Return whether the number of a single run is not worse than the paper's."""
+    each = (replace(ours, mean=value) for value in ours.values)
+    return any(compare(cell, one) != "worse" for one in each)
+
+
+@cache
+def _known() -> Mapping[str, str]:
+    """Return the reasons in the file, by a text that the titles of cells contain."""
+    return read_yaml(FILE)
+
 
 MARKS = ("†", "‡", "§", "¶")
 """Signs of footnotes; from the fifth footnote on, they are doubled."""
@@ -243,3 +423,58 @@ def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
     [(0, None), (1, None)]
     """
     return list(product(range(seeds), [None] if folds is None else range(folds)))
+
+
+def pending_runs(
+    table: PaperTable,
+    records: RunRecords,
+    seeds: int | None = None,
+    only: Sequence[str] = (),
+    folds: int | None = None,
+) -> list[Job]:
+    """Return the runs that a table needs and that have no record.
+
+    A run counts as done if there is a record with the same config, seed and fold, or of
+    a run that was longer and otherwise the same.
+
+    Args:
+        table: The table.
+        records: The records of all runs done so far.
+        seeds: Number of seeds per table cell; None = as many as in the paper.
+        only: Return only the runs of cells whose title contains one of these texts, in
+            upper or lower case; empty = the runs of all cells.
+        folds: Number of folds of each cross-validation: its first ones; None = all.
+    """
+    return [
+        run
+        for cell in table.cells()
+        if has_one_of(cell.title, only) and cell.plan is not None
+        for run in _of_cell(cell, cell.plan, records, seeds, folds)
+    ]
+
+
+def has_one_of(title: str, texts: Sequence[str]) -> bool:
+    """Return whether a title contains one of several texts, or there are no texts.
+
+    >>> has_one_of("GIN / ZINC", ["zinc", "mutag"]), has_one_of("GIN / ZINC", ["csl"])
+    (True, False)
+    """
+    return not texts or any(text.lower() in title.lower() for text in texts)
+
+
+def _of_cell(
+    cell: Cell, plan: Plan, records: RunRecords, seeds: int | None, folds: int | None
+) -> list[Job]:
+    if plan.folds is not None and folds is not None:
+        plan = replace(plan, folds=min(folds, plan.folds))
+    config = plan.config
+    longer = records.any_length(config, least=config.train.epochs + 1)
+    done = {(r["seed"], r.get("fold")) for r in [*records.exact(config), *longer]}
+    runs = []
+    for seed, fold in all_pairs(seeds or plan.runs, plan.folds):
+        if (seed, fold) not in done:
+            config = change(plan.config, {"train.seed": seed, "data.fold": fold})
+            which = f"seed {seed}" if fold is None else f"seed {seed}, fold {fold}"
+            title = f"{cell.title}, {which}"
+            runs.append(Job(title, plan.experiment, config))
+    return runs

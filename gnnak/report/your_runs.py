@@ -1,14 +1,166 @@
-"""The first section of the HTML report: the user's own runs."""
+"""The first section of the HTML report: the user's own runs, by task and setting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
 
+from gnnak.errors import GnnakError, counted
+from gnnak.models.factory import parse_name
 from gnnak.report import markup, plots
-from gnnak.report.settings import Setting, Task, group_tasks
-from gnnak.report.svg import COLOURS
+from gnnak.report.markup import COLOURS
+from gnnak.training.config.experiment import flat
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.records.results import Record
-from gnnak.wording import counted
+from gnnak.training.records.summary import Summary, summarise
+
+TASK = ("data.name", "data.target", "data.own.path", "data.own.targets")
+"""The options that name the task of a run."""
+SAME = (*PER_RUN, "data.seed", "data.own.labels", "data.own.smiles")
+"""Options in which the runs of one setting may differ, or that do not change it."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs with the same options, up to seed and fold."""
+
+    name: str
+    """The model, then the options in which the settings of the task differ."""
+    records: tuple[Record, ...]
+    """The newest record of each seed and fold, oldest first."""
+
+    @property
+    def test(self) -> Summary:
+        """Mean and standard deviation of the test score."""
+        return summarise(self.records)
+
+    @property
+    def validation(self) -> float | None:
+        """Mean validation score; None if it is undefined in all runs."""
+        scores = [record["scores"]["validation"] for record in self.records]
+        known = [score for score in scores if score is not None]
+        return fmean(known) if known else None
+
+    @property
+    def seconds(self) -> float:
+        """Mean seconds of a training epoch."""
+        return summarise(self.records, "seconds").mean or 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds of all runs together."""
+        return sum(record["seconds"].get("total", 0.0) for record in self.records)
+
+    @property
+    def megabytes(self) -> float:
+        """Largest peak memory of training, in MB."""
+        return max(record["peak_memory_mb"]["train"] for record in self.records)
+
+    @property
+    def newest(self) -> Record:
+        """The record that was written last."""
+        return self.records[-1]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set with its targets and metric, and the settings that were trained."""
+
+    title: str
+    """Name of the data set, and its targets."""
+    own_data: bool
+    """Whether these are the user's own data, not a data set of gnnak."""
+    metric: str
+    """Name of the metric."""
+    lower_is_better: bool
+    """Whether a smaller score is better."""
+    settings: tuple[Setting, ...]
+    """The settings, that with the best validation score first."""
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return sum(len(setting.records) for setting in self.settings)
+
+
+def group_tasks(records: Iterable[Record]) -> list[Task]:
+    """Group records of runs by task and setting.
+
+    Args:
+        records: Records of kind "run", oldest first.
+
+    Returns:
+        The tasks, the user's own data first, then in the order of their newest run.
+    """
+    groups: dict[tuple[Any, ...], list[tuple[Record, dict[str, Any]]]] = {}
+    for record in records:
+        options = _options(record)
+        key = (*(str(options.get(name)) for name in TASK), record["metric"])
+        # Removing and inserting a key moves it to the end.
+        groups[key] = [*groups.pop(key, []), (record, options)]
+    tasks = [_task(group) for group in reversed(groups.values())]
+    return sorted(tasks, key=lambda task: not task.own_data)
+
+
+def _task(group: Sequence[tuple[Record, dict[str, Any]]]) -> Task:
+    record, options = group[-1]
+    targets = options.get("data.own.targets") or [options.get("data.target")]
+    named = ", ".join(str(target) for target in targets if target)
+    lower = bool(record["lower_is_better"])
+
+    def rank(setting: Setting) -> tuple[bool, float]:
+        score = setting.validation
+        return score is None, (score or 0.0) * (1 if lower else -1)
+
+    return Task(
+        f"{options['data.name']}: {named}" if named else str(options["data.name"]),
+        options.get("data.own.path") is not None,
+        record["metric"],
+        lower,
+        tuple(sorted(_settings(group), key=rank)),
+    )
+
+
+def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
+    names = dict.fromkeys(name for _, options in group for name in options)
+    differing = [
+        name
+        for name in names
+        if name not in SAME and len({str(o.get(name)) for _, o in group}) > 1
+    ]
+    settings: dict[str, dict[tuple[Any, ...], Record]] = {}
+    for record, options in group:
+        words = [
+            f"{name.split('.')[-1]}={options.get(name)}"
+            for name in differing
+            if name != "model.name" and options.get(name) is not None
+        ]
+        runs = settings.setdefault(", ".join([options["model.name"], *words]), {})
+        key = (record["seed"], record.get("fold"))
+        runs.pop(key, None)
+        runs[key] = record
+    return [Setting(name, tuple(runs.values())) for name, runs in settings.items()]
+
+
+def _options(record: Record) -> dict[str, Any]:
+    """Return the options of a run by name, with dots.
+
+    Options that did not exist when the record was written have their default values. If
+    the config has options that no longer exist, only those in the record are returned.
+    Options of SubgraphDrop are left out if the model does not use it.
+    """
+    try:
+        config = change(RunConfig(), record["config"])
+    except GnnakError:
+        return flat(record["config"])
+    options = flat(config.to_dict())
+    if parse_name(config.model.name).sampled:
+        return options
+    return {k: v for k, v in options.items() if not k.startswith("model.drop.")}
+
 
 COMMAND = "gnnak train molecules.csv --smiles smiles --target logp"
 HEADER = ("Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs")

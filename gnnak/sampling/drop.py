@@ -14,13 +14,10 @@ from gnnak.backend import operation
 from gnnak.errors import CoverageError, OptionError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers
-from gnnak.sampling.coverage import coverage
 from gnnak.sampling.estimate import Filling, SampledSubgraphs, plan_filling
-from gnnak.sampling.farthest import farthest_roots
-from gnnak.sampling.greedy import Ties
+from gnnak.sampling.greedy import Ties, farthest_roots, set_cover_roots
 from gnnak.sampling.plan import Plan, make_plan
-from gnnak.sampling.random_roots import random_roots, share_roots
-from gnnak.sampling.set_cover import set_cover_roots
+from gnnak.sampling.random_roots import coverage, random_roots, share_roots
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_choice, check_share, convert_count

@@ -9,10 +9,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from gnnak.graphs.adjacency import hops_to_root
 from gnnak.graphs.ragged import counts_of, ragged_ranges
-from gnnak.subgraphs.compact import Compact
-from gnnak.subgraphs.distances import hops_to_root
-from gnnak.subgraphs.groups import GroupKey
+from gnnak.subgraphs.groups import Compact, GroupKey
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 

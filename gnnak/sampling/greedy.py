@@ -1,12 +1,16 @@
-"""Greedy sampling: the loop that farthest sampling and minimum set cover share."""
+"""Greedy sampling of roots: farthest sampling and minimum set cover."""
 
 from collections.abc import Callable
-from typing import Literal
+from heapq import heapify, heappop, heapreplace
+from typing import Literal, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gnnak.backend import operation
 from gnnak.sampling.plan import Plan, best_of_each
+from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Ties = Literal["random", "lowest"]
@@ -88,3 +92,348 @@ def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
     """
     count = plan.held.new_zeros(plan.num_components)
     return count.index_add(0, plan.component, nodes.long()) > 0
+
+
+Array = np.ndarray
+"""An array of integers or booleans on the CPU."""
+
+
+class Scores(Protocol):
+    """The integer scores of subgraphs; the highest score is sampled next."""
+
+    def begin(self, nodes: Array) -> None:
+        """Begin to sample in a connected component with the given nodes."""
+        ...
+
+    def of(self, subgraphs: Array | int) -> Array:
+        """Return the current scores of some subgraphs, or of one subgraph."""
+        ...
+
+    def update(self, subgraph: int, nodes: Array) -> bool:
+        """Update the scores after a step.
+
+        Args:
+            subgraph: The subgraph that was sampled in the step.
+            nodes: The nodes of this subgraph.
+
+        Returns:
+            True if a score may have become larger. Other changes lower the scores.
+        """
+        ...
+
+
+class Coverage:
+    """The number of sampled subgraphs that contain each node, and the number wanted.
+
+    Args:
+        subgraphs: The s rooted subgraphs.
+        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
+    """
+
+    def __init__(
+        self, subgraphs: RootedSubgraphs, plan: Plan, min_coverage: int
+    ) -> None:
+        self.wanted = plan.held.clamp(max=min_coverage).cpu().numpy()
+        self.covered = np.zeros_like(self.wanted)
+        self.node = subgraphs.node.cpu().numpy()
+        self.ptr = subgraphs.by("subgraph").ptr.tolist()
+
+    def nodes_of(self, subgraph: int) -> Array:
+        """Return the nodes of a subgraph."""
+        return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
+
+    def add(self, nodes: Array) -> int:
+        """Count a newly sampled subgraph; return how many of its nodes it completes.
+
+        A node is complete if it is in as many sampled subgraphs as wanted.
+        """
+        self.covered[nodes] += 1
+        return int(np.count_nonzero(self.covered[nodes] == self.wanted[nodes]))
+
+
+def rows(ptr: Array, values: Array, at: Array) -> Array:
+    """Concatenate rows of a matrix in CSR form.
+
+    Args:
+        ptr: Where each row starts in `values`, and where the last row ends.
+        values: The entries of all rows.
+        at: The rows to concatenate.
+
+    >>> rows(np.array([0, 2, 3, 6]), np.arange(6), np.array([2, 0]))
+    array([3, 4, 5, 0, 1])
+    """
+    first = ptr[at]
+    count = ptr[at + 1] - first
+    end = count.cumsum()
+    total = int(end[-1]) if end.size else 0
+    return values[np.repeat(first - end + count, count) + np.arange(total)]
+
+
+def sample_one_by_one(
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    coverage: Coverage,
+    scores: Scores,
+    rank: Tensor,
+    ties: Ties = "random",
+) -> Tensor:
+    """Repeatedly sample the subgraph with the highest score, until nodes are covered.
+
+    Args:
+        subgraphs: The s rooted subgraphs, one for every node.
+        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
+        coverage: How many sampled subgraphs must contain each node.
+        scores: The scores.
+        rank: A random permutation of 0..s-1, [s]. The first step in each connected
+            component samples the subgraph with the highest rank.
+        ties: Which of several subgraphs with equal scores is sampled.
+
+    Returns:
+        Boolean mask of the sampled subgraphs, [s].
+    """
+    sampled = np.zeros(rank.numel(), dtype=bool)
+    first = rank.cpu().numpy()
+    luck = tie_ranks(subgraphs, rank, ties).cpu().numpy()
+    at_rank = np.argsort(luck)
+    order = plan.by_component.order
+    assert order is not None, "nodes are grouped by a sort"
+    rooted_at = subgraphs.rooted_at.cpu().numpy()
+    cuts = plan.by_component.ptr[1:-1].tolist()
+    for nodes in np.split(order.cpu().numpy(), cuts):
+        scores.begin(nodes)
+        members = rooted_at[nodes]
+        chosen = int(members[first[members].argmax()])
+        _sample(chosen, members, sampled, coverage, scores, luck, at_rank)
+    return torch.from_numpy(sampled).to(rank.device)
+
+
+def _sample(
+    chosen: int,
+    members: Array,
+    sampled: Array,
+    coverage: Coverage,
+    scores: Scores,
+    luck: Array,
+    at_rank: Array,
+) -> None:
+    """Sample in one connected component; write into the boolean mask `sampled`.
+
+    Args:
+        chosen: The subgraph to sample first.
+        members: The subgraphs of the component, one for every node.
+        sampled: Boolean mask of the sampled subgraphs, [s]; changed in place.
+        coverage: How many sampled subgraphs must contain each node.
+        scores: The scores.
+        luck: A permutation, [s]; of equal scores, the highest entry is sampled.
+        at_rank: The inverse permutation, [s].
+    """
+    size, missing = luck.size, members.size
+    # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
+    queue: list[int] = []
+    while True:
+        sampled[chosen] = True
+        nodes = coverage.nodes_of(chosen)
+        missing -= coverage.add(nodes)
+        if not missing:
+            return
+        if scores.update(chosen, nodes) or not queue:
+            left = members[~sampled[members]]
+            queue = (-(scores.of(left) * size + luck[left])).tolist()
+            heapify(queue)
+        while True:
+            chosen = int(at_rank[-queue[0] % size])
+            key = -int(scores.of(chosen) * size + luck[chosen])
+            if key == queue[0]:
+                heappop(queue)
+                break
+            heapreplace(queue, key)
+
+
+@operation
+def farthest_roots(
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    min_coverage: int,
+    generator: torch.Generator | None = None,
+    ties: Ties = "random",
+) -> Tensor:
+    """Sample a random root, then always the root farthest from the sampled roots.
+
+    Farthest means that the shortest-path distance to the nearest sampled root is
+    largest; edge directions are ignored. Every connected component is sampled
+    separately, until all of its nodes are covered. A node is covered if it is in at
+    least `min_coverage` sampled subgraphs, or if all subgraphs that contain the node
+    are sampled.
+
+    Args:
+        subgraphs: The s rooted subgraphs.
+        plan: The sampling plan (what SubgraphDrop precomputes for this batch); it must
+            contain distances, unless a connected component is large.
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
+        generator: Source of randomness; PyTorch's default generator if None.
+        ties: Which of several subgraphs with equal scores is sampled.
+
+    Returns:
+        Boolean mask of the sampled subgraphs, [s].
+    """
+    rank = random_order(subgraphs, generator)
+    if plan.distances is None:
+        coverage = Coverage(subgraphs, plan, min_coverage)
+        scores = _Nearest(subgraphs, plan)
+        return sample_one_by_one(subgraphs, plan, coverage, scores, rank, ties)
+    distances = plan.distances
+    nodes = torch.arange(plan.num_nodes, device=subgraphs.device)
+    nearest = torch.full_like(nodes, plan.num_nodes, dtype=torch.int32)
+
+    def score(covered: Tensor, last: Tensor) -> Tensor:
+        newest = last.index_select(0, plan.component)
+        # newest is -1 if the last step sampled no root of this component. The distance
+        # of each node to itself is then looked up and replaced by an upper bound, which
+        # does not change the minimum.
+        far = distances.between(torch.where(newest < 0, nodes, newest), nodes)
+        far = far.masked_fill(newest < 0, plan.num_nodes)
+        torch.minimum(nearest, far, out=nearest)
+        return nearest.index_select(0, subgraphs.root)
+
+    return sample_greedily(subgraphs, plan, min_coverage, score, rank, ties)
+
+
+class _Nearest:
+    """For each subgraph, the distance from its root to the nearest sampled root.
+
+    After a step, a breadth-first search from the new root visits only the nodes that
+    are nearer to this root than to all earlier ones. A table of all distances would
+    take quadratic memory.
+
+    Args:
+        subgraphs: The s rooted subgraphs.
+        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
+    """
+
+    def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
+        self.root = subgraphs.root.cpu().numpy()
+        neighbors = plan.near.nodes(plan.component, plan.by_component)
+        self.ptr, self.neighbor = (part.cpu().numpy() for part in neighbors)
+        self.nearest = np.full(plan.num_nodes, plan.num_nodes, dtype=np.int64)
+        self.place = np.empty_like(self.nearest)
+
+    def begin(self, nodes: Array) -> None:
+        """Begin to sample in a connected component with the given nodes."""
+
+    def of(self, subgraphs: Array | int) -> Array:
+        """Return the current scores of some subgraphs, or of one subgraph."""
+        return self.nearest[self.root[subgraphs]]
+
+    def update(self, subgraph: int, nodes: Array) -> bool:
+        """Search from a new root; return False, because no distance becomes larger."""
+        frontier = self.root[subgraph : subgraph + 1]
+        distance = 0
+        while frontier.size:
+            self.nearest[frontier] = distance
+            distance += 1
+            found = rows(self.ptr, self.neighbor, frontier)
+            found = found[self.nearest[found] > distance]
+            # Of equal nodes, keep the one that was written last.
+            number = np.arange(found.size)
+            self.place[found] = number
+            frontier = found[self.place[found] == number]
+        return False
+
+
+@operation
+def set_cover_roots(
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    min_coverage: int,
+    generator: torch.Generator | None = None,
+    ties: Ties = "random",
+) -> Tensor:
+    """Sample subgraphs greedily, by the number of least-covered nodes they contain.
+
+    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
+    subgraphs that contain the node are sampled. Of the uncovered nodes of a connected
+    component, the least-covered nodes are those in the fewest sampled subgraphs. Every
+    component is sampled separately, until all of its nodes are covered; its first
+    subgraph is random.
+
+    Args:
+        subgraphs: The s rooted subgraphs.
+        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
+        generator: Source of randomness; PyTorch's default generator if None.
+        ties: Which of several subgraphs with equal scores is sampled.
+
+    Returns:
+        Boolean mask of the sampled subgraphs, [s].
+    """
+    rank = random_order(subgraphs, generator)
+    if plan.is_large(subgraphs):
+        coverage = Coverage(subgraphs, plan, min_coverage)
+        scores = _LeastCovered(subgraphs, coverage)
+        return sample_one_by_one(subgraphs, plan, coverage, scores, rank, ties)
+    wanted = plan.held.clamp(max=min_coverage)
+    never = torch.iinfo(wanted.dtype).max
+
+    def score(covered: Tensor, last: Tensor) -> Tensor:
+        lacking = covered.masked_fill(covered >= wanted, never)
+        least = wanted.new_full((plan.num_components,), never)
+        least = least.scatter_reduce(0, plan.component, lacking, "amin")
+        least_covered = (lacking < never) & (lacking == least[plan.component])
+        members = least_covered.long().index_select(0, subgraphs.node)
+        total = wanted.new_zeros(subgraphs.num_subgraphs)
+        return total.index_add(0, subgraphs.subgraph, members)
+
+    return sample_greedily(subgraphs, plan, min_coverage, score, rank, ties)
+
+
+class _LeastCovered:
+    """For each subgraph, the number of least-covered nodes that it contains.
+
+    Of the nodes that still lack sampled subgraphs, the least-covered ones are marked. A
+    node that a step covers is unmarked, which lowers the scores of the subgraphs that
+    contain the node. If no marked node is left, nodes are marked anew.
+
+    Args:
+        subgraphs: The s rooted subgraphs.
+        coverage: The number of sampled subgraphs that contain each node.
+    """
+
+    def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
+        self.coverage = coverage
+        by_node = subgraphs.by("node")
+        assert by_node.order is not None, "copies are grouped by a sort"
+        self.ptr = by_node.ptr.cpu().numpy()
+        self.holder = subgraphs.subgraph[by_node.order].cpu().numpy()
+        self.marked = np.zeros(coverage.covered.size, dtype=bool)
+        self.num_marked = 0
+        self.score = np.zeros(subgraphs.num_subgraphs, dtype=np.int64)
+
+    def begin(self, nodes: Array) -> None:
+        """Begin to sample in a connected component with the given nodes."""
+        self.nodes, self.num_marked = nodes, 0
+
+    def of(self, subgraphs: Array | int) -> Array:
+        """Return the current scores of some subgraphs, or of one subgraph."""
+        return self.score[subgraphs]
+
+    def update(self, subgraph: int, nodes: Array) -> bool:
+        """Unmark the nodes of a sampled subgraph; return whether nodes were marked."""
+        covered = nodes[self.marked[nodes]]
+        self.marked[covered] = False
+        self.num_marked -= covered.size
+        if self.num_marked:
+            np.subtract.at(self.score, rows(self.ptr, self.holder, covered), 1)
+            return False
+        self._mark()
+        return True
+
+    def _mark(self) -> None:
+        """Mark the least-covered nodes, and compute all scores of the component."""
+        covered, wanted = self.coverage.covered, self.coverage.wanted
+        lacking = self.nodes[covered[self.nodes] < wanted[self.nodes]]
+        least = lacking[covered[lacking] == covered[lacking].min()]
+        self.marked[least] = True
+        self.num_marked = least.size
+        self.score[rows(self.ptr, self.holder, self.nodes)] = 0
+        np.add.at(self.score, rows(self.ptr, self.holder, least), 1)

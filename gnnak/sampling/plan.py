@@ -5,12 +5,212 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from gnnak.graphs.components import components
-from gnnak.graphs.ragged import counts_of
-from gnnak.sampling.near import Near, near_places
-from gnnak.sampling.pairs import PairDistances, pair_distances
+from gnnak.errors import CoverageError
+from gnnak.graphs.adjacency import Neighbors, components, incoming
+from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """The distinct neighbours of each node, in compressed sparse row (CSR) form.
+
+    Edge directions are ignored. The neighbours of node v are
+    `place[start[v] : start[v] + count[v]]`. A neighbour is not stored as a node number,
+    but as its position among the nodes of its connected component: unlike node numbers,
+    these positions do not depend on the batch that the graph is in.
+    """
+
+    place: Tensor
+    """[p], int32: the neighbours of all nodes, p in total, grouped by node and in
+    ascending order for each node. A neighbour is given by its position among the nodes
+    of its connected component."""
+    start: Tensor
+    """[n]: where the neighbours of each node start in `place`."""
+    count: Tensor
+    """[n]: number of neighbours of each node; a node with a self loop is its own
+    neighbour."""
+
+    def nodes(self, component: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
+        """Return the neighbours of all nodes as node numbers, in CSR form.
+
+        Args:
+            component: The connected component of each node, [n].
+            groups: The nodes grouped by component, in CSR form.
+
+        Returns:
+            Where the neighbours of each node start, [n + 1], and the neighbours.
+        """
+        assert groups.order is not None, "nodes are grouped by a sort"
+        of, entry = ragged_ranges(self.start, self.count)
+        first = groups.ptr.index_select(0, component.index_select(0, of))
+        place = first + self.place.index_select(0, entry)
+        return pointers(self.count), groups.order.index_select(0, place)
+
+
+def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
+    """Find the neighbours of every node of a batch, ignoring edge directions.
+
+    In the result, a neighbour is given by its position among the nodes of its connected
+    component. In the example, nodes 0 and 2 are neighbours and form a component, in
+    which they have the positions 0 and 1.
+
+    Args:
+        edge_index: Directed edges, [2, e].
+        component: The connected component of each node, [n].
+        groups: The nodes grouped by component, in CSR form.
+
+    >>> from gnnak.subgraphs.groups import group
+    >>> component = torch.tensor([0, 1, 0])
+    >>> near = near_places(torch.tensor([[0], [2]]), component, group(component, 2))
+    >>> near.place.tolist(), near.count.tolist()
+    ([1, 0], [1, 0, 1])
+    """
+    num_nodes, order = component.numel(), groups.order
+    assert order is not None, "nodes are grouped by a sort"
+    place = torch.empty_like(order)
+    place[order] = torch.arange(num_nodes, device=order.device)
+    place -= groups.ptr.index_select(0, component)
+    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    pair = torch.unique(both[1] * num_nodes + both[0])
+    size = max(num_nodes, 1)
+    count = counts_of(pair // size, num_nodes)
+    rows = place.index_select(0, pair % size).int()
+    return Near(rows, pointers(count)[:-1], count)
+
+
+MAX_PAIRS = 1 << 28
+"""Maximal number of node pairs whose distances are computed: 1 GiB of int32."""
+
+CHUNK = 1 << 21
+"""Approximate number of edges that are followed at a time. This bounds the temporary
+memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairDistances:
+    """Shortest-path lengths between all nodes of the same connected component.
+
+    Edge directions are ignored. The distance from node u to node v of the same
+    component is `hop[start[u] + place[v]]`.
+    """
+
+    hop: Tensor
+    """[sum of squared component sizes], int32: for each node, the distances to all
+    nodes of its connected component, next to each other."""
+    start: Tensor
+    """[n]: position in `hop` where the distances of each node start."""
+    place: Tensor
+    """[n]: position of each node among the nodes of its connected component."""
+
+    def between(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the distances between pairs of nodes.
+
+        Args:
+            first: The first node of each of q pairs, [q].
+            second: The second node of each pair, [q]; in the same connected component
+                as the first.
+
+        Returns:
+            Distances, [q].
+        """
+        return self.hop.index_select(0, self.at(first, second))
+
+    def at(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return where the distances between pairs of nodes are stored.
+
+        Args:
+            first: The first node of each of q pairs, [q].
+            second: The second node of each pair, [q]; in the same connected component
+                as the first.
+
+        Returns:
+            For each pair, the position of its distance in the tensor `hop`, [q].
+        """
+        return self.start.index_select(0, first) + self.place.index_select(0, second)
+
+
+def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDistances:
+    """Compute the distances between all nodes of each connected component.
+
+    Runs breadth-first searches from all nodes at once.
+
+    Args:
+        edge_index: Directed edges, [2, e]; their direction is ignored.
+        component: The connected component of each node, [n].
+        count: Number of components.
+
+    Raises:
+        CoverageError: If more than `MAX_PAIRS` distances would have to be stored.
+    """
+    num_nodes = component.numel()
+    sizes = counts_of(component, count)
+    pairs = int((sizes * sizes).sum())
+    if pairs > MAX_PAIRS:
+        raise CoverageError(
+            f"farthest sampling needs the distances of {pairs:,} pairs of nodes, more "
+            f"than {MAX_PAIRS:,}; use 'random' or 'min-set-cover', or smaller batches."
+        )
+    nodes = torch.arange(num_nodes, device=edge_index.device)
+    order = torch.argsort(component, stable=True)
+    place = torch.empty_like(order)
+    first = pointers(sizes).index_select(0, component.index_select(0, order))
+    place[order] = nodes - first
+    start = pointers(sizes.index_select(0, component))[:-1]
+    hop = torch.full((pairs,), -1, dtype=torch.int32, device=edge_index.device)
+    table = PairDistances(hop, start, place)
+    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    _search(table, incoming(both, num_nodes))
+    return table
+
+
+def _search(table: PairDistances, neighbors: Neighbors) -> None:
+    """Write all distances into `table.hop`, by breadth-first searches from all nodes.
+
+    Entries of `table.hop` must be -1 at the start. `neighbors` has the edges in both
+    directions.
+    """
+    size = neighbors.num_nodes
+    start = frontier = torch.arange(size, device=table.hop.device)
+    table.hop[table.at(start, frontier)] = 0
+    for distance in range(1, size):
+        cuts = chunk_cuts(neighbors.rows(frontier)[1], CHUNK)
+        parts = []
+        for ends in zip(
+            torch.tensor_split(start, cuts),
+            torch.tensor_split(frontier, cuts),
+            strict=True,
+        ):
+            key = _next_pairs(*ends, table, neighbors)
+            table.hop[table.at(key // size, key % size)] = distance
+            parts.append(key)
+        key = torch.cat(parts) if len(parts) > 1 else parts[0]
+        if not key.numel():
+            break
+        start, frontier = key // size, key % size
+
+
+def _next_pairs(
+    start: Tensor, frontier: Tensor, table: PairDistances, neighbors: Neighbors
+) -> Tensor:
+    """Follow all edges of a frontier; return the pairs that have no distance yet.
+
+    Args:
+        start: The start node of each pair of the frontier.
+        frontier: The node that was reached from it.
+        table: The distances found so far; -1 where there is none.
+        neighbors: The edges, in both directions.
+
+    Returns:
+        The new pairs of a start node u and a node v reached, as sorted integers
+        `u * n + v` without repeats, where n is the number of nodes.
+    """
+    row, entry = ragged_ranges(*neighbors.rows(frontier))
+    reached, reached_from = neighbors.node[entry], start[row]
+    new = (table.between(reached_from, reached) < 0).nonzero().flatten()
+    return torch.unique(reached_from[new] * neighbors.num_nodes + reached[new])
+
 
 LARGE = 256
 """A connected component with more nodes than this is large."""
@@ -44,7 +244,7 @@ class Plan:
     if `is_large`: then the distances are searched for while subgraphs are sampled."""
 
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
-        """Return whether subgraphs are sampled with a heap; see `gnnak.sampling.heap`.
+        """Return whether subgraphs are sampled with a heap, as in `greedy`.
 
         They are if a connected component has more than `LARGE` nodes, and all nodes of
         a subgraph are in the connected component of its root.

@@ -1,7 +1,10 @@
 """Extract and sample subgraphs once per forward pass, for all layers of a model."""
 
+import hashlib
 import logging
+import threading
 import weakref
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,18 +13,297 @@ from torch import Tensor
 from gnnak.errors import SubgraphError
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
-from gnnak.sampling.graph_cache import CachedGraph
-from gnnak.sampling.passes import ThreadState
-from gnnak.sampling.replay import (
-    MAX_CALLS,
-    Replay,
-    Sample,
-    draw_ticket,
-)
+from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.attached import attached_to, same_extractor
-from gnnak.subgraphs.extractors import Extractor, extract
-from gnnak.subgraphs.identity import describe
+from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+MAX_CALLS = 2000
+"""A `Replay` remembers the samples of this number of layer calls, the latest ones."""
+
+Key = tuple[int, int]
+"""The ticket of a layer call, and the fingerprint of its graph."""
+
+_LOCK = threading.Lock()
+
+
+class Sample:
+    """Random subgraphs, and the seed to sample them again.
+
+    Args:
+        seed: Seed of the generator that sampled the subgraphs.
+        subgraphs: The random subgraphs. Only a weak reference is stored.
+    """
+
+    def __init__(self, seed: int, subgraphs: RootedSubgraphs) -> None:
+        self.seed = seed
+        self.subgraphs = weakref.ref(subgraphs)
+
+
+class Replay:
+    """Remembers which random sample each layer call used; shared by all threads.
+
+    On a GPU, the backward pass runs in another thread than the forward pass.
+    """
+
+    def __init__(self) -> None:
+        self._samples: dict[Key, Sample | None] = {}
+        self._lock = threading.Lock()
+
+    def remember(self, key: Key, sample: Sample) -> None:
+        """Store the sample of a layer call.
+
+        If two calls have the same key and different samples, neither sample is found:
+        this happens only if a user sets the random state back within a forward pass.
+
+        Args:
+            key: The ticket of the layer call, and the fingerprint of its graph.
+            sample: The sample that the layer used.
+        """
+        with self._lock:
+            known = self._samples.pop(key, sample)
+            same = known is not None and known.seed == sample.seed
+            self._samples[key] = sample if same else None
+            if len(self._samples) > MAX_CALLS:
+                del self._samples[next(iter(self._samples))]
+
+    def find(self, key: Key) -> Sample | None:
+        """Return the sample of the layer call with this key; None if unknown."""
+        return self._samples.get(key)
+
+
+def draw_ticket(device: torch.device) -> int:
+    """Draw a random number from PyTorch's default generator of a device.
+
+    On a GPU, the number is computed from the state of the generator, because reading a
+    number that was drawn on a GPU would synchronise.
+    """
+    if device.type != "cuda":
+        return int(torch.randint(2**63 - 1, (), device="cpu"))
+    with _LOCK:
+        state = torch.cuda.get_rng_state(device)
+        torch.rand((), device=device)  # Changes the state for the next ticket.
+    digest = hashlib.sha256(state.numpy().tobytes()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def backward_task() -> int | None:
+    """Return the number of the backward pass that the calling thread is running.
+
+    None if the calling thread is not running a backward pass.
+    """
+    task = torch._C._current_graph_task_id()
+    return None if task == -1 else task
+
+
+class CachedGraph:
+    """A copy of one graph's edges, and what was computed from these edges.
+
+    Args:
+        edge_index: The graph's edges, [2, e].
+        num_nodes: Number of nodes, n.
+
+    Attributes:
+        batch: Index of the graph that each node is in, [n]; None if it was not set.
+        full: All rooted subgraphs of the graph; None if they are not computed yet.
+        plan: What SubgraphDrop precomputes for `full`; None if it is not computed yet.
+        sampled: The random subgraphs of the current forward pass; None if there are
+            none yet.
+        sample: How `sampled` can be sampled again; None if there is no sample.
+        replayed: The random subgraphs of the layer that was recomputed last; None if
+            there are none. The other layers of the same forward pass use them, too.
+    """
+
+    def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
+        self.num_nodes = num_nodes
+        self.batch: Tensor | None = None
+        self.full: RootedSubgraphs | None = None
+        self.plan: Plan | None = None
+        self.discard_sample()
+        self._edges = edge_index.detach().clone()
+        self._tensor = weakref.ref(edge_index)
+        self._version = _version(edge_index)
+
+    def discard_sample(self) -> None:
+        """Release the random subgraphs of the current forward pass."""
+        self.sampled: RootedSubgraphs | None = None
+        self.sample: Sample | None = None
+        self.replayed: RootedSubgraphs | None = None
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """A hash of the edges and the number of nodes."""
+        edges = self._edges.cpu().contiguous()
+        return hash((edges.numpy().tobytes(), edges.shape, self.num_nodes))
+
+    def set_batch(self, batch: Tensor | None) -> None:
+        """Set the graph of each node; if it has changed, discard all subgraphs.
+
+        Args:
+            batch: Index of the graph that each node is in, [n]; None = all nodes are
+                in one graph.
+        """
+        old = self.batch
+        if batch is old:
+            return
+        if batch is None or old is None or not torch.equal(batch, old):
+            self.full, self.plan = None, None
+            self.discard_sample()
+        self.batch = None if batch is None else batch.detach().clone()
+
+    def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
+        """Return whether this is the graph with these edges and nodes.
+
+        The edges are compared number by number, because PyTorch does not count every
+        write to a tensor: writes in inference mode, through `.data`, NumPy or DLPack
+        leave no trace. On a GPU, the comparison synchronises.
+        """
+        edges = self._edges
+        return (
+            num_nodes == self.num_nodes
+            and edge_index.device == edges.device
+            and edge_index.dtype == edges.dtype
+            and torch.equal(edge_index, edges)
+        )
+
+    def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
+        """Return whether this is the graph of this tensor object, as far as is known.
+
+        The edges are not compared, so writes that PyTorch does not count go unnoticed.
+        """
+        same = self._tensor() is edge_index and self._version == _version(edge_index)
+        return same and num_nodes == self.num_nodes
+
+    @property
+    def counts_writes(self) -> bool:
+        """Whether PyTorch counts writes to the tensor that the graph was made from.
+
+        PyTorch counts none of the writes to a tensor that was made in inference mode.
+        """
+        return self._version is not None
+
+
+class GraphCache:
+    """Holds the `CachedGraph` that was used last.
+
+    The cached graph is released when the `edge_index` tensor that it was made from is
+    freed. Between `hold` and `release`, it is kept until `release`.
+    """
+
+    def __init__(self) -> None:
+        self._held = False
+        self.clear()
+
+    def clear(self) -> None:
+        """Empty the cache."""
+        self._graph: CachedGraph | None = None
+        self._owner: weakref.ref[Tensor] | None = None
+
+    def hold(self) -> None:
+        """Keep the cached graph until `release`, even if its tensor is freed."""
+        self._held = True
+
+    def release(self) -> None:
+        """End `hold`: release the cached graph if its tensor was freed meanwhile."""
+        self._held = False
+        if self._owner is not None and self._owner() is None:
+            self.clear()
+
+    def discard_sample(self) -> None:
+        """Release the random subgraphs of the cached graph, if there is one."""
+        if self._graph is not None:
+            self._graph.discard_sample()
+
+    def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
+        """Return the cached graph with these edges; if there is none, cache a new one.
+
+        Args:
+            edge_index: The graph's edges, [2, e].
+            num_nodes: Number of nodes, n.
+            compared: Whether edges were already compared in this forward pass. If so,
+                those of the same tensor are not compared again on a GPU, where a
+                comparison synchronises, unless the tensor was made in inference mode.
+                While a CUDA graph is captured, the edges of the same tensor are never
+                compared.
+        """
+        graph = self._graph
+        if graph is not None:
+            capturing = edge_index.is_cuda and torch.cuda.is_current_stream_capturing()
+            known = compared and graph.counts_writes
+            trusted = capturing or (known and edge_index.is_cuda)
+            if trusted and graph.seems_equal(edge_index, num_nodes):
+                return graph
+            if not capturing and graph.equals(edge_index, num_nodes):
+                return graph
+        graph = CachedGraph(edge_index, num_nodes)
+        self._graph = graph
+        self._owner = weakref.ref(edge_index, self._clear_if_current)
+        return graph
+
+    def _clear_if_current(self, dead: "weakref.ref[Tensor]") -> None:
+        if self._owner is dead and not self._held:
+            self.clear()
+
+
+def _version(tensor: Tensor) -> int | None:
+    """Return the number of counted writes to a tensor; None if none are counted."""
+    return None if tensor.is_inference() else tensor._version
+
+
+class ThreadState(threading.local):
+    """The cache and the current forward pass of one thread.
+
+    Attributes:
+        cache: The graph that was used last.
+        in_model: Whether a call of the model is in progress.
+        given: The subgraphs that the caller handed to the model; usually None.
+        layers: The ids of the layers that were called in this forward pass.
+        task: The backward pass that this forward pass runs in; usually None.
+        compared: Whether edges were compared with the cache in this forward pass.
+        is_over: Whether this forward pass was a call of the model that has ended.
+    """
+
+    def __init__(self) -> None:
+        self.cache = GraphCache()
+        self.in_model = False
+        self.given: RootedSubgraphs | None = None
+        self.start_pass()
+
+    def start_pass(self) -> None:
+        """Discard what belongs to the previous forward pass."""
+        self.task = backward_task()
+        self.compared = False
+        self.layers: set[int] = set()
+        self.is_over = False
+        self.cache.discard_sample()
+
+    def enter_model(self) -> None:
+        """Begin a call of the model: its layers share one cached graph."""
+        self.in_model = True
+        self.cache.hold()
+
+    def leave_model(self) -> None:
+        """End a call of the model."""
+        self.in_model = False
+        self.is_over = True
+        self.cache.release()
+
+    def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
+        """Return the cached graph with these edges; see `GraphCache.get`."""
+        graph = self.cache.get(edge_index, num_nodes, self.compared)
+        self.compared = self.in_model and not self.is_recomputing
+        return graph
+
+    @property
+    def is_recomputing(self) -> bool:
+        """Whether the current call of a layer is a recomputation.
+
+        Activation checkpointing calls layers again in the backward pass. If it calls
+        the whole model again, this is a forward pass like any other.
+        """
+        task = backward_task()
+        return task is not None and not (self.in_model and self.task == task)
+
 
 HAND_IN = (
     "subgraphs cannot be extracted in a compiled graph; pass them to the model as "

@@ -1,22 +1,28 @@
 """Extract rooted subgraphs from graphs: egonets, random walks, whole graphs."""
 
 from gnnak.subgraphs.across import AcrossEdges, across_edges, across_whole
+from gnnak.subgraphs.attached import rooted_from_pyg
 from gnnak.subgraphs.egonets import EgoNets, egonets
+from gnnak.subgraphs.encodings import (
+    StructuralEncoding,
+    WithEncodings,
+    closed_walks,
+    resistance,
+    root_mark,
+    rrwp,
+    short_distance,
+)
 from gnnak.subgraphs.extractors import Extractor, extract
-from gnnak.subgraphs.from_pyg import rooted_from_pyg
-from gnnak.subgraphs.masked import (
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.walks import RandomWalks, random_walks, walk_subgraphs
+from gnnak.subgraphs.whole import (
     MaskedEgoNets,
     NodeDeletion,
+    WholeGraphs,
     masked_egonets,
     node_deletions,
+    whole_graphs,
 )
-from gnnak.subgraphs.node2vec import random_walks
-from gnnak.subgraphs.pairs import closed_walks, root_mark, rrwp, short_distance
-from gnnak.subgraphs.resistances import resistance
-from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.walks import RandomWalks, walk_subgraphs
-from gnnak.subgraphs.whole import WholeGraphs, whole_graphs
-from gnnak.subgraphs.with_encodings import StructuralEncoding, WithEncodings
 
 __all__ = [
     "AcrossEdges",

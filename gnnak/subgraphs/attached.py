@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+from torch_geometric.transforms.rooted_subgraph import RootedSubgraphData
 
+from gnnak.errors import SubgraphError
+from gnnak.graphs.adjacency import hops_to_root
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.extractors import Extractor
-from gnnak.subgraphs.identity import are_equal
+from gnnak.subgraphs.encodings import without_encodings
+from gnnak.subgraphs.extractors import Extractor, are_equal
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.with_encodings import without_encodings
 
 NAME = "gnnak_subgraphs"
 """The attribute of an `edge_index` tensor that has the attached subgraphs."""
@@ -83,3 +86,40 @@ def same_extractor(one: Extractor, other: Extractor) -> bool:
     if isinstance(one, EgoNets) and isinstance(other, EgoNets):
         return one.num_hops == other.num_hops
     return are_equal(one, other)
+
+
+def rooted_from_pyg(data: RootedSubgraphData) -> RootedSubgraphs:
+    """Convert the output of PyG's `RootedEgoNets` or `RootedRWSubgraph`.
+
+    PyG does not store the distances to the root, so they are computed here.
+
+    Args:
+        data: One `RootedSubgraphData`, or a `Batch` of them from a PyG loader.
+    """
+    for name in ("n_id", "n_sub_batch", "sub_edge_index", "e_id"):
+        if getattr(data, name, None) is None:
+            raise SubgraphError(
+                f"this data has no {name}; apply PyG's RootedEgoNets first."
+            )
+    node, subgraph, edge = data.n_id, data.n_sub_batch, data.e_id
+    root = torch.arange(int(data.num_nodes), device=node.device)
+    order = torch.argsort(subgraph * root.numel() + node)
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(order.numel(), device=order.device)
+    ends = rank[data.sub_edge_index]
+    by_edge = torch.argsort(edge, stable=True)
+    by_ends = (ends[1] * order.numel() + ends[0])[by_edge]
+    by_all = by_edge[torch.argsort(by_ends, stable=True)]
+    node, subgraph, ends = node[order], subgraph[order], ends[:, by_all]
+    centroid = (node == root[subgraph]).nonzero().flatten()
+    hop = hops_to_root(ends, centroid, node.numel(), max_hops=node.numel())
+    return RootedSubgraphs(
+        root,
+        node,
+        subgraph,
+        hop,
+        ends,
+        edge[by_all],
+        num_nodes=root.numel(),
+        num_edges=int(data.num_edges),
+    )

@@ -15,14 +15,11 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import SizeError
-from gnnak.graphs.indices import Indices, indices_at
-from gnnak.graphs.narrow import narrow
-from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
-from gnnak.graphs.store import GraphStore
-from gnnak.subgraphs.encodings import Encoded, extracted_encodings
+from gnnak.graphs.ragged import chunk_cuts, counts_of, narrow, pointers, ragged_ranges
+from gnnak.graphs.store import GraphStore, Indices, indices_at
+from gnnak.subgraphs.encodings import Encoded, WithEncodings, extracted_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.with_encodings import WithEncodings
 
 CACHE_BYTES = 2**31
 """Default limit on the memory of the cached subgraphs, in bytes (2 GiB)."""

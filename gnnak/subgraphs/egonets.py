@@ -1,18 +1,43 @@
 """Extract the k-hop egonets of all nodes of a batch in one call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
-from gnnak.subgraphs.copy_limit import CopyLimit
+from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
 from gnnak.subgraphs.induce import induced_edges
-from gnnak.subgraphs.radius import WithRadius
 from gnnak.subgraphs.reach import reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import check_count
+from gnnak.typing import check_count, convert_count
+
+
+@dataclass(frozen=True)
+class WithRadius:
+    """Options of extractors whose subgraphs have a radius, such as `EgoNets`."""
+
+    num_hops: int
+    """Radius k: an egonet contains the nodes at most k hops away from its root."""
+    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
+    """The largest number of node copies and edge copies together (nodes and edges,
+    counted in each subgraph). A call that would extract more raises `SizeError`. None =
+    as many as fit into the free memory of the device. `MaskedEgoNets` counts the copies
+    of whole graphs, from which it removes edges."""
+
+    random = False
+    """Always False: extraction is deterministic, so subgraphs can be cached across
+    epochs."""
+
+    def __post_init__(self) -> None:
+        convert_count(self, "num_hops")
+        check_limit(self.copy_limit)
+
+    @property
+    def max_hops(self) -> int:
+        """The largest possible distance from a node of an egonet to its root."""
+        return self.num_hops
 
 
 def egonets(

@@ -1,17 +1,211 @@
 """Random-walk subgraphs: the nodes that a few node2vec walks from a root visit."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gnnak.graphs.adjacency import check_edge_index, incoming
+from gnnak.errors import GraphError, OptionError
+from gnnak.graphs.adjacency import Neighbors, check_edge_index, hops_to_root, incoming
+from gnnak.graphs.ragged import chunk_cuts, pointers, ragged_ranges
 from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
-from gnnak.subgraphs.distances import hops_to_root
-from gnnak.subgraphs.induce import find_sorted, induced_edges
-from gnnak.subgraphs.node2vec import check_bias, random_walks
+from gnnak.subgraphs.induce import CHUNK, find_sorted, induced_edges
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count, convert_count
+
+HIGH_DEGREE = 64
+"""A walker at a node with more neighbours than this uses rejection sampling."""
+MAX_TRIALS = 64
+"""Maximal number of proposals in rejection sampling. If all are rejected, the walker
+samples exactly, from the probabilities of all neighbours."""
+
+
+class Bias(NamedTuple):
+    """The unnormalised transition probabilities of a node2vec random walk.
+
+    `neighbors` are the graph's incoming edges; `p` and `q` are node2vec's return and
+    in-out parameters.
+    """
+
+    neighbors: Neighbors
+    p: float
+    q: float
+
+    @property
+    def largest(self) -> float:
+        """Upper bound on what `weight` returns, for rejection sampling."""
+        return max(1 / self.p, 1.0, 1 / self.q)
+
+    def weight(self, before: Tensor, there: Tensor) -> Tensor:
+        """Return the unnormalised probability of each walker's next step.
+
+        Args:
+            before: The previous node of each walker.
+            there: The node that each walker would step to, shaped like `before`.
+        """
+        pair = before * self.neighbors.num_nodes + there
+        near = find_sorted(self.neighbors.key, pair)[1]
+        weight = torch.full_like(there, 1 / self.q, dtype=torch.double)
+        weight = weight.masked_fill(near, 1.0)
+        return weight.masked_fill(there == before, 1 / self.p)
+
+
+def check_bias(p: float, q: float) -> None:
+    """Raise `OptionError` unless p and q are both positive, finite numbers."""
+    for option, value in (("p", p), ("q", q)):
+        if not isinstance(value, int | float) or not 0 < value < float("inf"):
+            raise OptionError(f"{option} is {value!r}; give a positive number.")
+
+
+def random_walks(
+    edge_index: Tensor,
+    num_nodes: int,
+    start: Tensor,
+    length: int,
+    p: float = 1.0,
+    q: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""Sample node2vec random walks of `length` steps from every start node.
+
+    A walker at $v$ that came from $t$ goes to neighbour $x$ with probability
+    proportional to $1/p$ if $x = t$, to $1$ if $x$ is a neighbour of $t$, and to
+    $1/q$ otherwise; the first step is uniform. Sampling is exact: a step from a node of
+    low degree samples from the weights of all neighbours, a step from a node of high
+    degree uses rejection sampling. Walkers follow directed edges *backwards*, so every
+    visited node has a path to the start node. Duplicate edges count separately, and a
+    walker at a node without incoming edges stays there.
+
+    Args:
+        edge_index: Directed edges, [2, e].
+        num_nodes: Number of nodes, n.
+        start: The start node of each of the w walkers, [w].
+        length: Number of steps of each walker.
+        p: Return parameter; a large value makes stepping back unlikely.
+        q: In-out parameter; a large value keeps the walk near the previous node.
+        generator: Random number generator, on the device of `edge_index`.
+
+    Returns:
+        The visited nodes of each walker, the start node first, [w, length + 1].
+    """
+    check_bias(p, q)
+    check_count("length", length)
+    check_edge_index(edge_index, num_nodes)
+    if start.numel() and (start.min() < 0 or start.max() >= num_nodes):
+        raise GraphError(f"start must contain nodes in 0..{num_nodes - 1} only.")
+    neighbors = incoming(edge_index, num_nodes)
+    bias = Bias(neighbors, p, q)
+    visited = [start]
+    for _ in range(length):
+        here = visited[-1]
+        uniform = torch.rand(
+            here.shape, dtype=torch.double, device=here.device, generator=generator
+        )
+        if len(visited) == 1 or p == q == 1:
+            there = _uniform_step(here, uniform, neighbors)
+        else:
+            there = _biased_step(here, visited[-2], uniform, bias, generator)
+        visited.append(there)
+    return torch.stack(visited, dim=1)
+
+
+def _uniform_step(here: Tensor, uniform: Tensor, neighbors: Neighbors) -> Tensor:
+    """Return the next node of every walker: a uniformly random neighbour.
+
+    `here` is the current node of each walker, and `uniform` has a random number in
+    [0, 1) for each walker.
+    """
+    start, degree = neighbors.rows(here)
+    choice = torch.minimum((uniform * degree).long(), degree - 1)
+    return _step_to(here, start + choice, degree, neighbors)
+
+
+def _biased_step(
+    here: Tensor,
+    before: Tensor,
+    uniform: Tensor,
+    bias: Bias,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """Return the next node of every walker, sampled with node2vec's probabilities.
+
+    `here` and `before` are the current and the previous node of each walker, and
+    `uniform` has a random number in [0, 1) for each walker.
+    """
+    there = here.clone()
+    every = torch.arange(here.numel(), device=here.device)
+    high_degree = bias.neighbors.rows(here)[1] > HIGH_DEGREE
+    pending = every[high_degree]
+    for _ in range(MAX_TRIALS):
+        if not pending.numel():
+            break
+        proposed, accepted = _propose(here[pending], before[pending], bias, generator)
+        there[pending[accepted]] = proposed[accepted]
+        pending = pending[~accepted]
+    rest = torch.cat([every[~high_degree], pending])
+    for part in torch.tensor_split(
+        rest, chunk_cuts(bias.neighbors.rows(here[rest])[1], CHUNK)
+    ):
+        there[part] = _from_all_weights(here[part], before[part], uniform[part], bias)
+    return there
+
+
+def _propose(
+    here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """Run one round of rejection sampling: propose a random next node to each walker.
+
+    `here` and `before` are the current and the previous node of each walker.
+
+    Returns:
+        The proposed next nodes, and a boolean mask that is True where the proposal is
+        accepted.
+    """
+    uniform = torch.rand(
+        (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
+    )
+    proposed = _uniform_step(here, uniform[0], bias.neighbors)
+    return proposed, uniform[1] * bias.largest < bias.weight(before, proposed)
+
+
+def _from_all_weights(
+    here: Tensor, before: Tensor, uniform: Tensor, bias: Bias
+) -> Tensor:
+    """Sample the next node of each walker by inverting the cumulative distribution.
+
+    `here` and `before` are the current and the previous node of each walker, and
+    `uniform` has a random number in [0, 1) for each walker.
+    """
+    neighbors = bias.neighbors
+    start, degree = neighbors.rows(here)
+    walker, entry = ragged_ranges(start, degree)
+    there = neighbors.node.index_select(0, entry)
+    weight = bias.weight(before.index_select(0, walker), there)
+    # Entries ptr[i]:ptr[i+1] of the cumulative sum belong to walker i. A uniform point
+    # between the first and the last of them selects a neighbour by its weight.
+    running = torch.cat([weight.new_zeros(1), torch.cumsum(weight, 0)])
+    ptr = pointers(degree)
+    low, high = running[ptr[:-1]], running[ptr[1:]]
+    point = low + uniform * (high - low)
+    choice = torch.searchsorted(running, point, right=True) - 1
+    choice = torch.minimum(torch.maximum(choice, ptr[:-1]), ptr[1:] - 1)
+    return _step_to(here, start + choice - ptr[:-1], degree, neighbors)
+
+
+def _step_to(
+    here: Tensor, entry: Tensor, degree: Tensor, neighbors: Neighbors
+) -> Tensor:
+    """Return the next node of each walker; a walker without neighbours stays `here`.
+
+    `entry` is the position of the next node in `neighbors.node`, and `degree` is the
+    number of neighbours of the current node.
+    """
+    if not neighbors.node.numel():
+        return here
+    stuck = degree == 0
+    there = neighbors.node.index_select(0, entry.masked_fill(stuck, 0))
+    return torch.where(stuck, here, there)
 
 
 def walk_subgraphs(

@@ -11,17 +11,16 @@ from torch import Tensor
 
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
-from gnnak.graphs.narrow import narrow_store
-from gnnak.loading.epochs import Epochs, epoch_seed
+from gnnak.graphs.ragged import narrow
+from gnnak.loading.assembler import Subgraphs, find_subgraphs
 from gnnak.loading.items import Item
 from gnnak.loading.loader import Loader
-from gnnak.loading.sampler import BatchSampler
-from gnnak.loading.subgraph_source import Subgraphs, find_subgraphs
+from gnnak.loading.order import BatchSampler, Epochs, epoch_seed
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.training.callbacks.timing import Clock
 from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.protocols import Parts
+from gnnak.training.timing import Clock
 
 EVALUATION_FACTOR = 4
 """Factor by which evaluation batches are larger than training batches, on a GPU."""
@@ -76,7 +75,8 @@ class GraphData(LightningDataModule):
         assert self.trainer is not None
         device = self.trainer.strategy.root_device
         if self.store.device != device:
-            self.store = narrow_store(self.store).to(device)
+            edge_index = narrow(self.store.edge_index)
+            self.store = replace(self.store, edge_index=edge_index).to(device)
         if self.extractor is not None and self.subgraphs.cached is None:
             with self.clock.time("data"):
                 self.subgraphs = find_subgraphs(self.store, self.extractor, self.drop)

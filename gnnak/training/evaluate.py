@@ -8,8 +8,7 @@ from lightning.pytorch import Trainer
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError
-from gnnak.graphs.readers.graph_file import Part
-from gnnak.training.callbacks.timing import Clock
+from gnnak.graphs.readers.npz import Part
 from gnnak.training.data import GraphData
 from gnnak.training.module import GraphTask
 from gnnak.training.processes.machine import (
@@ -20,7 +19,8 @@ from gnnak.training.processes.machine import (
 )
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint
-from gnnak.training.records.fingerprint import fingerprint
+from gnnak.training.records.results import fingerprint
+from gnnak.training.timing import Clock
 
 
 def evaluate(

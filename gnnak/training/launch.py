@@ -16,7 +16,7 @@ from rich.console import Console
 
 from gnnak.datasets import load_dataset
 from gnnak.datasets.own import OwnData, load_own
-from gnnak.datasets.own.telling import AS_CLASSES, are_like_classes
+from gnnak.datasets.own.targets import AS_CLASSES, are_like_classes
 from gnnak.datasets.record import Dataset
 from gnnak.errors import FileFormatError, OptionError, TrainingError
 from gnnak.training.config.options import change

@@ -1,20 +1,15 @@
-"""Loss functions: the weighted mean of the losses of all targets.
-
-Written by hand for distributed training, in which each process has a part of the batch.
-PyTorch's losses divide by the sum of the weights in one process. Here each process
-divides by the sum over all processes, so that the gradient is the same as with a single
-process.
-"""
+"""Loss functions, and the normalisation of regression targets."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from gnnak.datasets.metric_names import Task
-from gnnak.datasets.record import DatasetInfo
+from gnnak.datasets.record import Dataset, DatasetInfo, Scaling
 from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 
@@ -129,3 +124,68 @@ _TERMS: dict[Loss, Callable[[Tensor, Tensor, Tensor], TermsAndWeights]] = {
     "weighted-cross-entropy": _weighted_cross_entropy,
     "bce": _bce,
 }
+
+
+class Scaler(nn.Module):
+    r"""Normalise targets, $(y - \mu) / \sigma$, and undo it, $\sigma z + \mu$.
+
+    Args:
+        scaling: Mean and standard deviation of each target.
+    """
+
+    mean: Tensor
+    """[t]: the mean of each target."""
+    deviation: Tensor
+    """[t]: the standard deviation of each target."""
+
+    def __init__(self, scaling: Scaling) -> None:
+        super().__init__()
+        mean, deviation = scaling.mean, scaling.deviation
+        self.register_buffer("mean", torch.tensor(mean), persistent=False)
+        self.register_buffer("deviation", torch.tensor(deviation), persistent=False)
+
+    def normalise(self, targets: Tensor) -> Tensor:
+        """Return the normalised targets, [rows, t]."""
+        return (targets - self.mean) / self.deviation
+
+    def restore(self, outputs: Tensor) -> Tensor:
+        """Return outputs of the network, [rows, t], in the units of the targets."""
+        return outputs * self.deviation + self.mean
+
+
+def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
+    """Return the description of a data set, with the scaling of its targets.
+
+    Only the user's own regression targets are normalised; gnnak's data sets are used as
+    published.
+
+    Args:
+        dataset: The graphs with their targets.
+        train: Indices of the training graphs, from which the scaling is computed.
+    """
+    info = dataset.info
+    if not info.own_data or info.task != "regression":
+        return info
+    y = dataset.store.subset(train).y
+    assert y is not None
+    scaling = target_scaling(y.reshape(y.size(0), -1))
+    return replace(info, scaling=scaling)
+
+
+def target_scaling(y: Tensor) -> Scaling:
+    """Return mean and standard deviation of each target; NaN entries are ignored.
+
+    Args:
+        y: The targets, [rows, t].
+
+    >>> target_scaling(torch.tensor([[1.0, 5.0], [3.0, torch.nan]]))
+    Scaling(mean=(2.0, 5.0), deviation=(1.0, 1.0))
+    """
+    wide = y.double()
+    mean = wide.nanmean(dim=0).nan_to_num()
+    variance = (wide - mean).square().nanmean(dim=0).nan_to_num()
+    deviation = variance.sqrt()
+    # A constant target has a deviation of 0, up to rounding.
+    constant = deviation <= 1e-9 * mean.abs()
+    deviation = torch.where(constant, 1.0, deviation)
+    return Scaling(tuple(mean.tolist()), tuple(deviation.tolist()))

@@ -1,8 +1,12 @@
-"""Metrics that score the outputs for a data set; based on torchmetrics.
+"""Metrics that score the outputs for a data set; based on torchmetrics."""
 
-The scores are computed over all processes of a run.
-"""
+import warnings
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
 
+import torch
+import torchmetrics
 from torch import Tensor
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 from torchmetrics.classification import MulticlassAccuracy, MulticlassRecall
@@ -10,10 +14,170 @@ from torchmetrics.functional.classification import (
     binary_auroc,
     binary_average_precision,
 )
+from torchmetrics.utilities import dim_zero_cat
 
+from gnnak.datasets.metric_names import METRICS
 from gnnak.datasets.record import DatasetInfo
-from gnnak.training.column_metrics import Collected, ColumnMean, TargetMean
-from gnnak.training.own_metrics import make_own_metric
+
+
+class Collected(Metric):
+    """A metric that collects all outputs and targets; subclasses compute the score.
+
+    Args:
+        figure: Computes the metric from predictions and targets.
+    """
+
+    full_state_update = False
+    scores: list[Tensor]
+    answers: list[Tensor]
+
+    def __init__(self, figure: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.figure = figure
+        self.add_state("scores", [], dist_reduce_fx="cat")
+        self.add_state("answers", [], dist_reduce_fx="cat")
+
+    def update(self, scores: Tensor, answers: Tensor) -> None:
+        """Add outputs (`scores`), [rows, columns], and targets (`answers`)."""
+        self.scores.append(scores.detach())
+        self.answers.append(answers)
+
+
+class ColumnMean(Collected):
+    """A metric of binary classification, averaged over the label columns.
+
+    Labels that are NaN (unknown) are ignored, and so are columns whose known labels are
+    all 0 or all 1.
+
+    Args:
+        figure: Computes the metric of one column from probabilities and labels.
+    """
+
+    def compute(self) -> Tensor:
+        """Return the metric averaged over columns.
+
+        The result is NaN if no column has both labels, or if a logit is NaN.
+        """
+        scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        if scores.isnan().any():
+            return torch.tensor(torch.nan)
+        figures = []
+        for score, answer in zip(scores.t(), answers.t(), strict=True):
+            known = ~answer.isnan()
+            score, yes = score[known], answer[known].long()
+            if 0 < int(yes.sum()) < yes.numel():
+                # In float32, the sigmoid of all large logits is 1: they would be tied.
+                figures.append(self.figure(score.double().sigmoid(), yes))
+        if not figures:
+            return torch.tensor(torch.nan)
+        return torch.stack(figures).mean()
+
+
+class TargetMean(Collected):
+    """A metric of regression, averaged over the targets; unknown targets are ignored.
+
+    Args:
+        figure: Computes the metric of one target from outputs and targets.
+    """
+
+    def compute(self) -> Tensor:
+        """Return the metric averaged over the targets for which it is defined.
+
+        The result is NaN if the metric is defined for no target.
+        """
+        scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        figures = []
+        for score, answer in zip(scores.t(), answers.t(), strict=True):
+            known = ~answer.isnan()
+            if known.any():
+                figures.append(self.figure(score[known], answer[known]))
+        return torch.stack(figures).nanmean() if figures else torch.tensor(torch.nan)
+
+
+class OfProbabilities(Collected):
+    """A metric of classification, computed from the probabilities of the classes.
+
+    Args:
+        figure: Computes the metric from probabilities [rows, classes] and classes
+            [rows]; for two classes from the probability of the second class.
+        needs_both: Whether the metric is undefined if all rows are of one class.
+    """
+
+    def __init__(
+        self, figure: Callable[[Tensor, Tensor], Tensor], needs_both: bool = False
+    ) -> None:
+        super().__init__(figure)
+        self.needs_both = needs_both
+
+    def compute(self) -> Tensor:
+        """Return the metric over all rows seen since the last reset.
+
+        The result is NaN if the metric needs rows of both classes, but all rows belong
+        to one class.
+        """
+        scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        if self.needs_both and answers.unique().numel() < 2:
+            return torch.tensor(torch.nan)
+        probability = scores.double().softmax(dim=1)
+        if probability.size(1) == 2:
+            probability = probability[:, 1]
+        return self.figure(probability, answers)
+
+
+NEEDS_BOTH = ("roc-auc", "average-precision", "mcc", "kappa")
+"""Metrics that are undefined for rows of one class; torchmetrics returns 0 for them."""
+
+
+def make_own_metric(info: DatasetInfo) -> Metric:
+    """Build the metric of the user's own data, whose targets may be unknown (NaN)."""
+    kind = METRICS[info.metric]
+    arguments, name = dict(kind.arguments), kind.torchmetrics
+    if info.task == "regression":
+        logarithm = torch.log10 if info.metric == "log10-mse" else None
+        return TargetMean(_figure(torchmetrics.regression, name, arguments, logarithm))
+    if info.task == "multilabel" or info.num_outputs == 2:
+        figure = _figure(torchmetrics.classification, f"Binary{name}", arguments)
+        if info.task == "multilabel":
+            return ColumnMean(figure)
+        return OfProbabilities(figure, info.metric in NEEDS_BOTH)
+    arguments["num_classes"] = info.num_outputs
+    if info.metric == "accuracy":
+        arguments["average"] = "micro"
+    figure = _figure(torchmetrics.classification, f"Multiclass{name}", arguments)
+    return OfProbabilities(figure, info.metric in NEEDS_BOTH)
+
+
+def _figure(
+    module: ModuleType,
+    name: str,
+    arguments: Mapping[str, Any],
+    then: Callable[[Tensor], Tensor] | None = None,
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a function that computes a metric of torchmetrics in one call.
+
+    Args:
+        module: The module with the class of the metric.
+        name: The name of the class.
+        arguments: The arguments of the class.
+        then: A function that is applied to the score; None = the score itself.
+
+    Returns:
+        The function. It takes predictions and targets, and returns NaN if the metric is
+        undefined for them, such as a correlation of a single row.
+    """
+
+    def figure(scores: Tensor, answers: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            # They warn of memory and of scores that are undefined.
+            warnings.simplefilter("ignore")
+            metric = getattr(module, name)(**arguments).to(scores.device)
+            try:
+                score = metric(scores, answers)
+            except ValueError:
+                return scores.new_tensor(torch.nan, dtype=torch.double)
+        return score.double() if then is None else then(score.double())
+
+    return figure
 
 
 class LogSquared(MeanSquaredError):  # noqa: N818, no exception

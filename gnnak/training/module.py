@@ -1,35 +1,82 @@
-"""The Lightning module: network, loss, metric and training step.
-
-The learning rate is computed here, without a PyTorch scheduler: Lightning writes a
-checkpoint before it advances the scheduler, so a resumed run would repeat one step of
-the schedule.
-"""
+"""The Lightning module: network, loss, metric, learning rate and training step."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import Adam, Optimizer
 
 from gnnak.backend import Backend, use_backend
 from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
-from gnnak.loading.epochs import epoch_seed
 from gnnak.loading.items import Item
+from gnnak.loading.order import epoch_seed
+from gnnak.loop.step import (
+    Step,
+    make_captured,
+    make_ready,
+    make_step,
+    set_rate,
+)
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.training.config.run_config import RunConfig
-from gnnak.training.losses import make_loss
+from gnnak.training.config.run_config import RunConfig, TrainConfig
+from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
-from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
-from gnnak.training.rates import learning_rate
-from gnnak.training.scaling import Scaler
-from gnnak.training.step import Step, make_captured, make_step
+
+THRESHOLD = 1e-4
+"""A validation score counts as better than the best one before only if it is better by
+this share of that one, as in PyTorch's `ReduceLROnPlateau`."""
+
+
+def learning_rate(
+    train: TrainConfig,
+    epoch: int,
+    scores: Sequence[float] = (),
+    lower_is_better: bool = True,
+) -> float:
+    """Return the learning rate of an epoch.
+
+    Args:
+        train: The schedule (`train.schedule`) and its options.
+        epoch: Number of finished epochs.
+        scores: The validation scores of all finished epochs; only the schedule
+            "plateau" uses them.
+        lower_is_better: Whether a lower score is better.
+
+    >>> halving = TrainConfig(step=2, learning_rate=8.0)
+    >>> [learning_rate(halving, epoch) for epoch in range(5)]
+    [8.0, 8.0, 4.0, 4.0, 2.0]
+    """
+    if train.schedule == "cosine":
+        return train.learning_rate * (1 + math.cos(math.pi * epoch / train.epochs)) / 2
+    halvings = epoch // train.step
+    if train.schedule == "plateau":
+        halvings = _plateaus(scores, train.patience, lower_is_better)
+    return train.learning_rate * 0.5**halvings
+
+
+def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> int:
+    """Count how often more than `patience` epochs brought no better score.
+
+    After each such plateau, the count of epochs starts again at 0.
+    """
+    plateaus = waited = 0
+    best = math.inf if lower_is_better else -math.inf
+    for score in scores:
+        if lower_is_better:
+            better = score < best * (1 - THRESHOLD)
+        else:
+            better = score > best * (1 + THRESHOLD)
+        best, waited = (score, 0) if better else (best, waited + 1)
+        if waited > patience:
+            plateaus, waited = plateaus + 1, 0
+    return plateaus
 
 
 class GraphTask(LightningModule):
@@ -85,7 +132,8 @@ class GraphTask(LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         """Build Adam for the weights of the network (called by Lightning)."""
-        return make_optimizer(self.network.parameters(), self.config.train)
+        train, weights = self.config.train, self.network.parameters()
+        return Adam(weights, train.learning_rate, weight_decay=train.weight_decay)
 
     def on_train_start(self) -> None:
         """Prepare the optimiser and, if wanted, the step captured as CUDA graphs.
@@ -96,7 +144,9 @@ class GraphTask(LightningModule):
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
         if capture:
-            step = make_step(self.loss_of, optimizer, self.config.train, self.device)
+            train = self.config.train
+            precision, clip = str(train.precision), train.clip
+            step = make_step(self.loss_of, optimizer, self.device, precision, clip)
             self.captured = make_captured(step, self.device, optimizer.zero_grad)
 
     def on_train_end(self) -> None:

@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from gnnak.datasets.own import OwnData, OwnDataset, load_own
-from gnnak.errors import OptionError
+from gnnak.errors import OptionError, kind_of
 from gnnak.models.factory import normal_name
-from gnnak.training.config.own_defaults import own_config
+from gnnak.training.config.experiment import own_config
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import tell_data
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 from gnnak.training.run import run
 from gnnak.training.trained import TrainedModel, load
-from gnnak.wording import kind_of
 
 
 class Trained(NamedTuple):

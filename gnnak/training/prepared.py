@@ -5,17 +5,17 @@ from typing import NamedTuple
 
 import torch
 
-from gnnak.datasets.memory_advice import memory_advice, sampled_sizes
+from gnnak.datasets.describe import memory_advice, sampled_sizes
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
 from gnnak.models.factory import parse_name
-from gnnak.training.callbacks.timing import Clock
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.data import GraphData, degree_counts
+from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import Parts
-from gnnak.training.scaling import with_scaling
+from gnnak.training.timing import Clock
 
 
 class Prepared(NamedTuple):

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.record import Dataset, DatasetInfo, Protocol
-from gnnak.errors import OptionError, TrainingError
-from gnnak.wording import counted
+from gnnak.errors import OptionError, TrainingError, counted
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,29 @@
-"""Train and test one network.
-
-The input is a config and a data set. The output is a record: a dict with options,
-scores and times of the run. It can be stored as JSON.
-"""
+"""Train and test one network."""
 
 import math
 import time
 from pathlib import Path
 
+import torch
 import yaml
 from lightning.pytorch import Callback, Trainer
 from rich.console import Console
+from torch import Tensor, nn
 
-from gnnak.datasets.own.featurizers import find_featurizer
+from gnnak.datasets.own.molecules import find_featurizer
 from gnnak.datasets.record import Dataset
+from gnnak.errors import CheckpointError, TrainingError
+from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import make_folder, write_bytes
-from gnnak.training.callbacks.history import RunHistory
-from gnnak.training.callbacks.progress import ProgressLines
-from gnnak.training.callbacks.recalibrate import Recalibrate
-from gnnak.training.callbacks.signals import RestoreSignals
-from gnnak.training.callbacks.timing import Clock, Timing
+from gnnak.models.network import Network
+from gnnak.nn.features import CategoricalEncoder
+from gnnak.training.callbacks import (
+    STATE_KEY,
+    ProgressLines,
+    Recalibrate,
+    RestoreSignals,
+    RunHistory,
+)
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask
 from gnnak.training.prepared import prepare, warn_of_memory
@@ -30,14 +34,95 @@ from gnnak.training.processes.machine import (
     matmul_precision,
     quiet_lightning,
 )
-from gnnak.training.processes.monitor import watched
 from gnnak.training.processes.stopping import stoppable
+from gnnak.training.processes.workers import watched
 from gnnak.training.protocols import check_parts, choose_parts
-from gnnak.training.records.checkpoint import Checkpoint
-from gnnak.training.records.fingerprint import fingerprint
-from gnnak.training.records.last_checkpoint import last_checkpoint
-from gnnak.training.records.results import Record, environment, six_digits
-from gnnak.training.unseen import fill_unseen
+from gnnak.training.records.checkpoint import Checkpoint, read_tensors
+from gnnak.training.records.results import Record, environment, fingerprint, six_digits
+from gnnak.training.timing import Clock, Timing
+
+
+@torch.no_grad()
+def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
+    """Set the embeddings of unseen categories to the mean embedding of their column.
+
+    The mean is weighted by the number of nodes, or edges, of each category in the
+    training graphs. Columns without any training row stay unchanged. Changes the
+    weights of the network in place.
+
+    Args:
+        network: The trained network.
+        store: All graphs of the data set.
+        train: Indices of the training graphs.
+    """
+    graphs = store.subset(train.to(store.device))
+    for encoder, values in _encoders(network, graphs):
+        if not isinstance(encoder, CategoricalEncoder) or values is None:
+            continue
+        table = encoder.tables.weight
+        sizes, first = encoder.limit.tolist(), encoder.first.tolist()
+        values = values.reshape(values.size(0), -1)
+        for column, (start, size) in enumerate(zip(first, sizes, strict=True)):
+            rows = table[start : start + size]
+            counts = torch.bincount(values[:, column], minlength=size).to(rows)
+            if counts.sum() > 0:
+                mean = (counts / counts.sum()) @ rows
+                rows[counts == 0] = mean
+
+
+def _encoders(
+    network: Network, graphs: GraphStore
+) -> list[tuple[nn.Module, Tensor | None]]:
+    """Return all encoders of a network, each with the features that it encodes."""
+    encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
+    for layer in network.layers:
+        encoders += [
+            (module, graphs.edge_attr)
+            for module in layer.modules()
+            if isinstance(module, CategoricalEncoder)
+        ]
+    return encoders
+
+
+def last_checkpoint(
+    folder: Path, resume: bool, name: str, data_hash: str
+) -> Path | None:
+    """Return the path of `last.ckpt`, to resume from; None if there is no such file.
+
+    Args:
+        folder: The folder of the run.
+        resume: Whether the run may be resumed.
+        name: The name of the data set.
+        data_hash: The fingerprint of the data set.
+
+    Raises:
+        TrainingError: If the file exists but `resume` is False.
+        CheckpointError: If the file is damaged, is not a checkpoint of a run, or is of
+            a run on other data.
+    """
+    last = folder / "last.ckpt"
+    if not last.exists():
+        return None
+    if not resume:
+        raise TrainingError(
+            f"{folder} holds an unfinished run; go on with --resume, or remove the "
+            "folder to start over."
+        )
+    try:
+        content = read_tensors(last)
+        _, history = content["loops"], content["callbacks"][STATE_KEY]
+        earlier = history.get("fingerprint")
+    except (CheckpointError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{last} is damaged or not a checkpoint of a run; remove it to start over."
+        ) from error
+    if earlier not in (None, data_hash):
+        raise CheckpointError(
+            f"{last} was written on other data: the graphs, targets or splits of "
+            f"{name} have the fingerprint {data_hash}, not {earlier}; use the same "
+            "data, or remove the folder to start over."
+        )
+    return last
 
 
 def run(

@@ -2,13 +2,95 @@
 
 from collections.abc import Iterable, Iterator
 
-from gnnak.wl.inputs import Graph, read_union
-from gnnak.wl.memory import check_memory
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.graphs.adjacency import incoming
+from gnnak.graphs.ragged import counts_of
+from gnnak.subgraphs import EgoNets
+from gnnak.wl.inputs import Graph, GraphUnion, read_union
 from gnnak.wl.options import Options, read_options
 from gnnak.wl.pair_tests import PAIR_TESTS, pair_refinement
 from gnnak.wl.refinement import Coloring
 from gnnak.wl.subgraph import REFINEMENTS, Reading, subgraph_refinement
-from gnnak.wl.union import GraphUnion
+
+GIB = 1 << 30
+"""Number of bytes in a GiB."""
+
+_NUMBERS_PER_ITEM = 14
+"""A WL test needs at most this many int64 values in memory for each node and edge (or
+for each tuple of nodes) that a round processes; this number was measured."""
+
+MOST_COUNTED = 1 << 22
+"""Largest number of nodes of all egonets together that `estimated_bytes` counts."""
+
+
+def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
+    """Estimate the peak memory of the WL test `test` on some graphs, in bytes.
+
+    The estimate is an upper bound. The sizes of egonets are counted; only if there are
+    very many nodes in all egonets, the size of an egonet is bounded by the number of
+    walks of up to `num_hops` steps from its root, and by the size of the graph.
+    """
+    edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
+    if test in REFINEMENTS:
+        return _bytes(test, union.sizes.double(), edges.double())
+    size = union.sizes[union.graph].double()
+    if options.num_hops is not None:
+        size = _ball_sizes(union, options.num_hops)
+    degree = torch.bincount(union.edge_index[1], minlength=union.num_nodes).double()
+    top = float(degree.max()) if degree.numel() else 0.0
+    if test in PAIR_TESTS:
+        arcs = torch.minimum(size * top, edges[union.graph].double())
+        collected = 2 if test in ("sswl", "2-slfwl") else 1
+        return _bytes("1-wl", size, collected * arcs)
+    inner = "1-wl" if options.hash == "exact" else options.hash
+    return _bytes(inner, size, torch.minimum(size * top, size * size))
+
+
+def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
+    """Estimate the memory of a WL test in bytes, from each graph's nodes and edges."""
+    items = size + edges
+    if test.endswith("-fwl"):
+        items = size ** (int(test[0]) + 1)
+    elif test != "1-wl":
+        items = size ** int(test[0]) * int(test[0])
+    return int(items.sum()) * 8 * _NUMBERS_PER_ITEM
+
+
+def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
+    """Return for each node the number of nodes of its egonet, or an upper bound."""
+    bound = _ball_bound(union, num_hops)
+    if float(bound.sum()) > MOST_COUNTED:
+        return bound
+    balls = EgoNets(num_hops).without_edges(incoming(union.edge_index, union.num_nodes))
+    return counts_of(balls.subgraph, union.num_nodes).double()
+
+
+def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
+    """Return for each node an upper bound on the number of nodes of its egonet."""
+    whole = union.sizes[union.graph].double()
+    source, target = union.edge_index
+    ball = torch.ones(union.num_nodes, dtype=torch.double)
+    for _ in range(min(num_hops, union.num_nodes)):
+        wider = torch.ones_like(ball).index_add_(0, target, ball[source])
+        wider = torch.minimum(wider, whole)
+        if torch.equal(wider, ball):
+            break
+        ball = wider
+    return ball
+
+
+def check_memory(test: str, union: GraphUnion, options: Options) -> None:
+    """Raise `GraphError` if a test is estimated to exceed `options.max_memory`."""
+    needed = estimated_bytes(test, union, options) / GIB
+    if needed > options.max_memory:
+        raise GraphError(
+            f"{test} needs about {needed:.2g} GiB for {union.num_graphs} graphs of up "
+            f"to {int(union.sizes.max())} nodes, more than max_memory = "
+            f"{options.max_memory:g}; take smaller graphs, a weaker test or fewer hops."
+        )
 
 
 def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:

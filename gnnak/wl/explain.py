@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gnnak.errors import counted
 from gnnak.subgraphs import egonets
 from gnnak.wl.compare import run_test
-from gnnak.wl.inputs import Graph, LabeledGraph, read_graph, read_union
+from gnnak.wl.inputs import Graph, GraphUnion, LabeledGraph, read_graph, read_union
 from gnnak.wl.options import Options, read_options
 from gnnak.wl.pair_tests import PAIR_TESTS
 from gnnak.wl.refinement import Coloring
 from gnnak.wl.subgraph import REFINEMENTS
-from gnnak.wl.union import GraphUnion
-from gnnak.wording import counted
 
 
 @dataclass(frozen=True)

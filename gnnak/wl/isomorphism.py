@@ -1,30 +1,71 @@
-"""Compute the isomorphism classes of small coloured graphs.
-
-This is the exact version of HASH, the function that maps an egonet to a colour in the
-paper's Subgraph-1-WL. The method is known as individualisation and refinement; it runs
-on all graphs at once:
-
-1. Run 1-WL (Weisfeiler-Leman, or colour refinement). Graphs whose colours differ are
-   not isomorphic.
-2. In each graph, give one node a new colour and run 1-WL again. Repeat this until all
-   nodes of the graph have different colours. Two graphs that end with the same colours
-   are isomorphic.
-3. Step 2 may miss isomorphic graphs, because its result depends on which nodes were
-   chosen. So for each graph that is not decided yet, make one copy for every node that
-   could have been chosen, give this node a new colour in the copy, and run 1-WL on all
-   copies. Two graphs whose copies have different colours are not isomorphic. Repeat
-   steps 2 and 3 on the copies with the rarest colours.
-4. If there are too many copies, compare the remaining graphs pair by pair, by a search
-   with backtracking.
-"""
+"""Compute the isomorphism classes of small coloured graphs."""
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.wl.individualise import branches, first_shared, individualise, refined
+from gnnak.wl.inputs import GraphUnion
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
-from gnnak.wl.union import GraphUnion
+from gnnak.wl.refinement import color_refinement, stable
+
+
+def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
+    """Run 1-WL on every graph of a union.
+
+    Returns:
+        The union with the final colours of 1-WL as node colours, and a number for
+        every graph, [g]. Two graphs have the same number iff they have the same
+        multiset of final colours.
+    """
+    coloring = stable(color_refinement(union))
+    return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
+
+
+def first_shared(union: GraphUnion) -> Tensor:
+    """Select in each graph the nodes with the first shared colour.
+
+    A colour is shared if two or more nodes of the same graph have this colour. The
+    first shared colour of a graph is the one with the smallest number.
+
+    Returns:
+        A boolean mask of the selected nodes, [n].
+    """
+    if not union.num_nodes:
+        return torch.zeros(0, dtype=torch.bool)
+    size = int(union.node_color.max()) + 1
+    key = rank(union.graph * size + union.node_color)
+    shared = (torch.bincount(key)[key] > 1).nonzero().flatten()
+    least = torch.full((union.num_graphs,), size, dtype=torch.long)
+    least.scatter_reduce_(0, union.graph[shared], union.node_color[shared], "amin")
+    return union.node_color == least[union.graph]
+
+
+def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
+    """Give each of `nodes` a colour that no other node of its graph has.
+
+    Args:
+        union: The graphs.
+        nodes: Indices of nodes, at most one per graph.
+
+    Returns:
+        The same graphs with the new colours.
+    """
+    mark = torch.zeros_like(union.node_color)
+    mark[nodes] = 1
+    return union.recolored(rank_pairs(union.node_color, mark))
+
+
+def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
+    """Make one copy of a graph for each of `nodes`, and recolour this node in the copy.
+
+    Graph i of the returned union is a copy of the graph that contains `nodes[i]`. In
+    this copy, `nodes[i]` gets a new colour that no other node has.
+    """
+    copies = union.select(union.graph[nodes])
+    begin = torch.cumsum(union.sizes, 0) - union.sizes
+    first = torch.cumsum(copies.sizes, 0) - copies.sizes
+    return individualise(copies, first + nodes - begin[union.graph[nodes]])
+
 
 SEARCH_LIMIT = 100_000
 """Work limit of the backtracking search for one pair of graphs. The search runs 1-WL

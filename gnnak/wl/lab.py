@@ -10,7 +10,7 @@ from time import perf_counter
 
 from gnnak.errors import GraphError
 from gnnak.wl.compare import partition_with_rounds
-from gnnak.wl.families.registry import FAMILIES, family, pairs_apart
+from gnnak.wl.families import FAMILIES, family, pairs_apart
 from gnnak.wl.options import read_options
 from gnnak.wl.subgraph import REFINEMENTS
 

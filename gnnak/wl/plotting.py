@@ -9,8 +9,8 @@ import networkx as nx
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
+from gnnak.errors import counted
 from gnnak.wl.explain import Explanation
-from gnnak.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.wl.inputs import GraphUnion
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
-from gnnak.wl.union import GraphUnion
 
 
 class Coloring(NamedTuple):

@@ -13,6 +13,7 @@ from torch import Tensor
 from gnnak.graphs.adjacency import incoming
 from gnnak.subgraphs import RootedSubgraphs, egonets
 from gnnak.subgraphs.induce import induced_edges
+from gnnak.wl.inputs import GraphUnion
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs, rank_rows
 from gnnak.wl.isomorphism import (
     isomorphism_classes,
@@ -21,7 +22,6 @@ from gnnak.wl.isomorphism import (
 )
 from gnnak.wl.refinement import Coloring, color_refinement, stable
 from gnnak.wl.tuples import folklore_refinement, tuple_refinement
-from gnnak.wl.union import GraphUnion
 
 REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "1-wl": color_refinement,

@@ -2,8 +2,8 @@ import json
 from dataclasses import asdict, replace
 
 from benchmarks.family_results import brec_lines, error_lines
-from gnnak.datasets.brec import GROUPS
-from gnnak.training.brec.options import trial_options
+from gnnak.brec.data import GROUPS
+from gnnak.brec.trial import trial_options
 from gnnak.training.config.experiment import load_experiment
 
 

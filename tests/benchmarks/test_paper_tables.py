@@ -1,7 +1,7 @@
 import pytest
 
 from benchmarks.paper_tables import agreement_summary, paper_tables
-from gnnak.report.paper import load_table, table_names
+from gnnak.report.cells import load_table, table_names
 
 pytestmark = pytest.mark.slow
 

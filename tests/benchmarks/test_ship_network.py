@@ -6,7 +6,7 @@ import torch
 import gnnak
 from benchmarks import ship_network
 from gnnak.datasets import load_dataset
-from gnnak.datasets.finding import find_file
+from gnnak.datasets.cache import find_file
 from gnnak.errors import CheckpointError
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change

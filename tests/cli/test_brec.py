@@ -3,11 +3,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from gnnak.brec.ceiling import BrecCount
+from gnnak.brec.trial import TrialResult
 from gnnak.cli.program import app
 from gnnak.errors import GnnakError
 from gnnak.graphs.named import four_regular_pair
-from gnnak.training.brec.trial import TrialResult
-from gnnak.wl.brec import BrecCount
 from gnnak.wl.families import cycle_and_two
 
 SAGE = "torch_geometric.nn:SAGEConv"
@@ -17,14 +17,14 @@ GOOD = TrialResult(1e9, 1e9, 1.0, 0.0, False, 1, 0.1)
 @pytest.fixture
 def trained(monkeypatch):
     """Replace the training of every pair by a fixed result."""
-    monkeypatch.setattr("gnnak.training.brec.run.run_trial", lambda *_: GOOD)
+    monkeypatch.setattr("gnnak.brec.run.run_trial", lambda *_: GOOD)
 
 
 @pytest.fixture
 def two_pairs(monkeypatch):
     """Replace BREC by one group of two small pairs of graphs."""
     pairs = [four_regular_pair(), tuple(cycle_and_two(6))]
-    monkeypatch.setattr("gnnak.datasets.brec.load_brec", lambda _: {"basic": pairs})
+    monkeypatch.setattr("gnnak.brec.data.load_brec", lambda _: {"basic": pairs})
 
 
 def run(*arguments):
@@ -74,7 +74,7 @@ def test_brec_answers_wrong_input_with_a_sentence_before_it_counts_a_ceiling(
     def never(*_):
         raise AssertionError("the data was read before all options were checked")
 
-    monkeypatch.setattr("gnnak.datasets.brec.load_brec", never)
+    monkeypatch.setattr("gnnak.brec.data.load_brec", never)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     result = run("--runs", tmp_path, "--results", tmp_path, *arguments)
     assert isinstance(result.exception, GnnakError)

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from gnnak.cli import datasets_run
 from gnnak.cli.program import app
 from gnnak.datasets import dataset_names, loaders
-from gnnak.datasets.counting_graphs import counting_graphs
+from gnnak.datasets.counting import counting_graphs
 
 pytestmark = pytest.mark.usefixtures("no_files")
 

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gnnak.cli.program import app
-from gnnak.datasets import memory_advice
+from gnnak.datasets import describe
 
 pytestmark = pytest.mark.usefixtures("no_files")
 
@@ -50,7 +50,7 @@ def test_extract_takes_own_data_and_says_what_is_left_out(tmp_path):
 
 
 def test_extract_warns_if_memory_is_too_small(monkeypatch):
-    monkeypatch.setattr(memory_advice, "free_bytes", lambda _: 2**20)
+    monkeypatch.setattr(describe, "free_bytes", lambda _: 2**20)
     result = CliRunner().invoke(app, ["extract", "sr25", "--num-hops", "1"])
     assert result.exit_code == 0
     assert "warning: a training step on 128 graphs needs about" in result.stderr

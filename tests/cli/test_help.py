@@ -8,12 +8,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from gnnak.brec.data import GROUPS
 from gnnak.cli import choices
 from gnnak.cli.program import app
-from gnnak.datasets.brec import GROUPS
 from gnnak.training.measure.growth import RANGES
 from gnnak.wl import HASHES, TESTS
-from gnnak.wl.families.registry import FAMILIES
+from gnnak.wl.families import FAMILIES
 from gnnak.wl.networks import LAB_NETWORKS
 from gnnak.wl.pair_tests import READOUTS
 

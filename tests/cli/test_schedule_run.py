@@ -1,7 +1,7 @@
 from gnnak.cli.schedule_run import what_is_left
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.schedule.job import Job
 from gnnak.training.schedule.pool import Result
+from gnnak.training.schedule.queue import Job
 
 JOB = Job("a", "zinc", RunConfig())
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from gnnak.cli import main, schedule_run
 from gnnak.cli.program import app
-from gnnak.report.paper import load_table, table_names
+from gnnak.report.cells import load_table, table_names
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import read_records
 from gnnak.training.schedule.pool import Result

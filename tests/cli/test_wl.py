@@ -4,12 +4,12 @@ import pytest
 from torch_geometric.data import Data
 from typer.testing import CliRunner
 
+from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
 from gnnak.cli.wl import app
 from gnnak.cli.wl.brec_run import choose_contenders
 from gnnak.errors import GraphError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.graphs.readers import from_pyg, write_graph6
-from gnnak.wl.brec import BREC_CONTENDERS, COSTLY
 
 
 def write(path, *graphs):

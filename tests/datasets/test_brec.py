@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gnnak.datasets.brec import FILE_NAME, GROUPS, load_brec
+from gnnak.brec.data import FILE_NAME, GROUPS, load_brec
 from gnnak.errors import FileFormatError
 
 

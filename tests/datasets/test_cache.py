@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gnnak.datasets.cache import cached_path, load_cached, one_direction
-from gnnak.datasets.counting_graphs import counting_graphs
+from gnnak.datasets.counting import counting_graphs
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphStore, parse_graph6, read_npz
 from gnnak.graphs.reverse_edges import with_reverse_edges

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gnnak.datasets.counting_graphs import SHAPES, counting_graphs, regular_edges
+from gnnak.datasets.counting import SHAPES, counting_graphs, regular_edges
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from tests.graphs.graph_strategies import assert_same
 

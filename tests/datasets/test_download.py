@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gnnak.datasets import load_dataset
-from gnnak.datasets.download import download
+from gnnak.datasets.assemble import download
 from gnnak.datasets.sources import archive
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore

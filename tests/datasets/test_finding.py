@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gnnak.datasets.finding import cache_dir, find_file
+from gnnak.datasets.cache import cache_dir, find_file
 from gnnak.errors import OptionError
 
 

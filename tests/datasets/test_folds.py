@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gnnak.datasets.folds import folds_by_group, stratified_folds
+from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.errors import OptionError
 
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from gnnak.datasets import memory_advice
-from gnnak.datasets.memory_advice import sampled_sizes
-from gnnak.datasets.regular import regular_triangles
+from gnnak.datasets import describe as describe_module
+from gnnak.datasets.describe import sampled_sizes
+from gnnak.datasets.pairs import regular_triangles
 from gnnak.graphs import from_networkx
 from gnnak.subgraphs import EgoNets
 
@@ -14,14 +14,14 @@ GIB = 2**30
 @pytest.fixture
 def free(monkeypatch):
     def set_free(count):
-        monkeypatch.setattr(memory_advice, "free_bytes", lambda _: count)
+        monkeypatch.setattr(describe_module, "free_bytes", lambda _: count)
 
     return set_free
 
 
 def test_memory_advice_names_the_batch_size_that_fits(free):
     free(2 * GIB)
-    assert memory_advice.memory_advice(8.0 * GIB, 32, CPU) == (
+    assert describe_module.memory_advice(8.0 * GIB, 32, CPU) == (
         "a training step on 32 graphs needs about 8.0 GiB, but 2.0 GiB are free; use a "
         "batch size of 8, or fewer layers, channels or hops, or a model with the "
         "suffix -s, which trains on a sample of the subgraphs."
@@ -30,14 +30,14 @@ def test_memory_advice_names_the_batch_size_that_fits(free):
 
 def test_memory_advice_for_a_single_graph_names_no_batch_size(free):
     free(GIB)
-    told = memory_advice.memory_advice(8.0 * GIB, 1, CPU)
+    told = describe_module.memory_advice(8.0 * GIB, 1, CPU)
     assert "are free; use fewer layers" in told
 
 
 @pytest.mark.parametrize("count", [None, 8 * GIB])
 def test_memory_advice_is_none_if_memory_suffices_or_is_unknown(free, count):
     free(count)
-    assert memory_advice.memory_advice(8.0 * GIB, 1, CPU) is None
+    assert describe_module.memory_advice(8.0 * GIB, 1, CPU) is None
 
 
 def test_sampled_sizes_measures_at_most_64_graphs():

@@ -6,7 +6,7 @@ from gnnak.datasets.pairs import cfi_graphs, csl_graphs, exp_like_graphs
 from gnnak.graphs import to_networkx
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.wl import partition
-from gnnak.wl.families.unlike import classes
+from gnnak.wl.families import classes
 from tests.graphs.graph_strategies import assert_same
 
 

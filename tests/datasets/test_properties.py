@@ -2,8 +2,7 @@ import networkx as nx
 import pytest
 import torch
 
-from gnnak.datasets.mixture import property_graphs
-from gnnak.datasets.properties import graph_property
+from gnnak.datasets.mixture import graph_property, property_graphs
 from gnnak.errors import OptionError
 from gnnak.graphs import from_networkx, to_networkx
 from gnnak.graphs.reverse_edges import with_reverse_edges

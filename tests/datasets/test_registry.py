@@ -4,15 +4,14 @@ import torch
 
 from gnnak.datasets import DATASETS, dataset_names, load_dataset, loaders
 from gnnak.datasets.cache import cached_path
-from gnnak.datasets.counting import SUBSTRUCTURES, count_substructures
-from gnnak.datasets.counting_graphs import counting_graphs
+from gnnak.datasets.counting import SUBSTRUCTURES, count_substructures, counting_graphs
 from gnnak.datasets.mixture import property_graphs
 from gnnak.datasets.pattern import pattern_graphs
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, write_npz
 from gnnak.graphs.families import srg25
 from gnnak.graphs.reverse_edges import with_reverse_edges
-from gnnak.nn.features import Categorical, Continuous, OneHot
+from gnnak.nn.features import Categorical, Continuous
 
 SMALL = ("exp-like", "sr25", "csl", "cfi")
 
@@ -213,7 +212,7 @@ def test_reddit_needs_no_x(tmp_path):
     assert found.store.x.tolist() == [[0]] * 40
 
 
-def test_tags_that_occur_are_numbered_from_zero(tmp_path):
+def test_tags_that_occur_are_one_hot(tmp_path):
     arrays = {
         "num_nodes": np.full(20, 4),
         "num_edges": np.full(20, 3),
@@ -223,10 +222,10 @@ def test_tags_that_occur_are_numbered_from_zero(tmp_path):
     np.savez(tmp_path / "tu-ptc.npz", x=np.array([[5], [1], [3], [1]] * 20), **arrays)
     np.savez(tmp_path / "tu-imdb-b.npz", **arrays)
     ptc, imdb = (load_dataset(name, data_dir=tmp_path) for name in ("ptc", "imdb-b"))
-    assert ptc.store.x[:4].tolist() == [[2], [0], [1], [0]]
-    assert ptc.info.node_features == OneHot((3,))
-    assert imdb.store.x[:4].tolist() == [[1], [0], [0], [0]]
-    assert imdb.info.node_features == OneHot((2,))
+    assert ptc.store.x[:4].argmax(dim=1).tolist() == [2, 0, 1, 0]
+    assert ptc.info.node_features == Continuous(3)
+    assert imdb.store.x[:4].tolist() == [[0, 1], [1, 0], [1, 0], [1, 0]]
+    assert imdb.info.node_features == Continuous(2)
 
 
 def test_real_files_load_with_the_features_and_targets_of_their_task(data_dir):
@@ -241,6 +240,6 @@ def test_real_files_load_with_the_features_and_targets_of_their_task(data_dir):
     assert exp.num_folds == 10
     hiv = load_dataset("molhiv")
     assert hiv.store.y.shape == (41127, 1)
-    assert load_dataset("ptc").info.node_features == OneHot((19,))
-    assert load_dataset("imdb-b").info.node_features == OneHot((65,))
+    assert load_dataset("ptc").info.node_features == Continuous(19)
+    assert load_dataset("imdb-b").info.node_features == Continuous(65)
     assert load_dataset("reddit-b").info.node_features == Categorical((1,))

@@ -3,7 +3,7 @@ from hashlib import sha256
 import networkx as nx
 import torch
 
-from gnnak.datasets.regular import count_triangles, regular_triangles
+from gnnak.datasets.pairs import count_triangles, regular_triangles
 from gnnak.graphs import to_networkx
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gnnak.datasets import load_dataset
-from gnnak.datasets.sizes import SubgraphSizes, subgraph_sizes
+from gnnak.datasets.describe import SubgraphSizes, subgraph_sizes
 from gnnak.errors import SizeError
 from gnnak.graphs import parse_graph6
 from gnnak.models import ModelOptions, build_model

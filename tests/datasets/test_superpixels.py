@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnak.datasets.superpixels import _neighbors, superpixel_edges
+from gnnak.datasets.benchmarks import _neighbors, superpixel_edges
 from gnnak.graphs import GraphStore, read_npz
 
 

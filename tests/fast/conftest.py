@@ -41,10 +41,10 @@ def fast():
 def few_parts(fast, monkeypatch):
     """Partial sums of several tiles each, and several of them added at a time."""
     monkeypatch.setattr("gnnak.fast.kernels.gpu.tiles.PARTS", 3)
-    monkeypatch.setattr("gnnak.fast.kernels.gpu.message_backward.PARTS", 3)
-    monkeypatch.setattr("gnnak.fast.kernels.gpu.multiply.PARTS", 3)
+    monkeypatch.setattr("gnnak.fast.kernels.gpu.message.PARTS", 3)
+    monkeypatch.setattr("gnnak.fast.kernels.gpu.product.PARTS", 3)
     monkeypatch.setattr("gnnak.fast.kernels.gpu.statistics.PARTS", 2)
-    monkeypatch.setattr("gnnak.fast.kernels.gpu.sums.AT_ONCE", 2)
+    monkeypatch.setattr("gnnak.fast.kernels.gpu.tiles.AT_ONCE", 2)
 
 
 @pytest.fixture

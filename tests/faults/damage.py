@@ -9,15 +9,12 @@ from typing import Any
 
 import torch
 
-from gnnak.graphs.readers.graph_file import GraphFile
-from gnnak.graphs.readers.npz import read_npz, write_npz
-from gnnak.training.callbacks import history
+from gnnak.graphs.readers.npz import GraphFile, read_npz, write_npz
+from gnnak.training import callbacks as callbacks_module
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint, read_tensors
-from gnnak.training.records.fingerprint import fingerprint
-from gnnak.training.records.last_checkpoint import last_checkpoint
-from gnnak.training.records.results import append_record, read_records
-from gnnak.training.run import run
+from gnnak.training.records.results import append_record, fingerprint, read_records
+from gnnak.training.run import last_checkpoint, run
 from tests.faults.outcome import Tally
 from tests.report.hand_records import run_record
 from tests.training.small import edge_counts, small_config
@@ -47,11 +44,11 @@ def cut(content: bytes, tries: int, seed: int) -> Iterator[tuple[str, bytes]]:
 def checkpoints(folder: Path, change: Callable, tries: int) -> Tally:
     """Damage `best.ckpt` and `last.ckpt` of a small run."""
     tally, best, last = Tally(), folder / "best.ckpt", folder / "last.ckpt"
-    saved, history.SAVE_SECONDS = history.SAVE_SECONDS, 0.0
+    saved, callbacks_module.SAVE_SECONDS = callbacks_module.SAVE_SECONDS, 0.0
     try:
         run(small_config(), edge_counts(), folder, Machine("cpu"))
     finally:
-        history.SAVE_SECONDS = saved
+        callbacks_module.SAVE_SECONDS = saved
     data_hash = fingerprint(edge_counts())
     readers: dict[Path, Callable[[], Any]] = {
         best: lambda: _hash(load_checkpoint(best).weights),

@@ -4,7 +4,7 @@ import zipfile
 import pytest
 
 from gnnak.errors import GraphError
-from gnnak.graphs.readers.archive_entries import check_entries
+from gnnak.graphs.readers.npz import check_entries
 
 
 def archive(names: list[str], comment: bytes = b"") -> bytes:

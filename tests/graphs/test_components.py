@@ -2,7 +2,7 @@ import networkx as nx
 import torch
 from hypothesis import given, settings
 
-from gnnak.graphs.components import components
+from gnnak.graphs.adjacency import components
 from tests.strategies import graphs
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.edge_list import read_edge_lists
+from gnnak.graphs.readers.table import read_edge_lists
 
 
 def read(tmp_path, text):

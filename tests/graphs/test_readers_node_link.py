@@ -4,7 +4,7 @@ import networkx as nx
 import pytest
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.node_link import read_node_link
+from gnnak.graphs.readers.networkx import read_node_link
 from gnnak.graphs.readers.rows import BadRow
 
 PATH = {

@@ -9,9 +9,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gnnak.device import STATUS, PeakMemory
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_npz, write_npz
-from gnnak.memory import STATUS, PeakMemory
 from tests.graphs.graph_strategies import assert_same, int_tensor, stores
 
 EACH = settings(

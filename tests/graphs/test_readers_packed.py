@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers import archive_size
-from gnnak.graphs.readers.files import open_bytes, read_bytes
-from gnnak.graphs.readers.packed import (
+from gnnak.graphs.readers import files
+from gnnak.graphs.readers.files import (
     TEXT_SUFFIXES,
     format_stem,
     format_suffix,
     is_packed,
+    open_bytes,
+    read_bytes,
 )
 
 TEXT = "".join(f"{number},{number**2}\n" for number in range(5000)).encode()
@@ -80,7 +81,7 @@ def test_a_missing_file_and_a_folder_are_sentences(tmp_path):
 
 
 def test_a_decompression_bomb_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive_size, "SMALLEST_BUDGET", 10_000)
+    monkeypatch.setattr(files, "SMALLEST_BUDGET", 10_000)
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(bytes(1_000_000)))
     with pytest.raises(FileFormatError, match=r"unpacks to more than .* too much"):

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.pyg_files import read_pyg
+from gnnak.graphs.readers.pyg import read_pyg
 
 EDGES = torch.tensor([[0, 1], [1, 0]])
 

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from gnnak.datasets.finding import find_file
+from gnnak.datasets.cache import find_file
 from gnnak.graphs import read_npz
-from gnnak.graphs.readers.smiles import parse_smiles
-from gnnak.graphs.readers.zinc_smiles import (
+from gnnak.graphs.readers.smiles import (
     ATOM_TYPES,
     OTHER_ATOM,
+    parse_smiles,
     zinc_from_molecules,
 )
 

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from gnnak import GraphLoader
 from gnnak.errors import OptionError
 from gnnak.loading import graph_loader
-from gnnak.loading.calling_thread import backward_in_calling_thread
+from gnnak.loading.graph_loader import backward_in_calling_thread
 from tests.gpu import needs_gpu
 
 GPU = torch.device("cuda")

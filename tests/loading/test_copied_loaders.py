@@ -9,13 +9,12 @@ from torch_geometric.data import Batch
 
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop
 from gnnak.loading import epoch_windows
-from gnnak.loading.forms import PaddedForm
-from gnnak.loading.padded_form import padded_form
+from gnnak.loading.forms import PaddedForm, padded_form
 from gnnak.loading.prefetch import Prefetcher
 from tests.loading.fake_stream import FakeStream
 from tests.loading.test_pickled_batches import saved_and_loaded
 from tests.loading.test_prefetch import ended
-from tests.training.own_loop.models import molecules
+from tests.loop.models import molecules
 
 GRAPHS = molecules(7)
 for number, each in enumerate(GRAPHS):

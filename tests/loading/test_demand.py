@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from gnnak.loading.demand import FIRST_WINDOWS, UNUSED_EPOCHS, Demand
+from gnnak.loading.padder import FIRST_WINDOWS, UNUSED_EPOCHS, Demand
 
 
 class SlowDemand(Demand):

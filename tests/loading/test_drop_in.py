@@ -18,9 +18,9 @@ from gnnak import (
     WholeGraphs,
 )
 from gnnak.errors import CheckpointError, GraphError, OptionError
-from gnnak.loading.arguments import UNSUPPORTED
 from gnnak.loading.assembler import Assembler
 from gnnak.loading.graph_loader import ARGUMENTS
+from gnnak.loading.sources import UNSUPPORTED
 
 NONE = torch.zeros(2, 0, dtype=torch.long)
 GRAPHS = [Data(x=torch.rand(n, 1), edge_index=NONE, number=n) for n in range(1, 8)]

@@ -7,15 +7,14 @@ import pytest
 import torch
 
 from gnnak import EgoNets, GraphLoader
-from gnnak.loading import budget, epoch_windows
-from gnnak.loading.epochs import Epochs
+from gnnak.loading import assembler, epoch_windows
+from gnnak.loading.assembler import Subgraphs
 from gnnak.loading.loader import Loader
+from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.loading.prefetch import Prefetcher
-from gnnak.loading.sampler import BatchSampler
-from gnnak.loading.subgraph_source import Subgraphs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.training.callbacks import history
+from gnnak.training import callbacks as callbacks_module
 from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.module import GraphTask
 from gnnak.training.processes.machine import Machine
@@ -69,7 +68,7 @@ class Progress:
 def test_loader_prefetches_the_next_epoch_when_the_last_window_is_taken(
     limit, streams, monkeypatch
 ):
-    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
+    monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
     progress = Progress(3)
     iterator = iter(progress.loader)
     for _ in range(1 if limit > 1 else 3):
@@ -86,7 +85,7 @@ def test_loader_prefetches_the_next_epoch_when_the_last_window_is_taken(
 def test_loader_yields_the_same_epochs_with_and_without_threads(
     drop, limit, streams, monkeypatch
 ):
-    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
+    monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
     progress = Progress(4, drop)
     found = [progress.items(epoch) for epoch in range(4)]
     assert progress.seeded == [0, 1, 2, 3]
@@ -178,7 +177,7 @@ def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, streams):
 
 @pytest.mark.heavy
 def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, streams):
-    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)
     whole = run(config, edge_counts(), tmp_path / "whole", CPU)
 
@@ -186,7 +185,7 @@ def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, stream
         trainer.should_stop |= self.epochs == 2
 
     with monkeypatch.context() as patched:
-        patched.setattr(history.RunHistory, "_stop_early", stop)
+        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
         run(config, edge_counts(), tmp_path / "part", CPU)
     rest = run(config, edge_counts(), tmp_path / "part", CPU, resume=True)
     assert rest["curves"] == whole["curves"]

@@ -9,12 +9,11 @@ import torch
 from gnnak import EgoNets, GraphLoader, SubgraphDrop
 from gnnak.errors import SizeError
 from gnnak.graphs.readers.pyg_fields import FieldStore
-from gnnak.loading import budget
-from gnnak.loading.assembler import Assembler
+from gnnak.loading import assembler as assembler_module
+from gnnak.loading.assembler import Assembler, Subgraphs
 from gnnak.loading.epoch_windows import EpochWindows
 from gnnak.loading.loader import Loader
-from gnnak.loading.sampler import BatchSampler
-from gnnak.loading.subgraph_source import Subgraphs
+from gnnak.loading.order import BatchSampler
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.loading.test_loader import same_items
 from tests.training.small import edge_counts
@@ -26,7 +25,7 @@ COUNT = 6
 @pytest.fixture
 def windows(monkeypatch):
     """Windows of several batches, with subgraphs that are sampled in each epoch."""
-    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", 60_000)
+    monkeypatch.setitem(assembler_module.WINDOW_BYTES, "cpu", 60_000)
     store = edge_counts(24).store
     cached = cache_subgraphs(store, EgoNets(1))
     source = Subgraphs(cached, drop=SubgraphDrop("random", 2))

@@ -1,4 +1,4 @@
-from gnnak.loading.epochs import EpochPrefetcher
+from gnnak.loading.order import EpochPrefetcher
 
 
 class Work:

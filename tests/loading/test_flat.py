@@ -4,8 +4,7 @@ import torch
 
 from gnnak import EgoNets
 from gnnak.graphs.real import RealCounts
-from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.items import Item, Shape
+from gnnak.loading.items import Item, Shape, like, tensors_of
 from gnnak.subgraphs.across import AcrossEdges
 from tests.training.small import triangles
 

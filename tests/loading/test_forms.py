@@ -10,11 +10,10 @@ from torch_geometric.data import Data
 
 from gnnak import Budget, EgoNets, GraphLoader, SubgraphDrop
 from gnnak.loading import graph_loader
-from gnnak.loading.demand import Demand
-from gnnak.loading.flat import tensors_of
-from gnnak.loading.forms import FORM, TOO_SMALL, PaddedForm, Unpadded
-from gnnak.loading.padded_form import padded_form
-from tests.training.own_loop.models import molecules
+from gnnak.loading.forms import FORM, TOO_SMALL, PaddedForm, Unpadded, padded_form
+from gnnak.loading.items import tensors_of
+from gnnak.loading.padder import Demand
+from tests.loop.models import molecules
 
 SUBGRAPHS = {
     "none": {},

@@ -13,12 +13,11 @@ from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop, uplif
 from gnnak.errors import CheckpointError, GraphError, OptionError
 from gnnak.graphs import from_pyg
 from gnnak.loading import graph_loader, order
-from gnnak.loading.demand import Demand
-from gnnak.loading.forms import TOO_SMALL, PaddedForm
-from gnnak.loading.padded_form import padded_form
+from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
+from gnnak.loading.padder import Demand
 from gnnak.models import build_model
 from gnnak.nn.features import Categorical
-from gnnak.subgraphs.invariants import TENSORS
+from gnnak.subgraphs.rooted import TENSORS
 from gnnak.testing import small_graphs
 from tests.strategies import graphs as any_graphs
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from gnnak.loading.index_fields import Field
-from gnnak.loading.joint import ALIGNMENT, Joint
-from gnnak.loading.split_fields import split_fields
+from gnnak.loading.padding import ALIGNMENT, Joint
+from gnnak.loading.splitters import split_fields
+from gnnak.loading.windows import Field
 
 STARTS = {"graphs": [0, 1, 2], "nodes": [0, 2, 5], "edges": [0, 1, 3]}
 FIELDS = {

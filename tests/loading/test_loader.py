@@ -4,16 +4,15 @@ import pytest
 import torch
 
 from gnnak import EgoNets
-from gnnak.loading import budget
-from gnnak.loading.epochs import Epochs
+from gnnak.loading import assembler
+from gnnak.loading.assembler import Subgraphs
 from gnnak.loading.items import Item
 from gnnak.loading.loader import Loader
-from gnnak.loading.sampler import BatchSampler
-from gnnak.loading.subgraph_source import Subgraphs
-from gnnak.sampling.coverage import is_cover
+from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.random_roots import is_cover
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.training.callbacks.timing import Clock
+from gnnak.training.timing import Clock
 from tests.graphs.graph_strategies import assert_same
 from tests.loading.test_windows import assert_same_records
 from tests.training.small import triangles
@@ -46,7 +45,7 @@ def same_items(first, second):
 
 @pytest.mark.parametrize("limit", [1, 40_000, 2**24])
 def test_loader_yields_the_same_batches_for_every_window_size(limit, monkeypatch):
-    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
+    monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
     store = triangles(4).store
     cached = cache_subgraphs(store, EgoNets(1))
     sampler = BatchSampler(torch.arange(8), 3)
@@ -65,7 +64,7 @@ def test_loader_of_single_batches_has_no_windows(monkeypatch):
 @pytest.fixture(params=[1, 2**24])
 def window_bytes(request, monkeypatch):
     """Windows of one batch each, and one window of all batches."""
-    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", request.param)
+    monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", request.param)
 
 
 @pytest.mark.usefixtures("window_bytes")
@@ -121,9 +120,7 @@ def test_loader_of_fewer_graphs_than_a_batch_pads_nothing():
 @pytest.mark.parametrize("phase", ["train", "evaluation"])
 def test_clock_counts_an_inner_phase_once(phase, monkeypatch):
     now = iter([0.0, 1.0, 3.0, 10.0])
-    monkeypatch.setattr(
-        "gnnak.training.callbacks.timing.time.perf_counter", lambda: next(now)
-    )
+    monkeypatch.setattr("gnnak.training.timing.time.perf_counter", lambda: next(now))
     clock = Clock()
     with clock.time(phase), clock.time("data"):
         pass
@@ -159,10 +156,10 @@ def test_loader_extracts_for_several_batches_at_once(drop):
 
 
 def test_estimated_memory_shares_are_exact_for_graphs_of_one_size(monkeypatch):
-    monkeypatch.setattr(budget, "EXTRACTION_FACTOR", 1)
+    monkeypatch.setattr(assembler, "EXTRACTION_FACTOR", 1)
     store, extractor = triangles(8).store, EgoNets(2)
-    wanted = budget.memory_shares(store, cache_subgraphs(store, extractor)).mean()
-    found = budget.estimated_memory_shares(
+    wanted = assembler.memory_shares(store, cache_subgraphs(store, extractor)).mean()
+    found = assembler.estimated_memory_shares(
         store, lambda graphs, _: extractor(graphs.edge_index, graphs.num_nodes)
     )
     torch.testing.assert_close(found, wanted.expand(len(store)))
@@ -174,7 +171,7 @@ def test_estimated_memory_shares_extract_no_more_than_a_batch():
     def note(graphs, _):
         seen.append(graphs.num_graphs)
 
-    budget.estimated_memory_shares(store, note, most=2)
+    assembler.estimated_memory_shares(store, note, most=2)
     assert seen == [2]
 
 
@@ -185,9 +182,9 @@ def test_windows_have_several_batches_if_four_times_the_budget_suffices(
     per_graph, batches
 ):
     share = torch.full((400,), per_graph, dtype=torch.double)
-    share = budget.for_several_batches(share, batch_size=4)
-    # A little less than the budget, so that rounding errors decide nothing.
-    windows = budget.into_windows(torch.arange(400).split(4), 0.999 * share)
+    share = assembler.for_several_batches(share, batch_size=4)
+    # A little less than the assembler, so that rounding errors decide nothing.
+    windows = assembler.into_windows(torch.arange(400).split(4), 0.999 * share)
     assert len(next(windows)) == batches
 
 
@@ -198,19 +195,19 @@ def test_memory_shares_count_only_the_sampled_subgraphs():
     def sample(graphs, positions):
         return drop(cached[positions], graphs.edge_index)
 
-    part = budget.sampled_fraction(store, cached, sample)
-    assert budget.MIN_SAMPLED_FRACTION < part < 0.9
-    fraction = budget.sampled_fraction(store, cached, lambda _, where: cached[where])
+    part = assembler.sampled_fraction(store, cached, sample)
+    assert assembler.MIN_SAMPLED_FRACTION < part < 0.9
+    fraction = assembler.sampled_fraction(store, cached, lambda _, where: cached[where])
     assert fraction == 1
     few, all_of_them = (
-        budget.memory_shares(store, cached, drop, p) for p in (part, 1.0)
+        assembler.memory_shares(store, cached, drop, p) for p in (part, 1.0)
     )
     assert (few < all_of_them).all()
-    others = budget.memory_shares(store, None, drop)
+    others = assembler.memory_shares(store, None, drop)
     torch.testing.assert_close(few - others, part * (all_of_them - others))
-    assert (others > budget.memory_shares(store, None)).all()
-    least = budget.memory_shares(store, cached, drop, 0.01)
-    wanted = budget.MIN_SAMPLED_FRACTION * (all_of_them - others)
+    assert (others > assembler.memory_shares(store, None)).all()
+    least = assembler.memory_shares(store, cached, drop, 0.01)
+    wanted = assembler.MIN_SAMPLED_FRACTION * (all_of_them - others)
     torch.testing.assert_close(least - others, wanted)
 
 
@@ -222,12 +219,12 @@ def test_sampled_fraction_uses_no_more_graphs_than_a_batch():
         seen.append(len(positions))
         return cached[positions]
 
-    assert budget.sampled_fraction(store, cached, note, most=3) == 1
+    assert assembler.sampled_fraction(store, cached, note, most=3) == 1
     assert seen == [3]
 
 
 def test_sampled_fraction_of_an_empty_store_is_one():
     store = triangles(4).store.subset([])
     cached = cache_subgraphs(store, EgoNets(1))
-    fraction = budget.sampled_fraction(store, cached, lambda _, where: cached[where])
+    fraction = assembler.sampled_fraction(store, cached, lambda _, where: cached[where])
     assert fraction == 1

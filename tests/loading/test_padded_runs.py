@@ -66,7 +66,7 @@ def test_nothing_is_padded_if_the_network_extracts(tmp_path, monkeypatch):
         return steps(task, item, index)
 
     monkeypatch.setattr(GraphTask, "training_step", watched)
-    source = "gnnak.loading.subgraph_source.cache_if_small"
+    source = "gnnak.loading.assembler.cache_if_small"
     monkeypatch.setattr(source, lambda *_: None)
     monkeypatch.setattr(Machine, "captures", lambda *_: True)
     run(config, triangles(), tmp_path)

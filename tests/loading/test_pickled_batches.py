@@ -9,9 +9,9 @@ import torch
 from torch_geometric.loader import DataLoader
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
-from gnnak.loading.padded_form import padded_form
+from gnnak.loading.forms import padded_form
 from gnnak.subgraphs.attached import attached_to
-from tests.training.own_loop.models import Gine, mae, molecules
+from tests.loop.models import Gine, mae, molecules
 
 
 def saved_and_loaded(batch):

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.loading.sampler import BatchSampler
+from gnnak.loading.order import BatchSampler
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 4))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnnak.loading import shapes as shapes_module
-from gnnak.loading.flat import tensors_of
+from gnnak.loading.items import tensors_of
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_both
 from gnnak.loading.windows import make_window

@@ -10,7 +10,7 @@ from gnnak import EgoNets, GraphLoader
 from gnnak.errors import GraphError
 from gnnak.graphs import from_pyg
 from gnnak.graphs.real import real_counts_of
-from gnnak.loading.padded_form import padded_form
+from gnnak.loading.forms import padded_form
 from gnnak.models import build_model
 from gnnak.nn.features import Categorical
 from tests.loading.test_graph_loader import assert_same_batch

@@ -14,9 +14,9 @@ from gnnak.graphs import GraphStore
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_padded
 from gnnak.loading.windows import make_window
-from gnnak.sampling.coverage import is_cover
 from gnnak.sampling.drop import SubgraphDrop, sample_subgraphs
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
+from gnnak.sampling.random_roots import is_cover
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.subgraphs.groups import Groups
 from tests.graphs.graph_strategies import assert_same, stores

@@ -5,8 +5,8 @@ from torch_geometric.nn import GATConv, SAGEConv
 
 from gnnak.errors import OptionError
 from gnnak.models import ModelOptions, build_model
+from gnnak.models.bases import find_class, make_own
 from gnnak.models.factory import parse_name
-from gnnak.models.own_base import find_class, make_own
 from gnnak.nn.features import Categorical
 
 

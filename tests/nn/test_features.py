@@ -1,9 +1,8 @@
 import pytest
 import torch
-from torch.nn.functional import one_hot
 
 from gnnak.errors import OptionError, WidthError
-from gnnak.nn import Categorical, Continuous, OneHot, describe, make_encoder
+from gnnak.nn import Categorical, Continuous, describe, make_encoder
 
 
 @pytest.mark.parametrize(
@@ -101,37 +100,6 @@ def test_categorical_encoder_answers_wrong_shapes_in_a_sentence(values, got):
     wanted = rf"features are {got}; give whole numbers of shape \[2, 2\]"
     with pytest.raises(WidthError, match=wanted):
         encoder(values, 2)
-
-
-@pytest.mark.parametrize("sizes", [(4,), (2, 3)])
-def test_one_hot_encoder_equals_the_dense_block_of_one_hot_vectors(sizes):
-    generator = torch.Generator().manual_seed(0)
-    columns = [torch.randint(size, (9,), generator=generator) for size in sizes]
-    vectors = [
-        one_hot(column, size).double()
-        for column, size in zip(columns, sizes, strict=True)
-    ]
-    encoder = make_encoder(OneHot(sizes), 5).double()
-    dense = make_encoder(Continuous(sum(sizes)), 5).double()
-    with torch.no_grad():
-        dense.block[0].weight.copy_(encoder.tables.weight.t())
-    found = encoder(torch.stack(columns, dim=1), 9)
-    wanted = dense(torch.cat(vectors, dim=1), 9)
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    factor = torch.rand(9, 5, dtype=torch.double, generator=generator)
-    for out in (found, wanted):
-        (out * factor).sum().backward()
-    table, (weight, *norm) = encoder.tables.weight, dense.parameters()
-    torch.testing.assert_close(table.grad, weight.grad.t(), rtol=1e-10, atol=1e-12)
-    for own, other in zip(encoder.rest.parameters(), norm, strict=True):
-        torch.testing.assert_close(own.grad, other.grad, rtol=1e-12, atol=1e-12)
-
-
-def test_one_hot_encoder_is_initialised_like_a_linear():
-    torch.manual_seed(0)
-    table = make_encoder(OneHot((400,)), 64).tables.weight.detach()
-    assert table.is_contiguous()
-    assert 0.99 / 20 < table.abs().max() <= 1 / 20
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])

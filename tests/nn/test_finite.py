@@ -8,8 +8,7 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnak import uplift
-from gnnak.nn.features import Continuous, make_encoder
-from gnnak.nn.finite import is_finite
+from gnnak.nn.features import Continuous, is_finite, make_encoder
 from tests.operation_counts import OperationCount
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gnnak.nn.fuse import ConcatFuse, SumFuse
+from gnnak.nn.encodings import ConcatFuse, SumFuse
 
 ONE = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.double)
 TWO = torch.tensor([[10.0, 20.0], [30.0, 50.0]], dtype=torch.double)

@@ -1,6 +1,6 @@
 import torch
 
-from gnnak.nn.gates import HopGate, HopTable
+from gnnak.nn.encodings import HopGate, HopTable
 from gnnak.subgraphs import RootedSubgraphs
 
 

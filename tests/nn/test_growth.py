@@ -9,7 +9,7 @@ from torch_geometric.nn import GINConv
 
 import gnnak
 from gnnak.graphs.real import RealCounts
-from gnnak.nn.growth import GrowthWatch
+from gnnak.nn.uplifted_conv import GrowthWatch
 
 GRAPH = nx.barabasi_albert_graph(60, 4, seed=0)
 EDGES = torch.tensor(list(GRAPH.edges)).t()

@@ -18,7 +18,7 @@ from gnnak import (
 )
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.features import Continuous
-from tests.training.own_loop.models import Gine, molecules
+from tests.loop.models import Gine, molecules
 
 EXTRACTOR = EgoNets(2)
 

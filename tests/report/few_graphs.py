@@ -10,7 +10,7 @@ from torch import Tensor
 from gnnak.datasets import DATASETS
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import from_networkx
-from gnnak.nn.features import Categorical, Continuous, Features, OneHot
+from gnnak.nn.features import Categorical, Continuous, Features
 
 ATOMS, BONDS = (119, 5, 12, 12, 10, 6, 6, 2, 2), (5, 6, 2)
 FEATURES: dict[str, tuple[Features, Features | None]] = {
@@ -21,7 +21,7 @@ FEATURES: dict[str, tuple[Features, Features | None]] = {
     "molpcba": (Categorical(ATOMS), Categorical(BONDS)),
     "exp": (Categorical((2,)), None),
     "properties": (Continuous(2), None),
-    "mutag": (OneHot((7,)), None),
+    "mutag": (Continuous(7), None),
 }
 """Features of the real data sets; others have one constant node feature."""
 COUNT = 8

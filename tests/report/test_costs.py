@@ -1,4 +1,4 @@
-from gnnak.report.costs import costs_section
+from gnnak.report.page import costs_section
 from gnnak.report.plots import growth_figure
 from gnnak.training.config.run_config import RunConfig
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gnnak.report.paper import load_table, table_names
+from gnnak.report.cells import load_table, table_names
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.protocols import num_folds

@@ -1,6 +1,5 @@
 from gnnak.report.formats import _tex, as_csv, latex, markdown, text
-from gnnak.report.reasons import SHORTENED
-from gnnak.report.tables import LEGEND
+from gnnak.report.tables import LEGEND, SHORTENED
 from tests.report.hand_records import run_record
 from tests.report.small_table import GOOD, IMAGES, SMALL, fill_table, records
 

@@ -2,8 +2,8 @@ import json
 from pathlib import Path
 
 from gnnak.report import tables
+from gnnak.report.cells import load_table
 from gnnak.report.lookup import RunRecords
-from gnnak.report.paper import load_table
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from tests.report.hand_records import run_record, write_records

@@ -6,7 +6,7 @@ from gnnak import SubgraphDrop
 from gnnak.errors import OptionError
 from gnnak.models import build_model
 from gnnak.nn.features import Categorical
-from gnnak.report.paper import load_table, table_names
+from gnnak.report.cells import load_table, table_names
 from gnnak.training.config.options import change
 
 

@@ -1,6 +1,6 @@
+from gnnak.report.cells import load_table
 from gnnak.report.lookup import RunRecords
-from gnnak.report.paper import load_table
-from gnnak.report.pending import pending_runs
+from gnnak.report.tables import pending_runs
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change, parse_settings
 from tests.report.hand_records import run_record

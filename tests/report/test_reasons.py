@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from gnnak.report.cells import Cell, Style
-from gnnak.report.paper import load_table, table_names
-from gnnak.report.reasons import SHORTENED, _known, reason_of, remarks_on
+from gnnak.report.cells import Cell, Style, load_table, table_names
+from gnnak.report.tables import SHORTENED, _known, reason_of, remarks_on
 from gnnak.training.records.summary import Summary
 from tests.report.hand_records import run_record
 from tests.report.small_table import GOOD, SMALL, fill_table, plan, records

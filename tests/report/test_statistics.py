@@ -1,5 +1,5 @@
+from gnnak.report.cells import load_table
 from gnnak.report.lookup import RunRecords
-from gnnak.report.paper import load_table
 from gnnak.report.statistics import (
     FILE,
     measure_dataset,

@@ -1,6 +1,6 @@
 from matplotlib.figure import Figure
 
-from gnnak.report.svg import INK, inline_svg, page_style
+from gnnak.report.markup import INK, inline_svg, page_style
 
 
 def svg_of(label):

@@ -1,8 +1,7 @@
 import pytest
 
-from gnnak.report.cells import Cell, Style
-from gnnak.report.paper import load_table, table_names
-from gnnak.report.verdict import compare, parse_number
+from gnnak.report.cells import Cell, Style, load_table, table_names
+from gnnak.report.tables import compare, parse_number
 from gnnak.training.records.summary import Summary
 
 

@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
-from gnnak.datasets.finding import find_file
+from gnnak.datasets.cache import find_file
 from gnnak.errors import CoverageError, GraphError, OptionError
 from gnnak.graphs import read_npz
 from gnnak.sampling import (
     coverage,
     greedy,
     is_cover,
-    pairs,
     random_roots,
     sample_subgraphs,
 )
-from gnnak.subgraphs.invariants import TENSORS
+from gnnak.sampling import plan as plan_module
+from gnnak.subgraphs.rooted import TENSORS
 from gnnak.testing import small_graphs
 from tests.strategies import graphs
 
@@ -402,7 +402,7 @@ class TestBadInput:
             drop(drop(subs, ring(9)), ring(9))
 
     def test_too_many_pairs_for_farthest_are_named(self, monkeypatch):
-        monkeypatch.setattr(pairs, "MAX_PAIRS", 80)
+        monkeypatch.setattr(plan_module, "MAX_PAIRS", 80)
         subs = EgoNets(1)(ring(9), 9)
         with pytest.raises(CoverageError, match=r"81 pairs of nodes.*'min-set-cover'"):
             SubgraphDrop("farthest")(subs, ring(9))

@@ -4,7 +4,7 @@ import weakref
 import torch
 from hypothesis import given, settings
 
-from gnnak.sampling.graph_cache import CachedGraph, GraphCache
+from gnnak.sampling.shared import CachedGraph, GraphCache
 from tests.strategies import graphs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

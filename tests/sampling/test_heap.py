@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
-from gnnak.sampling import heap, is_cover, plan
+from gnnak.sampling import greedy, is_cover, plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from tests.strategies import graphs
 
@@ -95,7 +95,7 @@ def test_the_heap_is_not_used_for_subgraphs_of_several_components(monkeypatch):
         torch.arange(2), pair, pair.sort().values, pair, none, none[0], 2, 0
     )
     monkeypatch.setattr(plan, "LARGE", 0)
-    monkeypatch.setattr(heap, "sample_one_by_one", None)
+    monkeypatch.setattr(greedy, "sample_one_by_one", None)
     for strategy in GREEDY:
         drop = SubgraphDrop(strategy, 1)
         made = drop.plan(subs, none)

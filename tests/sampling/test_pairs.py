@@ -3,9 +3,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from gnnak.graphs.components import components
-from gnnak.sampling import pairs
-from gnnak.sampling.pairs import pair_distances
+from gnnak.graphs.adjacency import components
+from gnnak.sampling import plan
+from gnnak.sampling.plan import pair_distances
 from tests.strategies import graphs
 
 
@@ -29,6 +29,6 @@ def test_pair_distances_do_not_depend_on_the_chunks_of_the_search(graph):
     parts = components(edge_index, num_nodes)
     at_once = pair_distances(edge_index, *parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pairs, "CHUNK", 2)
+        patch.setattr(plan, "CHUNK", 2)
         in_chunks = pair_distances(edge_index, *parts)
     assert torch.equal(at_once.hop, in_chunks.hop)

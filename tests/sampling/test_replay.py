@@ -1,8 +1,8 @@
 import torch
 
 from gnnak import EgoNets
-from gnnak.sampling import replay
-from gnnak.sampling.replay import Replay, Sample, backward_task, draw_ticket
+from gnnak.sampling import shared as shared_module
+from gnnak.sampling.shared import Replay, Sample, backward_task, draw_ticket
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -29,7 +29,7 @@ def test_replay_finds_no_sample_if_two_have_the_same_key():
 
 
 def test_replay_forgets_the_oldest_sample(monkeypatch):
-    monkeypatch.setattr(replay, "MAX_CALLS", 3)
+    monkeypatch.setattr(shared_module, "MAX_CALLS", 3)
     subgraphs, replayed = EgoNets(1)(PATH, 3), Replay()
     for ticket in (0, 1, 2, 0, 3):
         replayed.remember((ticket, 10), Sample(7, subgraphs))

@@ -3,8 +3,8 @@ import torch
 from hypothesis import given
 
 from gnnak import EgoNets, SubgraphDrop
-from gnnak.loading.flat import tensors_of
-from gnnak.sampling.sampled_egonets import sample_egonets
+from gnnak.loading.items import tensors_of
+from gnnak.sampling.cached_plan import sample_egonets
 from tests.strategies import graphs
 
 

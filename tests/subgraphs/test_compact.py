@@ -11,7 +11,7 @@ from gnnak.fast.layers.lift import edges_of
 from gnnak.graphs import GraphStore
 from gnnak.loading.splitting import split
 from gnnak.loading.windows import make_window
-from gnnak.subgraphs.invariants import TENSORS
+from gnnak.subgraphs.rooted import TENSORS
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnak.subgraphs.distances import hops_to_root
+from gnnak.graphs.adjacency import hops_to_root
 from tests.strategies import graphs
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gnnak.errors import GraphError, OptionError, SubgraphError
 from gnnak.nn.checks import check_hops
 from gnnak.subgraphs import EgoNets, RootedSubgraphs, egonets, induce, reach
-from gnnak.subgraphs.invariants import TENSORS
+from gnnak.subgraphs.rooted import TENSORS
 from tests.operation_counts import OperationCount
 from tests.strategies import graphs
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gnnak import EgoNets
 from gnnak.graphs.adjacency import incoming
 from gnnak.subgraphs import reach
-from gnnak.subgraphs.few_walks import list_walks
+from gnnak.subgraphs.reach import list_walks
 from tests.operation_counts import OperationCount
 from tests.strategies import graphs
 

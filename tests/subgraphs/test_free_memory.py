@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from gnnak.subgraphs import free_memory
-from gnnak.subgraphs.free_memory import free_bytes
+from gnnak.subgraphs import copy_limit
+from gnnak.subgraphs.copy_limit import free_bytes
 from tests.gpu import needs_gpu
 
 CPU = torch.device("cpu")
@@ -19,7 +19,7 @@ def linux(monkeypatch, tmp_path):
         ("CGROUP", "cgroup"),
         ("CGROUPS", "cgroups"),
     ):
-        monkeypatch.setattr(free_memory, name, tmp_path / path)
+        monkeypatch.setattr(copy_limit, name, tmp_path / path)
     write(tmp_path / "meminfo", f"MemTotal: 99 kB\nMemAvailable: {8 * 2**20} kB\n")
     return tmp_path
 
@@ -61,7 +61,7 @@ def test_a_container_without_a_limit_does_not_count(linux):
 def test_total_memory_counts_where_there_is_no_meminfo(linux, monkeypatch):
     (linux / "meminfo").unlink()
     sizes = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(free_memory.os, "sysconf", sizes.get)
+    monkeypatch.setattr(copy_limit.os, "sysconf", sizes.get)
     assert free_bytes(CPU) == 4_096_000
 
 
@@ -70,7 +70,7 @@ def test_unknown_memory_is_none(linux, monkeypatch):
         raise ValueError(name)
 
     (linux / "meminfo").unlink()
-    monkeypatch.setattr(free_memory.os, "sysconf", fail)
+    monkeypatch.setattr(copy_limit.os, "sysconf", fail)
     assert free_bytes(CPU) is None
     assert free_bytes(torch.device("meta")) is None
 

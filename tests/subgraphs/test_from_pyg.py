@@ -5,7 +5,7 @@ from torch_geometric.transforms import RootedEgoNets
 
 from gnnak.errors import SubgraphError
 from gnnak.subgraphs import egonets, rooted_from_pyg
-from gnnak.subgraphs.invariants import TENSORS
+from gnnak.subgraphs.rooted import TENSORS
 from gnnak.testing import small_graphs
 
 

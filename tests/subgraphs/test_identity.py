@@ -3,7 +3,7 @@ import torch
 
 from gnnak import EgoNets, RandomWalks
 from gnnak.subgraphs import StructuralEncoding, WithEncodings
-from gnnak.subgraphs.identity import are_equal, describe
+from gnnak.subgraphs.extractors import are_equal, describe
 
 
 class Plain:

@@ -4,7 +4,7 @@ from torch_geometric.data import Batch
 
 from gnnak.errors import SizeError
 from gnnak.subgraphs import EgoNets, WholeGraphs, resistance, root_mark, rrwp
-from gnnak.subgraphs.pairs import closed_walks, short_distance
+from gnnak.subgraphs.encodings import closed_walks, short_distance
 from gnnak.testing import small_graphs
 
 GRAPHS = small_graphs()
@@ -86,7 +86,7 @@ def test_resistance_of_many_graphs_is_that_of_smaller_groups(monkeypatch):
     given = (whole.edge_index, whole.num_nodes)
     wanted = resistance(EgoNets(2)(*given), whole.edge_index, whole.batch)
     for entries in (1, 40):  # one or a few Laplacians at a time
-        monkeypatch.setattr("gnnak.subgraphs.resistances.CHUNK_ENTRIES", entries)
+        monkeypatch.setattr("gnnak.subgraphs.encodings.CHUNK_ENTRIES", entries)
         found = resistance(EgoNets(2)(*given), whole.edge_index, whole.batch)
         torch.testing.assert_close(found, wanted)
 
@@ -103,7 +103,7 @@ def test_resistance_of_many_graphs_is_that_of_smaller_groups(monkeypatch):
 def test_encodings_of_a_large_graph_are_refused_before_memory_is_spent(
     encode, sentence, monkeypatch
 ):
-    monkeypatch.setattr("gnnak.subgraphs.free_memory.free_bytes", lambda _: 10**9)
+    monkeypatch.setattr("gnnak.subgraphs.copy_limit.free_bytes", lambda _: 10**9)
     ends = torch.arange(60_000)
     forth = torch.stack([ends[:-1], ends[1:]])
     path = torch.cat([forth, forth.flip(0)], dim=1)
@@ -112,7 +112,7 @@ def test_encodings_of_a_large_graph_are_refused_before_memory_is_spent(
 
 
 def test_rrwp_of_many_pairs_is_refused_before_memory_is_spent(monkeypatch):
-    monkeypatch.setattr("gnnak.subgraphs.free_memory.UNCHECKED_BYTES", 0)
-    monkeypatch.setattr("gnnak.subgraphs.free_memory.free_bytes", lambda _: 5000)
+    monkeypatch.setattr("gnnak.subgraphs.copy_limit.UNCHECKED_BYTES", 0)
+    monkeypatch.setattr("gnnak.subgraphs.copy_limit.free_bytes", lambda _: 5000)
     with pytest.raises(SizeError, match="walks of 99 steps between 9 node pairs"):
         rrwp(WholeGraphs()(PATH, 3), PATH, num_steps=99)

@@ -6,7 +6,7 @@ import torch
 from gnnak import RootedSubgraphs
 from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.subgraphs import egonets
-from gnnak.subgraphs.invariants import TENSORS
+from gnnak.subgraphs.rooted import TENSORS
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets
 from gnnak.errors import OptionError
-from gnnak.subgraphs.slices import slices
+from gnnak.nn.sliced import slices
 from tests.strategies import graphs
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from gnnak import RandomWalks
 from gnnak.errors import GnnakError, OptionError
-from gnnak.subgraphs import node2vec, random_walks, walk_subgraphs
-from gnnak.subgraphs.invariants import TENSORS
+from gnnak.subgraphs import random_walks, walk_subgraphs, walks
+from gnnak.subgraphs.rooted import TENSORS
 from tests.strategies import graphs
 
 
@@ -76,14 +76,14 @@ def test_random_walks_do_not_depend_on_the_chunk_size(graph, chunk):
     options = {"length": 4, "repeats": 2, "p": 0.5, "q": 2.0}
     whole = walk_subgraphs(*graph, **options, generator=seeded())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(node2vec, "CHUNK", chunk)
+        patch.setattr(walks, "CHUNK", chunk)
         pieces = walk_subgraphs(*graph, **options, generator=seeded())
     for name in TENSORS:
         assert torch.equal(getattr(whole, name), getattr(pieces, name))
 
 
 def exact_transitions(adjacency, p, q):
-    """P(next = x | before = t, here = v) of node2vec, written out: [t, v, x]."""
+    """P(next = x | before = t, here = v) of walks, written out: [t, v, x]."""
     size = len(adjacency)
     chance = torch.zeros(size, size, size, dtype=torch.double)
     for t in range(size):
@@ -100,8 +100,8 @@ def exact_transitions(adjacency, p, q):
 @pytest.mark.parametrize(("high_degree", "trials"), [(64, 64), (0, 64), (0, 2)])
 def test_random_walks_follow_p_and_q(p, q, duplicate, high_degree, trials, monkeypatch):
     """Chi-square of second-order transitions against the exact probabilities."""
-    monkeypatch.setattr(node2vec, "HIGH_DEGREE", high_degree)
-    monkeypatch.setattr(node2vec, "MAX_TRIALS", trials)
+    monkeypatch.setattr(walks, "HIGH_DEGREE", high_degree)
+    monkeypatch.setattr(walks, "MAX_TRIALS", trials)
     edges = [(0, 1), (0, 2), (1, 2), (1, 3), (3, 4), (4, 0), (2, 5)]
     edges += [(0, 1)] if duplicate else []
     once = torch.tensor(edges).t()
@@ -140,13 +140,13 @@ def test_random_walks_from_a_hub_do_not_weigh_all_its_edges(monkeypatch):
     hub, leaf = torch.zeros(size - 1).long(), torch.arange(1, size)
     star = torch.stack([torch.cat([hub, leaf]), torch.cat([leaf, hub])])
     looked_at = []
-    weight = node2vec.Bias.weight
+    weight = walks.Bias.weight
 
     def counting(self, before, there):
         looked_at.append(there.numel())
         return weight(self, before, there)
 
-    monkeypatch.setattr(node2vec.Bias, "weight", counting)
+    monkeypatch.setattr(walks.Bias, "weight", counting)
     random_walks(star, size, torch.arange(size), 4, 0.5, 2.0, seeded())
     assert sum(looked_at) < 100 * size
 

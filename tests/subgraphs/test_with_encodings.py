@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak.errors import OptionError, SubgraphError
-from gnnak.loading.budget import WINDOW_PAIRS
-from gnnak.loading.demand import Demand
-from gnnak.loading.flat import tensors_of
+from gnnak.loading.assembler import WINDOW_PAIRS, window_shares
+from gnnak.loading.forms import padded_form
 from gnnak.loading.graph_loader import GraphLoader
+from gnnak.loading.items import tensors_of
 from gnnak.loading.loader import Subgraphs
-from gnnak.loading.padded_form import padded_form
+from gnnak.loading.padder import Demand
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_padded
-from gnnak.loading.subgraph_source import window_shares
 from gnnak.loading.windows import make_window
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs import (
@@ -29,8 +28,7 @@ from gnnak.subgraphs import (
 )
 from gnnak.subgraphs.attached import same_extractor
 from gnnak.subgraphs.cached import cache_if_small, cache_subgraphs
-from gnnak.subgraphs.encodings import extracted_encodings
-from gnnak.subgraphs.with_encodings import without_encodings
+from gnnak.subgraphs.encodings import extracted_encodings, without_encodings
 from tests.graphs.graph_strategies import stores
 from tests.training.small import triangles
 

@@ -10,11 +10,11 @@ from typing import Any
 import networkx as nx
 import torch
 
+from gnnak.datasets.pairs import regular_triangles
 from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.datasets.regular import regular_triangles
 from gnnak.graphs import from_networkx
 from gnnak.nn.features import Categorical
-from gnnak.training.callbacks import history
+from gnnak.training import callbacks as callbacks_module
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.processes.machine import Machine
@@ -107,7 +107,7 @@ def main() -> None:
     """Run a config; arguments: folder, devices, "resume" or not, options in JSON."""
     folder, devices, resume, options = sys.argv[1:]
     torch.set_num_threads(1)
-    history.SAVE_SECONDS = 0.0
+    callbacks_module.SAVE_SECONDS = 0.0
     config = change(small_config(), json.loads(options))
     machine = Machine("cpu", int(devices))
     data = DATA[config.data.name]()

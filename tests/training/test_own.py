@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import gnnak
-from gnnak.datasets import memory_advice
+from gnnak.datasets import describe
 from gnnak.datasets.own.options import OwnData
 from gnnak.errors import GnnakError, TrainingError
 from gnnak.graphs import from_networkx, to_pyg
+from gnnak.training.config.experiment import own_config
 from gnnak.training.config.options import change
-from gnnak.training.config.own_defaults import own_config
 from gnnak.training.config.run_config import RunConfig
 from tests.training.molecules import SMALL, SMILES, carbons
 
@@ -114,7 +114,7 @@ def test_train_without_validation_graphs_is_a_sentence():
 
 
 def test_train_warns_before_memory_runs_out(monkeypatch):
-    monkeypatch.setattr(memory_advice, "free_bytes", lambda _: 1000)
+    monkeypatch.setattr(describe, "free_bytes", lambda _: 1000)
     with pytest.warns(UserWarning, match="a training step on 29 graphs needs about"):
         gnnak.train(SMILES, carbons(SMILES), **SMALL)
 

@@ -6,7 +6,7 @@ import pytest
 import gnnak
 from gnnak.datasets.own.molecules import molecule_chunks
 from gnnak.errors import CheckpointError, SizeError
-from gnnak.training.predicting import predict, predict_parts
+from gnnak.training.predictions import predict, predict_parts
 from gnnak.training.trained import TrainedModel
 from tests.training.molecules import SMILES
 

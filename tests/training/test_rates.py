@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim.lr_scheduler import CosineAnnealingLR, ReduceLROnPlateau
 
-from gnnak.training.callbacks import history
+from gnnak.training import callbacks as callbacks_module
 from gnnak.training.config.run_config import TrainConfig
-from gnnak.training.rates import learning_rate
+from gnnak.training.module import learning_rate
 from gnnak.training.run import run
 from tests.training.small import edge_counts, small_config
 
@@ -61,7 +61,7 @@ def test_run_stops_once_the_learning_rate_is_too_low(tmp_path):
 
 @pytest.mark.heavy
 def test_resumed_run_has_the_learning_rates_of_the_whole_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     rates = []
     monkeypatch.setattr(
         "gnnak.training.module.set_rate", lambda _, rate: rates.append(rate)
@@ -69,14 +69,14 @@ def test_resumed_run_has_the_learning_rates_of_the_whole_run(tmp_path, monkeypat
     config = small_config(train__epochs=6, train__schedule="plateau", train__patience=1)
     run(config, edge_counts(), tmp_path / "whole")
     whole, rates[:] = list(rates), []
-    end = history.RunHistory._stop_early
+    end = callbacks_module.RunHistory._stop_early
 
     def stop(self, trainer):
         end(self, trainer)
         trainer.should_stop |= self.epochs == 4
 
     with monkeypatch.context() as patched:
-        patched.setattr(history.RunHistory, "_stop_early", stop)
+        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
         run(config, edge_counts(), tmp_path / "part")
     run(config, edge_counts(), tmp_path / "part", resume=True)
     assert rates == whole

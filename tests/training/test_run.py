@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch import Trainer
 
 from gnnak.errors import OptionError, TrainingError
-from gnnak.training.callbacks import history
+from gnnak.training import callbacks as callbacks_module
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.evaluate import evaluate
@@ -70,7 +70,7 @@ def test_run_stops_early_without_improvement(tmp_path):
 
 
 def test_run_that_stopped_early_trains_no_more_if_resumed(tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     config = small_config(model__name="gin", train__epochs=9, train__early_stop=2)
     first = run(config, triangles(), tmp_path)
     again = run(config, triangles(), tmp_path, resume=True)
@@ -205,7 +205,7 @@ def test_run_with_captured_steps_has_the_same_losses(
 @pytest.mark.heavy
 @pytest.mark.parametrize("captured", [(False, True), (True, False), (True, True)])
 def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     options = {"train__precision": "64", "train__epochs": 4}
     whole = run(small_config(**options), triangles(), tmp_path / "whole")
 
@@ -214,7 +214,7 @@ def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(Machine, "captures", lambda *_: captured[0])
-        patched.setattr(history.RunHistory, "_stop_early", stop)
+        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
         part = run(small_config(**options), triangles(), tmp_path / "part")
         assert part["epochs"] == 2
     monkeypatch.setattr(Machine, "captures", lambda *_: captured[1])

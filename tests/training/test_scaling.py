@@ -1,7 +1,7 @@
 import torch
 
 from gnnak.datasets.record import Scaling
-from gnnak.training.scaling import Scaler, target_scaling
+from gnnak.training.losses import Scaler, target_scaling
 
 
 def test_target_scaling_ignores_unknown_targets():

@@ -3,7 +3,7 @@ import torch
 from gnnak.graphs import GraphStore
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.features import Categorical
-from gnnak.training.unseen import fill_unseen
+from gnnak.training.run import fill_unseen
 
 
 def test_fill_unseen_sets_the_mean_of_the_training_rows():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnak.datasets.own.featurizers import FEATURIZERS
+from gnnak.datasets.own.molecules import FEATURIZERS
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import OptionError
 from gnnak.graphs.readers.smiles import parse_smiles

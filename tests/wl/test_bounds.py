@@ -10,10 +10,8 @@ from gnnak.models.options import FamilyOptions, SubgraphOptions
 from gnnak.nn import Categorical
 from gnnak.wl import partition
 from gnnak.wl.bounds import bound_of, find_bound
-from gnnak.wl.embedding import different, embed
-from gnnak.wl.families import cycle_and_two, rook, shrikhande
-from gnnak.wl.families.separating import SEPARATIONS
-from gnnak.wl.networks import PlainEmbedder
+from gnnak.wl.families import SEPARATIONS, cycle_and_two, rook, shrikhande
+from gnnak.wl.networks import PlainEmbedder, different, embed
 
 KINDS = ("whole", "deletion", "masked-egonets")
 WHOLE = [

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gnnak.datasets.brec import load_brec
+from gnnak.brec import ceiling as ceiling_module
+from gnnak.brec.ceiling import run_brec
+from gnnak.brec.data import load_brec
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
-from gnnak.wl import brec
-from gnnak.wl.brec import run_brec
 from gnnak.wl.families import cycle_and_two
 from gnnak.wl.lab import Contender
 
@@ -53,7 +53,7 @@ def test_run_brec_counts_pairs_of_each_group():
 def test_run_brec_gives_the_same_counts_pair_by_pair(monkeypatch):
     contenders = [Contender("1-wl"), Contender("sswl"), Contender("2-fwl")]
     together = [row.missed for row in run_brec(PAIRS, contenders)]
-    monkeypatch.setattr(brec, "CHUNK_BYTES", 0)
+    monkeypatch.setattr(ceiling_module, "CHUNK_BYTES", 0)
     assert [row.missed for row in run_brec(PAIRS, contenders)] == together
 
 

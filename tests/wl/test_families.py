@@ -3,13 +3,14 @@ import pytest
 from gnnak.errors import OptionError
 from gnnak.wl import partition
 from gnnak.wl.families import (
+    FAMILIES,
     circulants,
+    classes,
     cycle_and_two,
+    family,
     regular_pair,
     trees,
 )
-from gnnak.wl.families.registry import FAMILIES, family
-from gnnak.wl.families.unlike import classes
 
 
 @pytest.mark.heavy

@@ -1,7 +1,7 @@
 import pytest
 
 from gnnak.errors import OptionError
-from gnnak.wl.families.registry import FAMILIES, pairs_apart
+from gnnak.wl.families import FAMILIES, pairs_apart
 from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, Contender, run_lab
 
 

@@ -11,11 +11,15 @@ import torch
 from gnnak.errors import OptionError
 from gnnak.wl import partition
 from gnnak.wl.bounds import MEMBER_BOUNDS, bound_of, has_bound
-from gnnak.wl.embedding import embed
-from gnnak.wl.families import connected_graphs, cycle_and_two, rook, shrikhande
-from gnnak.wl.families.registry import family
-from gnnak.wl.families.separating import SEPARATIONS
-from gnnak.wl.networks import PlainEmbedder
+from gnnak.wl.families import (
+    SEPARATIONS,
+    connected_graphs,
+    cycle_and_two,
+    family,
+    rook,
+    shrikhande,
+)
+from gnnak.wl.networks import PlainEmbedder, embed
 from tests.wl.test_networks import assert_never_above_bound
 
 MEMBERS = [f"{member}-gin" for member in MEMBER_BOUNDS]

@@ -4,10 +4,15 @@ import torch
 from gnnak.errors import OptionError
 from gnnak.wl import partition
 from gnnak.wl.bounds import BOUNDS, bound_of
-from gnnak.wl.embedding import different, embed, pairs_different, push_apart
-from gnnak.wl.families import connected_graphs, rook, shrikhande
-from gnnak.wl.families.registry import family
-from gnnak.wl.networks import PlainEmbedder, run_networks
+from gnnak.wl.families import connected_graphs, family, rook, shrikhande
+from gnnak.wl.networks import (
+    PlainEmbedder,
+    different,
+    embed,
+    pairs_different,
+    push_apart,
+    run_networks,
+)
 
 
 def assert_never_above_bound(name, num_hops, many, channels=16):

@@ -4,8 +4,8 @@ import torch
 
 from gnnak.errors import GnnakError, GraphError, OptionError
 from gnnak.wl import TESTS, Options, distinguishes, partition
+from gnnak.wl.compare import estimated_bytes
 from gnnak.wl.inputs import read_union
-from gnnak.wl.memory import estimated_bytes
 from gnnak.wl.options import known_options, read_options
 
 PAIR = nx.path_graph(4), nx.star_graph(3)
@@ -75,7 +75,7 @@ def test_the_estimate_counts_egonets_and_bounds_them_by_walks_if_there_are_many(
     counted = estimated_bytes("subgraph-1-wl", union, options)
     sizes = [6] * 6 + [3, 4, 5, 5, 4, 3]
     assert counted == 8 * 14 * sum(size**3 for size in sizes)
-    monkeypatch.setattr("gnnak.wl.memory.MOST_COUNTED", 0)
+    monkeypatch.setattr("gnnak.wl.compare.MOST_COUNTED", 0)
     assert estimated_bytes("subgraph-1-wl", union, options) >= counted
 
 

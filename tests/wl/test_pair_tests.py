@@ -11,6 +11,7 @@ from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.wl import distinguishes, explain, partition
 from gnnak.wl.families import (
+    SEPARATIONS,
     connected_graphs,
     csl,
     cycle_and_two,
@@ -20,7 +21,6 @@ from gnnak.wl.families import (
     srg26,
     srg28,
 )
-from gnnak.wl.families.separating import SEPARATIONS
 from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
 from tests.wl.plain import classes, finer, graphs, plain_pair_test, relabeled_pairs
 

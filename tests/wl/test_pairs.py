@@ -1,7 +1,7 @@
 import torch
 
 from gnnak.wl.inputs import read_union
-from gnnak.wl.pairs import Pairs, across_steps, folklore_steps, inside_steps
+from gnnak.wl.pair_tests import Pairs, across_steps, folklore_steps, inside_steps
 
 PATH = (torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
 

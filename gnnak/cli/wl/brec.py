@@ -81,8 +81,8 @@ def brec(
         readout=readout,
     )
     with stoppable_at_once():
+        from gnnak.brec.data import load_brec
         from gnnak.cli.wl.brec_run import choose_contenders, count, table
-        from gnnak.datasets.brec import load_brec
         from gnnak.training.records.results import check_appendable
 
     contenders = choose_contenders(test or [], options)

@@ -8,16 +8,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY, BrecCount, run_brec
+from gnnak.brec.data import Pair
 from gnnak.cli.choices import WL_TESTS
 from gnnak.cli.wl.run import options_by_test
-from gnnak.datasets.brec import Pair
 from gnnak.training.records.results import (
     Record,
     append_record,
     environment,
     six_digits,
 )
-from gnnak.wl.brec import BREC_CONTENDERS, COSTLY, BrecCount, run_brec
 from gnnak.wl.lab import Contender
 from gnnak.wl.options import check_test
 

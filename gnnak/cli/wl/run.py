@@ -10,7 +10,7 @@ from gnnak.graphs.readers import read_graph6
 from gnnak.report.pictures import save
 from gnnak.wl.compare import partition_with_rounds
 from gnnak.wl.explain import Explanation
-from gnnak.wl.families.registry import pairs_apart
+from gnnak.wl.families import pairs_apart
 from gnnak.wl.options import known_options, read_options
 from gnnak.wl.plotting import plot_explanation
 

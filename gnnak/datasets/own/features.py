@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.assemble import MAX_CATEGORIES
-from gnnak.datasets.own.featurizers import FEATURIZERS
+from gnnak.datasets.own.molecules import FEATURIZERS
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphStore
 from gnnak.nn.features import Categorical, Continuous, Features, describe

@@ -11,19 +11,16 @@ from typing import Any
 
 import torch
 
-from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecule_table, molecules_in_list, read_smi
-from gnnak.datasets.own.objects import are_smiles, as_items, store_of
+from gnnak.datasets.own.objects import are_smiles, as_items, graphs_in_list, store_of
 from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
-from gnnak.graphs.readers.edge_list import read_edge_lists
-from gnnak.graphs.readers.files import read_bytes
+from gnnak.graphs.readers.files import format_suffix, read_bytes
 from gnnak.graphs.readers.graph6 import parse_graph6
-from gnnak.graphs.readers.node_link import read_node_link
-from gnnak.graphs.readers.packed import format_suffix
-from gnnak.graphs.readers.pyg_files import read_pyg
+from gnnak.graphs.readers.networkx import read_node_link
+from gnnak.graphs.readers.pyg import read_pyg
 from gnnak.graphs.readers.rows import BadRow, GraphRows
-from gnnak.graphs.readers.table import TABLE_SUFFIXES
+from gnnak.graphs.readers.table import TABLE_SUFFIXES, read_edge_lists
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.folds import folds_by_group, stratified_folds
-from gnnak.errors import FileFormatError, GraphError, OptionError
+from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
+from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
-from gnnak.wording import counted
 
 SHARES = (0.8, 0.1, 0.1)
 """The shares of the training, validation and test graphs."""

@@ -1,25 +1,24 @@
-"""Download archives over verified connections, and read files in them.
-
-The authors of gnnak do not know the SHA-256 checksums of the published archives.
-Therefore the checksum of an archive is recorded in the file `SHA256SUMS` of the folder
-of downloads when the archive is first downloaded, and later downloads must have the
-recorded checksum. A user who knows a checksum writes it into this file before.
-"""
+"""Download archives over verified connections, and read them without running code."""
 
 import hashlib
+import io
 import os
+import pickle
 import secrets
 import ssl
 import urllib.request
 import zipfile
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.file_lock import locked_file
-from gnnak.graphs.readers.files import make_folder, read_bytes, write_bytes
+from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes, write_bytes
 
 SUMS = "SHA256SUMS"
 """Name of the file with checksums, in the format of the command `sha256sum`."""
@@ -162,3 +161,99 @@ def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     if info.file_size > MAX_BYTES:
         raise FileFormatError(f"{where}: {name} has more than {MAX_BYTES} bytes.")
     return archive.open(info)
+
+
+class PickledTensor(NamedTuple):
+    """A tensor in a pickle, not yet decoded; `decode` returns the tensor."""
+
+    storage: bytes
+    """The numbers, as `torch.save` writes a storage."""
+    offset: int
+    """Position of the first number of the tensor in the storage."""
+    size: tuple[int, ...]
+    """Shape of the tensor."""
+    stride: tuple[int, ...]
+    """Stride of the tensor."""
+
+    def decode(self) -> Tensor:
+        """Return the tensor; raise `FileFormatError` if it is malformed."""
+        try:
+            content = io.BytesIO(self.storage)
+            numbers = torch.load(content, map_location="cpu", weights_only=True)
+            flat = torch.empty(0, dtype=numbers.dtype).set_(numbers._untyped_storage)
+            return flat.as_strided(self.size, self.stride, self.offset).clone()
+        except Exception as error:  # damaged bytes raise many types
+            raise FileFormatError("a pickled tensor is malformed.") from error
+
+
+class _Rebuild:
+    """Stands for the functions of PyTorch that rebuild a tensor from its storage."""
+
+    __slots__ = ()
+
+    def __call__(
+        self, storage: bytes, offset: int, size: Any, stride: Any, *_: object
+    ) -> PickledTensor:
+        return PickledTensor(storage, offset, tuple(size), tuple(stride))
+
+
+class _Storage:
+    """Stands for the function of PyTorch that reads a storage; returns its bytes."""
+
+    __slots__ = ()
+
+    def __call__(self, content: bytes) -> bytes:
+        return content
+
+
+class _Bytes:
+    """Stands for the function that makes bytes from text in pickles of Python 2."""
+
+    __slots__ = ()
+
+    def __call__(self, text: str, encoding: str) -> bytes:
+        return text.encode("latin1")
+
+
+KNOWN = {
+    ("_codecs", "encode"): _Bytes(),
+    ("torch._utils", "_rebuild_tensor"): _Rebuild(),
+    ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(),
+    ("torch.storage", "_load_from_bytes"): _Storage(),
+    ("collections", "OrderedDict"): OrderedDict,
+}
+"""The only names that may occur in a pickle, and what they stand for."""
+
+
+class _TensorsOnly(pickle.Unpickler):
+    """Read a pickle of lists, dicts, numbers, strings and tensors."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return the object for a name; refuse all names that tensors do not need."""
+        try:
+            return KNOWN[module, name]
+        except KeyError as error:
+            raise FileFormatError(
+                f"the pickle refers to {module}.{name}; it is not read, because it "
+                "could run code."
+            ) from error
+
+
+def read_tensors(file: IO[bytes]) -> Any:
+    """Read a pickle of lists, dicts, numbers, strings and tensors.
+
+    Args:
+        file: The pickle, open for reading.
+
+    Returns:
+        The content, with a `PickledTensor` for every tensor.
+
+    Raises:
+        FileFormatError: If the pickle refers to any other object, or is damaged.
+    """
+    try:
+        return _TensorsOnly(file).load()
+    except FileFormatError:
+        raise
+    except Exception as error:  # damaged pickles raise many types
+        raise FileFormatError("the pickle is damaged.") from error

@@ -1,24 +1,189 @@
-r"""GINE's sum of messages in every rooted subgraph; equal messages are computed once.
-
-GINE sums the messages $\text{ReLU}(c_j + e_{ji})$. The state $c_j$ of a node copy (a
-node as it occurs in one rooted subgraph) depends only on the node and on its distance
-to the root. So a message depends only on the edge and on the distance of its source to
-the root: there are about half as many different messages as edges in all subgraphs.
-"""
+"""GINE's sums of messages in every rooted subgraph on a CPU, each computed once."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import GINEConv
 
-from gnnak.fast.cpu.incidence import Incidence, Ones, gather_matrix
-from gnnak.fast.cpu.pairs import HopPairs, numbered
+from gnnak.nn.encodings import HopTable
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.groups import group
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+class Ones(NamedTuple):
+    """Where the ones of a sparse matrix of zeros and ones are, row by row."""
+
+    columns: Tensor
+    """[q]: the column of each one, sorted by row."""
+    ptr: Tensor | None = None
+    """[r + 1]: where each of the r rows begins in `columns`. None means that each row
+    has exactly one 1; a product then only gathers rows."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, r."""
+        return (self.columns if self.ptr is None else self.ptr[1:]).numel()
+
+
+@dataclass(frozen=True, eq=False)
+class Incidence:
+    """A sparse matrix of zeros and ones, [r, k], and its transpose."""
+
+    ones: Ones
+    """The ones of each row."""
+    transposed: Ones
+    """The ones of each column: row numbers, sorted by column."""
+
+    def __matmul__(self, values: Tensor) -> Tensor:
+        """Multiply with a dense matrix [k, c]; the gradient needs no atomic additions.
+
+        Returns:
+            For each row of the matrix, the sum of the rows of `values` at its ones, as
+            [r, c].
+        """
+        return _Product.apply(values, self)
+
+    @property
+    def T(self) -> Incidence:  # noqa: N802 (as in PyTorch)
+        """The transposed matrix, [k, r]."""
+        return Incidence(self.transposed, self.ones)
+
+
+def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
+    """Return the matrix whose product with `values`, [size, c], is `values[index]`.
+
+    Args:
+        index: The rows to gather, [r].
+        size: Number of rows of `values`.
+        in_order: Whether `index` is sorted.
+    """
+    groups = group(index, size, in_order)
+    order = groups.order
+    if order is None:
+        order = torch.arange(index.numel(), device=index.device)
+    return Incidence(Ones(index), Ones(order, groups.ptr))
+
+
+class _Product(torch.autograd.Function):
+    """Autograd function of the product, also for `torch.func`."""
+
+    @staticmethod
+    def forward(values: Tensor, matrix: Incidence) -> Tensor:
+        columns, ptr = matrix.ones
+        if ptr is None:
+            return values.index_select(0, columns)
+        if not columns.numel():
+            return values.new_zeros(matrix.ones.num_rows, values.size(1))
+        return torch.embedding_bag(
+            values.contiguous(), columns, ptr, include_last_offset=True
+        )[0]
+
+    @staticmethod
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Incidence], output: Tensor
+    ) -> None:
+        ctx.matrix = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.matrix.T @ grad, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return ctx.matrix @ tangent
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], values: Tensor, matrix: Incidence
+    ) -> tuple[Tensor, int]:
+        # Treat the batch of b matrices [k, c] as one matrix [k, c b].
+        assert in_dims[0] is not None
+        rows = values.movedim(in_dims[0], -1)
+        product = matrix @ rows.flatten(1)
+        return product.view(matrix.ones.num_rows, *rows.shape[1:]), 2
+
+
+PairAxis = Literal["node", "subgraph"]
+"""The first key of a pair: the node or the subgraph of a node copy."""
+
+
+class Numbering(NamedTuple):
+    """The distinct values of a key, numbered in ascending order."""
+
+    distinct: Tensor
+    """[u]: the distinct values."""
+    number: Tensor
+    """[m]: for each row, the number of its value, in 0..u-1."""
+
+
+class HopPairs(NamedTuple):
+    """The distinct pairs of a node (or a subgraph) and a row of the hop table.
+
+    The hop table has a row for each distance to the root. Pairs are sorted by node (or
+    subgraph), then by row of the hop table.
+    """
+
+    of_copies: Incidence
+    """[m, u]: for each node copy (a node as it occurs in one subgraph), its pair."""
+    of_keys: Incidence
+    """[u, k]: for each pair, its node or its subgraph."""
+    one_hot: Tensor
+    """[u, t]: for each pair, a one at its row of the hop table, and zeros elsewhere."""
+
+
+def numbered(key: Tensor, size: int) -> Numbering:
+    """Number the distinct values of a key, in time proportional to `size`.
+
+    Args:
+        key: One value for each of m rows, in 0..size-1, [m].
+        size: Number of possible values.
+
+    >>> numbered(torch.tensor([7, 2, 7]), 9)
+    Numbering(distinct=tensor([2, 7]), number=tensor([1, 0, 1]))
+    """
+    occurs = torch.zeros(size, dtype=torch.bool, device=key.device)
+    occurs[key] = True
+    return Numbering(occurs.nonzero().flatten(), (occurs.cumsum(0) - 1)[key])
+
+
+def hop_pairs(
+    hops: HopTable | None,
+    subgraphs: RootedSubgraphs,
+    axis: PairAxis,
+    dtype: torch.dtype,
+) -> HopPairs:
+    """Find all pairs of a node (or a subgraph) and a distance to the root that occur.
+
+    The result is cached in `subgraphs`.
+
+    Args:
+        hops: The hop table, which has a row for each distance to the root; None = a
+            pair is a node (or a subgraph) alone.
+        subgraphs: The rooted subgraphs, with `num_nodes` set.
+        axis: Whether pairs have a node or a subgraph.
+        dtype: The dtype of `one_hot`.
+    """
+    num_hops = 1 if hops is None else len(hops.weight)
+    by_node = axis == "node"
+    key = subgraphs.node if by_node else subgraphs.subgraph
+    size = subgraphs.known_num_nodes if by_node else subgraphs.num_subgraphs
+
+    def find() -> HopPairs:
+        """Compute the result, if it is not in the cache."""
+        pair = key if hops is None else key * num_hops + hops.rows(subgraphs)
+        distinct, number = numbered(pair, size * num_hops)
+        keys = gather_matrix(distinct // num_hops, size, in_order=True)
+        columns = torch.arange(num_hops, device=key.device)
+        one_hot = (distinct.remainder(num_hops)[:, None] == columns).to(dtype)
+        copies = gather_matrix(number, distinct.numel())
+        return HopPairs(copies, keys, one_hot)
+
+    return subgraphs.once(f"pairs of {axis}, {num_hops}, {dtype}", find)
 
 
 class Messages(NamedTuple):

@@ -2,24 +2,116 @@
 
 Linears that follow each other are multiplied first: a Linear $A$ at the end of the base
 GNN and the first Linear $W$ of an encoding's MLP become one Linear $W A$. Gates depend
-only on the distance to the root, so node copies (nodes as they occur in one rooted
-subgraph) of equal distance are summed before they are multiplied by a gate.
+only on the distance to the root, so node copies of equal distance are summed before
+they are multiplied by a gate.
 """
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+from torch_geometric.nn import GINEConv
 
-from gnnak.fast.cpu.base import run_base, run_modules
-from gnnak.fast.cpu.pairs import PairAxis, hop_pairs
+from gnnak.fast.cpu.gine import (
+    PairAxis,
+    find_messages,
+    gine_sums,
+    hop_pairs,
+    pair_states,
+)
+from gnnak.fast.layers.convs import can_run
 from gnnak.fast.layers.parts import blocks_of, has_hooks
-from gnnak.nn.calling import Inputs
+from gnnak.nn.base.stack import Stack
+from gnnak.nn.calling import Inputs, lift_inputs
 from gnnak.nn.calling.masks import explained_convs
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.norm import BatchNorm, several_processes
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
+
+NORMS = (nn.BatchNorm1d, BatchNorm)
+"""Norms whose output may be overwritten: their backward pass does not read it."""
+
+
+class BeforeLinears(NamedTuple):
+    """Output of the base GNN before the Linears at its end, and these Linears."""
+
+    rows: Tensor
+    """[m, k]: one row for each node copy (a node as it occurs in one subgraph)."""
+    linears: list[nn.Linear]
+    """The Linears still to apply, one after the other; may be empty."""
+
+
+def run_base(
+    layer: GNNAK,
+    x: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_attr: Tensor | Inputs | None,
+) -> BeforeLinears:
+    """Run the base GNN of a layer, without the Linears at its end.
+
+    Args:
+        layer: The GNN-AK layer, without hooks.
+        x: Node states, [n, c].
+        subgraphs: The rooted subgraphs.
+        edge_attr: Edge states, [e, c], weights, [e], or `Inputs`; or None.
+    """
+    gnn = layer.gnn
+    last = [layer.project] if type(layer.project) is nn.Linear else []
+    conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn
+    if not isinstance(edge_attr, Tensor) or not _fits(layer, conv, edge_attr):
+        h, e = layer.augment(x, subgraphs), lift_inputs(edge_attr, subgraphs)
+        called = (h, subgraphs.edge_index, e, subgraphs.subgraph)
+        return BeforeLinears(layer.calling(gnn, *called), last)
+    assert isinstance(conv, GINEConv)
+    pairs = hop_pairs(layer.hop_table, subgraphs, "node", x.dtype)
+    c = pair_states(layer, x, pairs)
+    summed = gine_sums(conv, c, edge_attr, find_messages(subgraphs, pairs))
+    parts = list(conv.nn) if type(conv.nn) is nn.Sequential else [conv.nn]
+    if type(gnn) is Stack:
+        out = run_modules([*parts, gnn.norms[0], *gnn.after], summed)
+        return BeforeLinears(pairs.of_copies @ c + out, last)
+    end = parts[-1]
+    if type(end) is nn.Linear:
+        parts, last = parts[:-1], [end, *last]
+    return BeforeLinears(run_modules(parts, summed), last)
+
+
+def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
+    """Call modules one after the other; a ReLU overwrites the output of a BatchNorm.
+
+    Args:
+        modules: The modules.
+        rows: The input of the first module, [m, c].
+    """
+    before = None
+    for module in modules:
+        if type(module) is nn.Sequential:
+            rows = run_modules(module, rows)
+        elif type(module) is nn.ReLU and type(before) in NORMS:
+            rows = rows.relu_()
+        else:
+            rows = module(rows)
+        before = module
+    return rows
+
+
+def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
+    """Return whether `gine_sums` computes the messages of a conv.
+
+    Args:
+        layer: The GNN-AK layer.
+        conv: The conv.
+        e: Edge states, [e, c], or weights, [e].
+    """
+    width = layer.in_channels
+    if layer.hop_table is not None and layer.hop_linear is None:
+        width += layer.hop_table.weight.size(1)
+    keywords = layer.calling.keywords is not None
+    return type(conv) is GINEConv and not keywords and can_run(conv, e, width)
 
 
 def can_run_on_cpu(
@@ -91,7 +183,8 @@ def cpu_encodings(
         context_reduce: How the context encoding is pooled.
     """
     rows, linears = run_base(layer, x, subgraphs, edge_attr)
-    if not layer.transforms:
+    drops = layer.dropout.training and layer.dropout.p > 0
+    if not layer.transforms or drops:
         rows, linears = run_modules(linears, rows), []
     encodings: dict[Encoding, Tensor] = {}
     for name in layer.encodings:
@@ -127,8 +220,7 @@ def _transformed(
     """
     if name not in layer.transforms:
         return rows
-    if layer.dropout.training and layer.dropout.p > 0:
-        return layer.transforms[name](layer.dropout(run_modules(linears, rows)))
+    rows = layer.dropout(rows)
     first, *others = blocks_of(layer.transforms[name])
     matrix, offset = first.linear.weight, None
     for part in reversed(linears):

@@ -14,6 +14,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
+from gnnak.fast.layers.rows import with_unit_stride
+from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.groups import Groups
 
 SMALL_TABLE = 256
@@ -147,3 +149,49 @@ class _Lookup(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
         return kernels_for(grad).table_sum(grad.contiguous(), index, ctx.size), None
+
+
+def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
+    """Return the encodings of all nodes, given the encodings of the sampled roots.
+
+    SubgraphDrop samples some nodes as roots and drops the subgraphs of all other nodes.
+    The encoding of a dropped node is estimated as a weighted sum of the encodings of
+    sampled roots. `subgraphs.filling` is the sparse matrix of the weights.
+
+    Args:
+        values: The encodings of the s sampled roots, [s, c].
+        subgraphs: The sampled subgraphs.
+
+    Returns:
+        The encodings of all n nodes, [n, c].
+    """
+    filling = subgraphs.filling
+    by_node, by_root = subgraphs.by("taker"), subgraphs.by("giver")
+    entries = (filling.subgraph, by_node, filling.node, by_root, filling.weight)
+    return _Fill.apply(values, *entries)
+
+
+class _Fill(torch.autograd.Function):
+    """Autograd function: multiply a sparse matrix with a dense matrix.
+
+    The backward pass applies the same function to the transposed sparse matrix, so
+    gradients can be differentiated again.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        values: Tensor,
+        column: Tensor,
+        by_row: Groups,
+        row: Tensor,
+        by_column: Groups,
+        weight: Tensor,
+    ) -> Tensor:
+        ctx.transposed = (row, by_column, column, by_row, weight)
+        arguments = with_unit_stride(values), column, weight, by_row
+        return kernels_for(values).weighted_sum(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _Fill.apply(grad, *ctx.transposed), *[None] * 5

@@ -5,8 +5,8 @@ but reads and writes less memory:
 
 - Gates, which depend only on the hop (the distance to the root), are computed once per
   hop and looked up in a table.
-- One matrix product replaces the Linear after the base GNN and the first Linears of the
-  MLPs of all encodings.
+- Without dropout, one matrix product replaces the Linear after the base GNN and the
+  first Linears of the MLPs of all encodings.
 - Messages, one for each edge of each rooted subgraph, are not stored if possible.
 """
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gnnak.fast.kernels.records import BIAS_COLUMN, EdgeStates
+from gnnak.fast.kernels.records import EdgeStates
 from gnnak.fast.layers.gather import SMALL_HOP_TABLE
 from gnnak.fast.layers.lift import lift
 from gnnak.fast.layers.norm import norm_relu_linear, norm_relu_linears
@@ -137,19 +137,14 @@ def fused_encodings(
     hops = layer.hop_table
     table = None if hops is None else hops.weight
     rows = subgraphs.hop if hops is None else hops.rows(subgraphs)
-    products = weight_products(layer)
     transforms: dict[Encoding, list[Block]] = {
         name: blocks_of(layer.transforms[name])
         for name in layer.encodings
         if name in layer.transforms
     }
     c = lift(x, table, rows, subgraphs)
-    outputs = _with_dropout if _drops(layer) else _without_dropout
-    z, at_centroid = outputs(layer, c, e, transforms, products, subgraphs)
-    encodings: dict[Encoding, Tensor] = {}
-    for part, names in z:
-        blocks = {name: transforms[name] for name in names}
-        encodings |= _pooled_sums(part, blocks, products.gates, rows, subgraphs)
+    encode = _with_dropout if _drops(layer) else _without_dropout
+    encodings = encode(layer, c, e, transforms, rows, subgraphs)
     for name in transforms:
         reduce = context_reduce if name == "context" else layer.reduce
         if reduce == "mean":
@@ -157,8 +152,6 @@ def fused_encodings(
             encodings[name] = encodings[name] / counts[:, None]
         elif name == "context":
             encodings[name] = scaled_to_all(encodings[name], subgraphs)
-    if "centroid" in layer.encodings:
-        encodings["centroid"] = _centroid_encoding(at_centroid, products)
     return {name: encodings[name] for name in layer.encodings}
 
 
@@ -173,15 +166,14 @@ def _without_dropout(
     c: Rows,
     e: EdgeStates | None,
     transforms: dict[Encoding, list[Block]],
-    products: WeightProducts,
+    rows: Tensor,
     subgraphs: RootedSubgraphs,
-) -> tuple[list[tuple[Rows, list[Encoding]]], Tensor]:
-    """Run the base GNN and the first Linears of all transforms, in one product.
+) -> dict[Encoding, Tensor]:
+    """Compute the encodings with one product for the first Linears of all transforms.
 
-    Returns:
-        The output of these Linears side by side, with the names of their encodings; and
-        the base GNN's states of the roots, as `_centroid_encoding` takes them.
+    Pooled encodings are sums, before they are divided for a mean.
     """
+    products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
     if offset is not None and norm_follows and "centroid" in layer.encodings:
@@ -191,7 +183,10 @@ def _without_dropout(
         offset = offset.detach()
     after = (products.matrix, offset, norm_follows, products.centroid is not None)
     z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *after)
-    return [(z, list(transforms))], at_centroid
+    encodings = _pooled_sums(z, transforms, products.gates, rows, subgraphs)
+    if "centroid" in layer.encodings:
+        encodings["centroid"] = _centroid_encoding(at_centroid, products)
+    return encodings
 
 
 def _with_dropout(
@@ -199,25 +194,28 @@ def _with_dropout(
     c: Rows,
     e: EdgeStates | None,
     transforms: dict[Encoding, list[Block]],
-    products: WeightProducts,
+    rows: Tensor,
     subgraphs: RootedSubgraphs,
-) -> tuple[list[tuple[Rows, list[Encoding]]], Tensor]:
+) -> dict[Encoding, Tensor]:
     """Compute what `_without_dropout` does, with dropout before each transform.
 
     Each transform has a dropout mask of its own, so that neither the Linear after the
     base GNN nor the first Linear of another transform fits into the same product.
     """
-    states = run_stack_with_dropout(layer.gnn, c, e, subgraphs)
-    emb = layer.project(states)
-    z: list[tuple[Rows, list[Encoding]]] = [
-        (Rows(linear(layer.dropout(emb), blocks[0].linear.weight)), [name])
-        for name, blocks in transforms.items()
-    ]
-    roots = states.index_select(0, subgraphs.centroid)
-    if products.centroid is None:
-        return z, roots
-    ones = roots.new_tensor(BIAS_COLUMN).expand(roots.size(0), -1)
-    return z, torch.cat([roots, ones], dim=1)
+    emb = layer.project(run_stack_with_dropout(layer.gnn, c, e, subgraphs))
+    gates: dict[str, Tensor] = {}
+    if layer.hop_table is not None:
+        table = layer.hop_table.weight
+        gates = {name: gate(table) for name, gate in layer.gates.items()}
+    encodings: dict[Encoding, Tensor] = {}
+    for name, blocks in transforms.items():
+        z = Rows(linear(layer.dropout(emb), blocks[0].linear.weight))
+        encodings |= _pooled_sums(z, {name: blocks}, gates, rows, subgraphs)
+    if "centroid" in layer.encodings:
+        roots = emb.index_select(0, subgraphs.centroid)
+        gate = gates.get("centroid")
+        encodings["centroid"] = roots if gate is None else roots * gate[0]
+    return encodings
 
 
 def _pooled_sums(

@@ -19,7 +19,7 @@ from gnnak.fast.layers.parts import is_fusable
 from gnnak.fast.layers.pna import fits_pna, run_pna
 from gnnak.fast.layers.pool import norm_add_linear
 from gnnak.fast.layers.rows import Rows
-from gnnak.nn.base.gcn import GCN
+from gnnak.nn.base.convs import GCN
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.norm import BatchNorm

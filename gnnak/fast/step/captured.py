@@ -1,9 +1,4 @@
-"""A training step that is captured as a CUDA graph per batch shape and then replayed.
-
-On a GPU a step is hundreds of kernels, and launching them takes longer than running
-them; replayed as one CUDA graph, they are launched together. A graph reads and writes
-fixed addresses, so every batch is copied into static buffers before the replay.
-"""
+"""A training step that is captured as a CUDA graph per batch shape, where possible."""
 
 import logging
 from collections import defaultdict
@@ -11,11 +6,47 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.nn import GATConv, GCNConv
 
+from gnnak.fast.layers.layer import is_always_fused
 from gnnak.fast.step.recorder import Recorder
-from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.items import Item, Shape
+from gnnak.loading.items import Item, Shape, like, tensors_of
+from gnnak.nn.uplift import GNNAK
+from gnnak.optional import has_triton
+
+SYNCHRONISING_CONVS = (GCNConv, GATConv)
+"""PyG convs whose forward pass synchronises with the device: the host waits for the
+number of self loops."""
+
+
+def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module | None:
+    """Return the first module of a network whose forward pass synchronises.
+
+    A module that synchronises cannot be captured as a CUDA graph. Modules declare this
+    by an attribute `synchronises`; `SYNCHRONISING_CONVS` lists convs of PyG, which do
+    not have this attribute. A GNN-AK layer that is always fused never calls the convs
+    inside it, so these convs are not checked.
+
+    Args:
+        network: The network, in training mode.
+        precision: Training precision; layers are fused only for "32".
+
+    Returns:
+        The module; None if no module synchronises.
+    """
+    known = isinstance(network, SYNCHRONISING_CONVS)
+    if getattr(network, "synchronises", known):
+        return network
+    fused = precision == "32" and has_triton()
+    if isinstance(network, GNNAK) and fused and is_always_fused(network):
+        return None
+    for child in network.children():
+        found = find_synchronising(child, precision)
+        if found is not None:
+            return found
+    return None
+
 
 Step = Callable[[Item], Tensor]
 """A training step: a function that trains on one item (a batch) and returns the

@@ -15,8 +15,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import Recorder
 from gnnak.fast.step.update import CapturedUpdate
-from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.items import Item
+from gnnak.loading.items import Item, like, tensors_of
 
 
 class CapturedModel(CapturedStep):

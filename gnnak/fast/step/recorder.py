@@ -12,9 +12,13 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from gnnak.device import (
+    graph_pools_changing,
+    growth_measured,
+    on_capture_stream,
+    own_streams,
+)
 from gnnak.loading.prefetch import prefetching_paused
-from gnnak.memory import graph_pools_changing, growth_measured
-from gnnak.streams import on_capture_stream, own_streams
 
 Work = Callable[[], Tensor]
 """A function without arguments that launches GPU work and returns a tensor, such as

@@ -1,10 +1,4 @@
-"""Clipping and optimiser step, captured as a CUDA graph and replayed.
-
-The user's optimiser keeps its options and its state. The learning rate may change in
-every step: before a replay, it is copied to a tensor on the GPU. The values of other
-options, such as the betas of Adam, are constants of the graph. If one of them changes,
-the graph is not replayed any more.
-"""
+"""Clipping and optimiser step, captured as a CUDA graph and replayed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,7 +10,89 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from gnnak.device import own_streams
 from gnnak.fast.step.recorder import Recorder
+
+
+class SideStreams:
+    """Context manager: run work on side CUDA streams, and wait for them at the end.
+
+    Each `side_stream` first waits for the work already launched on the current stream.
+    When the `with` block ends, the current stream waits for all side streams. Tensors
+    that a side stream reads or writes must stay alive until the block ends. Outside of
+    a CUDA graph capture there are no side streams: all work runs on the current stream.
+
+    Args:
+        device: The device of the work.
+
+    >>> with SideStreams(torch.device("cpu")) as streams:
+    ...     with streams.side_stream():
+    ...         first = torch.ones(2) + 1
+    ...     second = torch.ones(2) + 2
+    >>> first + second
+    tensor([5., 5.])
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        on_gpu = device.type == "cuda"
+        self.device = device
+        self.active = on_gpu and torch.cuda.is_current_stream_capturing()
+        self._streams: list[torch.cuda.Stream] = []
+
+    def __enter__(self) -> "SideStreams":
+        """Return this object."""
+        return self
+
+    @contextmanager
+    def side_stream(self) -> Iterator[None]:
+        """Context manager: the work in the `with` block runs on another side stream."""
+        if not self.active:
+            yield
+            return
+        # The same streams each time, since new ones could not reuse the memory that
+        # PyTorch caches for old ones.
+        streams = own_streams(self.device).side
+        stream = streams[len(self._streams) % len(streams)]
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        self._streams.append(stream)
+        with torch.cuda.stream(stream):
+            yield
+
+    def __exit__(self, *_: object) -> None:
+        """Make the current stream wait for all side streams."""
+        for stream in self._streams:
+            torch.cuda.current_stream(self.device).wait_stream(stream)
+
+
+WEIGHTS_PER_STREAM = 32
+"""Number of weight tensors that the optimiser updates on one CUDA stream."""
+
+
+def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
+    """Take an optimiser step, with the weights divided among several CUDA streams.
+
+    When the step is captured as a CUDA graph, the streams run in parallel. On a single
+    stream the kernels would run one after the other: PyTorch's fused Adam updates only
+    a few dozen weight tensors per kernel, and each kernel takes as long as its largest
+    tensor.
+
+    Args:
+        optimizer: A fused Adam.
+        device: The device of the weights.
+    """
+    groups = optimizer.param_groups
+    with SideStreams(device) as streams:
+        try:
+            for group in groups:
+                weights = group["params"]
+                for first in range(0, len(weights), WEIGHTS_PER_STREAM):
+                    some = weights[first : first + WEIGHTS_PER_STREAM]
+                    optimizer.param_groups = [group | {"params": some}]
+                    with streams.side_stream():
+                        optimizer.step()
+        finally:
+            optimizer.param_groups = groups
+
 
 VARYING = ("params", "lr", "capturable", "fused")
 """Entries of a parameter group that do not prevent a replay if they change."""

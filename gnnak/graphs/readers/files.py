@@ -1,12 +1,56 @@
-"""Read and write whole files; every failure raises `FileFormatError`."""
+"""Read and write whole files, also compressed; failures are `FileFormatError`."""
 
+from __future__ import annotations
+
+import gzip
+import math
 import os
 import secrets
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import IO, cast
 
-from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.packed import PackedFile, is_packed
+import numpy as np
+
+from gnnak.errors import FileFormatError, GraphError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+def try_lock(file: FileIO) -> bool:
+    """Lock an open file; return False if another process has locked it."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+@contextmanager
+def locked_file(file: FileIO) -> Iterator[None]:
+    """Context manager: wait until no other process has locked an open file; lock it."""
+    if fcntl is None:
+        yield
+        return
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)
+
 
 FilePath = str | os.PathLike[str]
 """Path of a file or folder."""
@@ -94,3 +138,171 @@ def write_bytes(path: FilePath, content: bytes) -> None:
         raise FileFormatError(
             f"{where} cannot be written: {error.strerror}; check its folder."
         ) from error
+
+
+SMALLEST_BUDGET = 2**30
+"""Every file may need this much memory, in bytes, however small the file is."""
+LARGEST_RATIO = 300
+"""Bytes of memory that an array may need per byte of the file. Real data sets need
+between 10 and 100: numbers of one byte in the file become int64 in memory."""
+BYTES_PER_NUMBER = 8
+BYTES_PER_NAME = 64
+"""Memory of a number (int64), and of a short Python string, in bytes."""
+HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""Functions that read the header of an npy file, by version of the format."""
+
+
+def memory_budget(file_size: int) -> int:
+    """Return how much memory the arrays of a file of this size may need, in bytes.
+
+    >>> memory_budget(1000) == 2**30
+    True
+    """
+    return max(SMALLEST_BUDGET, LARGEST_RATIO * file_size)
+
+
+def check_budget(needed: int, file_size: int) -> None:
+    """Raise `GraphError` if `needed` bytes exceed the memory budget of the file."""
+    if needed > memory_budget(file_size):
+        raise GraphError(
+            f"its arrays need {needed / 1e9:.1f} GB of memory, too much for a file of "
+            f"{file_size / 1e6:.1f} MB; if the data are real, write the file without "
+            "compression, with numpy.savez."
+        )
+
+
+def check_size(content: IO[bytes]) -> None:
+    """Raise `GraphError` if the arrays of an npz file need too much memory.
+
+    Only the headers of the arrays are decompressed.
+
+    Args:
+        content: The npz file, open for reading.
+    """
+    with zipfile.ZipFile(content) as archive:
+        needed = sum(_bytes_needed(archive, info) for info in archive.infolist())
+    check_budget(needed, os.fstat(content.fileno()).st_size)
+
+
+def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
+    """Return the memory that one array of an npz file needs, in bytes.
+
+    An empty axis counts as 1, so that an array of shape [0, 10^12] is not free. A
+    member of the file that is not an array counts with its uncompressed size.
+    """
+    with archive.open(info) as member:
+        header = _shape_and_dtype(member)
+    if header is None:
+        return info.file_size
+    shape, dtype = header
+    if math.prod(shape) * dtype.itemsize > info.file_size:
+        raise GraphError(
+            f"{info.filename.removesuffix('.npy')} cannot be read: its header "
+            f"announces shape {list(shape)}, more than the file contains."
+        )
+    least = BYTES_PER_NUMBER if dtype.kind in "biuf" else BYTES_PER_NAME
+    entries = math.prod(max(length, 1) for length in shape)
+    return entries * max(dtype.itemsize, least)
+
+
+def _shape_and_dtype(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype] | None:
+    """Read the header of an array; return None if the member is not an array."""
+    try:
+        read = HEADERS[np.lib.format.read_magic(member)]
+    except (ValueError, KeyError):
+        return None
+    shape, _, dtype = read(member)
+    return shape, dtype
+
+
+TEXT_SUFFIXES = frozenset(
+    {
+        *(".csv", ".tsv", ".smi", ".g6", ".graph6"),
+        *(".json", ".jsonl", ".edges", ".edgelist", ".txt"),
+    }
+)
+"""Suffixes of text files; these files may be compressed with gzip."""
+
+
+def format_suffix(path: Path) -> str:
+    """Return the suffix that tells the format of a file, in lower case.
+
+    The suffix `.gz` of a compressed text file is ignored.
+
+    >>> format_suffix(Path("a.CSV.gz")), format_suffix(Path("a.tar.gz"))
+    ('.csv', '.gz')
+    """
+    return _without_gz(path).suffix.lower()
+
+
+def format_stem(path: Path) -> str:
+    """Return the name of a file without the suffix that tells its format.
+
+    >>> format_stem(Path("data/a.csv")), format_stem(Path("data/a.csv.gz"))
+    ('a', 'a')
+    """
+    return _without_gz(path).stem
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a file is a text file that is compressed with gzip."""
+    return _without_gz(path) != path
+
+
+def _without_gz(path: Path) -> Path:
+    """Return the path without `.gz`, if it is a compressed text file."""
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return inner if inner.suffix.lower() in TEXT_SUFFIXES else path
+
+
+class PackedFile(gzip.GzipFile):
+    """A gzip file that is unpacked while it is read; failures are one sentence.
+
+    Args:
+        path: The file.
+
+    Raises:
+        FileFormatError: While the file is read, if it is damaged or truncated, or if it
+            unpacks to far more than its size suggests (a decompression bomb).
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self._path = path
+        self._budget = memory_budget(path.stat().st_size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next `size` decompressed bytes, or all of them if `size` < 0."""
+        left = self._budget + 1 - self.tell()
+        with self._checked():
+            return super().read(left if size is None or size < 0 else min(size, left))
+
+    def read1(self, size: int = -1) -> bytes:
+        """Return some of the next bytes; see `io.BufferedIOBase.read1`."""
+        with self._checked():
+            return super().read1(size)
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        """Context manager: translate errors of gzip, and check the unpacked size."""
+        try:
+            yield
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise FileFormatError(f"{self._path} {_problem(error)}.") from error
+        if self.tell() > self._budget:
+            raise FileFormatError(
+                f"{self._path} unpacks to more than {self._budget / 1e9:.1f} GB, too "
+                "much for its size; if the data are real, unpack the file first."
+            )
+
+
+def _problem(error: Exception) -> str:
+    """Return what is wrong with a gzip file, and what to do."""
+    if isinstance(error, EOFError):
+        return "ends too early; compress or download the file again"
+    if str(error).startswith("Not a gzipped file"):
+        return "is not compressed with gzip; leave out .gz at the end of its name"
+    return "is damaged; compress or download the file again"

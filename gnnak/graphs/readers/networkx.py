@@ -1,17 +1,102 @@
-"""Convert networkx graphs to a `GraphStore`, and back."""
+"""Convert networkx graphs, also from node-link JSON, to a `GraphStore`, and back."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import networkx as nx
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
-from gnnak.graphs.readers.categories import Categories, as_numbers, find_categories
+from gnnak.errors import FileFormatError, GraphError, kind_of
+from gnnak.graphs.readers.files import FilePath, format_suffix, read_bytes
+from gnnak.graphs.readers.rows import BadRow
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
-from gnnak.wording import kind_of
+
+Categories = Mapping[str, Sequence[str]]
+"""For each attribute whose values are strings, all values; the position of a value is
+its number."""
+
+
+def find_categories(
+    graphs: Iterable[nx.Graph],
+    node_attr: Sequence[str] = (),
+    edge_attr: Sequence[str] = (),
+    graph_attr: Sequence[str] = (),
+) -> dict[str, tuple[str, ...]]:
+    """Return the values of all attributes that are strings, in alphabetical order.
+
+    Give the result for the training graphs to `from_networkx` as `categories` when you
+    read other graphs, so that equal strings get equal numbers.
+
+    Args:
+        graphs: The graphs.
+        node_attr: Names of node attributes.
+        edge_attr: Names of edge attributes.
+        graph_attr: Names of attributes of whole graphs, such as the target.
+
+    >>> water = nx.Graph([("O", "H1"), ("O", "H2")])
+    >>> nx.set_node_attributes(water, {"O": "O", "H1": "H", "H2": "H"}, "element")
+    >>> find_categories([water], node_attr=["element"])
+    {'element': ('H', 'O')}
+    """
+    found: dict[str, set[str]] = {}
+    for graph in graphs:
+        for data, names in _attributes(graph, node_attr, edge_attr, graph_attr):
+            for name in names:
+                if isinstance(data.get(name), str):
+                    found.setdefault(name, set()).add(data[name])
+    return {name: tuple(sorted(values)) for name, values in found.items()}
+
+
+def as_numbers(name: str, value: Any, categories: Categories, where: str) -> list[Any]:
+    """Return the value of an attribute as a list of numbers; a string as its number.
+
+    Args:
+        name: Name of the attribute.
+        value: A number, a string, or a list, tuple, array or tensor of numbers.
+        categories: The known strings by name of the attribute.
+        where: The node, edge or graph in words, for the error message.
+
+    Raises:
+        GraphError: If a string is unknown, or if the attribute is a number here and a
+            string elsewhere.
+    """
+    known = categories.get(name)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if known is None:
+        return list(value) if isinstance(value, list | tuple) else [value]
+    if not isinstance(value, str):
+        raise GraphError(
+            f"the attribute {name!r} of {where} is {value!r}, but it is a string "
+            "elsewhere; give numbers only, or strings only."
+        )
+    if value not in known:
+        shown = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
+        raise GraphError(
+            f"the attribute {name!r} of {where} is {value!r}; the known categories are "
+            f"{shown}."
+        )
+    return [list(known).index(value)]
+
+
+def _attributes(
+    graph: nx.Graph,
+    node_attr: Sequence[str],
+    edge_attr: Sequence[str],
+    graph_attr: Sequence[str],
+) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
+    """Yield the attributes of a graph, its nodes and edges, and the names to read."""
+    yield graph.graph, graph_attr
+    if node_attr:
+        yield from ((data, node_attr) for _, data in graph.nodes(data=True))
+    if edge_attr:
+        yield from ((data, edge_attr) for *_, data in graph.edges(data=True))
+
 
 Names = str | Sequence[str]
 """The name of one attribute, or the names of several attributes, whose values are
@@ -207,3 +292,68 @@ def _listed(names: Names | None) -> Sequence[str]:
     if names is None:
         return ()
     return (names,) if isinstance(names, str) else names
+
+
+LARGEST = 2 << 30
+"""Largest size, in bytes, of a JSON file."""
+Row = Any
+"""A networkx graph, or the `BadRow` of a row that is not a graph."""
+
+
+def read_node_link(path: FilePath) -> list[Row]:
+    """Read graphs from a JSON file.
+
+    The file is a list of graphs, a single graph, or (`.jsonl`) one graph per line.
+
+    Returns:
+        For each row the graph, or the reason why the row is not a graph.
+
+    Raises:
+        FileFormatError: If the file is missing or is not JSON.
+    """
+    where = Path(path)
+    text = read_bytes(path, at_most=LARGEST)
+    if format_suffix(where) == ".jsonl":
+        return [_from_line(number, line) for number, line in _lines(text)]
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(
+            f"{where} is not JSON ({_reason(error)}); give networkx graphs as "
+            "node-link JSON."
+        ) from error
+    items = content if isinstance(content, list) else [content]
+    return [_graph(number, item) for number, item in enumerate(items, start=1)]
+
+
+def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file that are not blank, with their numbers from 1."""
+    return enumerate((line for line in text.splitlines() if line.strip()), start=1)
+
+
+def _from_line(number: int, line: bytes) -> Row:
+    try:
+        return _graph(number, json.loads(line))
+    except (ValueError, RecursionError) as error:
+        return BadRow(number, f"it is not JSON ({_reason(error)})")
+
+
+def _graph(number: int, item: Any) -> Row:
+    """Convert one node-link object to a graph; return a `BadRow` if it is malformed."""
+    if not isinstance(item, dict) or "nodes" not in item:
+        return BadRow(number, "it is not a node-link graph with a list of nodes")
+    edges = "edges" if "edges" in item else "links"
+    try:
+        return nx.node_link_graph(
+            {edges: [], **item}, directed=False, multigraph=False, edges=edges
+        )
+    except Exception as error:  # networkx raises many types for malformed objects
+        return BadRow(number, f"it is not a node-link graph ({_reason(error)})")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    return " ".join(str(error).split())[:80] or type(error).__name__

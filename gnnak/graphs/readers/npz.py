@@ -1,46 +1,253 @@
-"""The npz layout: a data set file with a few numpy arrays, without pickles.
+"""The npz layout: graphs, split and folds of a data set in a few numpy arrays."""
 
-The file has these keys, where g, n, e and k are the numbers of graphs, nodes, edges and
-cross-validation folds:
-
-==========================  ======================================================
-`num_nodes`, `num_edges`    [g], integers; each undirected edge is counted once
-`edge_index`                [2, e], one direction of each undirected edge; nodes are
-                            numbered from 0 in each graph
-`x`                         [n, c]; if absent, one constant feature
-`edge_attr`                 [e, c]; optional
-`y`                         [g, ...], or [n, ...] with `node_targets`; optional
-`node_targets`              true if `y` has one row per node; if absent, false
-`directed`                  true if edges are directed; if absent, false
-`split`                     [g]: 0 train, 1 validation, 2 test; optional
-`folds`                     [k, g]: 0 train, 1 test, -1 not used; optional
-`*_names`                   names of categories; optional
-==========================  ======================================================
-"""
+from __future__ import annotations
 
 import difflib
 import io
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import IO, TypeVar
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError
-from gnnak.graphs.readers.archive_entries import check_entries
-from gnnak.graphs.readers.archive_size import (
+from gnnak.graphs.readers.files import (
     BYTES_PER_NUMBER,
+    FilePath,
     check_budget,
     check_size,
+    open_bytes,
+    write_bytes,
 )
-from gnnak.graphs.readers.arrays import to_array, to_flag, to_names, to_tensor
-from gnnak.graphs.readers.files import FilePath, open_bytes, write_bytes
-from gnnak.graphs.readers.graph_file import GraphFile
 from gnnak.graphs.reverse_edges import with_reverse_edges, without_reverse_edges
 from gnnak.graphs.store import GraphStore
+from gnnak.typing import check_choice
+
+Part = Literal["train", "validation", "test"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFile:
+    """The content of a data set file: graphs, their splits, and names of categories.
+
+    In shapes, g is the number of graphs and k the number of cross-validation folds.
+    """
+
+    store: GraphStore
+    """The graphs; may be empty."""
+    split: Tensor | None = None
+    """[g], int64: the part that each graph is in, 0 train, 1 validation, 2 test; None
+    if the file has no split."""
+    folds: Tensor | None = None
+    """[k, g], int64: the part that each graph is in, one row per cross-validation fold:
+    0 train, 1 test, -1 not used. None if the file has no folds."""
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Lists of category names, by key. Keys end in "_names". For example,
+    `names["atom_names"][3]` is the name of atom type 3."""
+
+    def indices(self, part: Part) -> Tensor:
+        """Return the positions of the graphs in one part of the split, sorted.
+
+        Args:
+            part: "train", "validation" or "test".
+
+        Raises:
+            GraphError: If these graphs have no split.
+        """
+        check_choice("part", part, PARTS)
+        if self.split is None:
+            raise GraphError("these graphs have no split; choose indices yourself.")
+        return (self.split == PARTS.index(part)).nonzero().flatten()
+
+    def fold(self, index: int) -> tuple[Tensor, Tensor]:
+        """Return the positions of the training and of the test graphs of a fold.
+
+        Args:
+            index: Number of the cross-validation fold, from 0.
+
+        Raises:
+            GraphError: If the fold does not exist.
+        """
+        count = 0 if self.folds is None else self.folds.size(0)
+        if self.folds is None or not 0 <= index < count:
+            raise GraphError(f"there is no fold {index}; these graphs have {count}.")
+        train, test = ((self.folds[index] == role).nonzero() for role in (0, 1))
+        return train.flatten(), test.flatten()
+
+    def check(self) -> GraphFile:
+        """Check that every field is as documented above and return this object.
+
+        Raises:
+            GraphError: If a field is not as documented; the message names the first
+                such field.
+        """
+        self.store.check()
+        size = len(self.store)
+        if self.split is not None:
+            _check_codes("split", self.split, f"[{size}]", 0, 2)
+            if list(self.split.shape) != [size]:
+                raise GraphError(
+                    f"split has shape {list(self.split.shape)}; give [{size}], one "
+                    "entry for every graph."
+                )
+        if self.folds is not None:
+            _check_codes("folds", self.folds, f"[k, {size}]", -1, 1)
+            if self.folds.dim() != 2 or self.folds.size(1) != size:
+                raise GraphError(
+                    f"folds has shape {list(self.folds.shape)}; give [k, {size}], one "
+                    "row for every fold."
+                )
+        for key in self.names:
+            if not key.endswith("_names"):
+                raise GraphError(
+                    f"names has the key {key!r}; keys must end in '_names'."
+                )
+        return self
+
+
+def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
+    """Raise `GraphError` unless `value` is an int64 tensor with entries in low..high.
+
+    `name` and `shape` (the expected shape) are only used in the error message.
+    """
+    if not isinstance(value, Tensor) or value.dtype != torch.long:
+        raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
+    wrong = value[(value < low) | (value > high)]
+    if wrong.numel():
+        raise GraphError(
+            f"{name} holds {int(wrong[0])}; only {low} to {high} are valid codes."
+        )
+
+
+END = b"PK\x05\x06"
+"""The first bytes of the record at the end of a zip file."""
+END_BYTES = 22
+"""Number of bytes of that record; a comment of at most 2^16 bytes may follow."""
+MANY = 0xFFFF
+"""The count of a file with this many members or more, which is stored elsewhere."""
+
+
+def check_entries(content: IO[bytes]) -> None:
+    """Raise `GraphError` if members of a zip file are missing from its list.
+
+    Args:
+        content: The zip file, open for reading.
+    """
+    size = content.seek(0, 2)
+    content.seek(max(0, size - END_BYTES - MANY))
+    tail = content.read()
+    place = tail.rfind(END)
+    announced = int.from_bytes(tail[place + 10 : place + 12], "little")
+    with zipfile.ZipFile(content) as archive:
+        found = len(archive.infolist())
+    if place < 0 or (announced != MANY and announced != found):
+        raise GraphError(
+            f"it lists {found} arrays, but should have {announced}; the file is "
+            "damaged, copy it again"
+        )
+
+
+LARGEST = np.iinfo(np.int64).max
+
+
+def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
+    """Copy a numpy array to a tensor; integers and bools become int64.
+
+    The dtype of floating-point numbers does not change.
+
+    Args:
+        key: Name of the array in error messages.
+        array: Integers, bools or floating-point numbers of up to 64 bits.
+        whole: Whether only arrays of integers are accepted; if False, also arrays of
+            bools or floating-point numbers.
+
+    Raises:
+        GraphError: If the dtype is not accepted, or an integer does not fit into int64.
+
+    >>> to_tensor("x", np.array([[3], [1]], np.uint8), whole=False)
+    tensor([[3],
+            [1]])
+    """
+    if whole and array.dtype.kind not in "iu":
+        raise GraphError(f"{key} has dtype {array.dtype}; write integers.")
+    if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+    if array.dtype.kind not in "iub":
+        raise GraphError(f"{key} has dtype {array.dtype}; write numbers.")
+    if array.dtype.kind == "u" and array.size and array.max() > LARGEST:
+        raise GraphError(f"{key} contains {array.max()}, too large for int64.")
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def to_array(key: str, tensor: Tensor) -> np.ndarray:
+    """Convert a tensor to a numpy array for a file.
+
+    Integers get the smallest integer dtype that can represent them.
+
+    Args:
+        key: Name of the tensor in error messages.
+        tensor: The tensor, on any device.
+
+    Raises:
+        GraphError: If the tensor is bfloat16 or complex.
+
+    >>> to_array("x", torch.tensor([3, 300])).dtype
+    dtype('uint16')
+    """
+    if tensor.dtype == torch.bfloat16 or tensor.is_complex():
+        raise GraphError(f"{key} has dtype {tensor.dtype}; convert it with .float().")
+    array = tensor.detach().cpu().numpy()
+    if array.dtype.kind == "f":
+        return array
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if low >= 0:
+        return array.astype(np.min_scalar_type(high))
+    return array.astype(np.min_scalar_type(min(low, -high - 1)))
+
+
+def to_flag(key: str, array: np.ndarray | None) -> bool:
+    """Convert an array with a single bool to a Python bool.
+
+    Args:
+        key: Name of the array in error messages.
+        array: The array; None if the file does not contain the array, for which the
+            result is False.
+
+    Raises:
+        GraphError: If the array is not a single bool.
+    """
+    if array is None:
+        return False
+    if array.dtype.kind != "b" or array.size != 1:
+        raise GraphError(
+            f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
+            "bool."
+        )
+    return bool(array.item())
+
+
+def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
+    """Convert a one-dimensional array of strings to a tuple of strings.
+
+    Args:
+        key: Name of the array in error messages.
+        array: The array.
+
+    Raises:
+        GraphError: If the array does not contain strings or is not one-dimensional.
+    """
+    if array.dtype.kind != "U" or array.ndim != 1:
+        raise GraphError(
+            f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
+            "row of strings."
+        )
+    return tuple(array.tolist())
+
 
 COUNTS = ("num_nodes", "num_edges", "edge_index", "split", "folds")
 VALUES = ("x", "edge_attr", "y")

@@ -1,32 +1,398 @@
-"""Convert PyG `Data` objects to flat tensors without changing or dropping a field."""
+"""Convert all fields of PyG `Data` objects to flat tensors, as PyG's loader does."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Number
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
-from gnnak.graphs.attributes import Attributes, FieldAxis, is_aligned
+from gnnak.errors import (
+    GraphError,
+    OptionError,
+    counted,
+    described,
+    kind_of,
+    with_article,
+)
 from gnnak.graphs.fields import check_alike
-from gnnak.graphs.readers.pyg_checks import (
-    as_num_nodes,
-    check_has_values,
-    check_is_graph,
-    check_is_list,
-)
-from gnnak.graphs.readers.pyg_values import (
-    check_objects,
-    check_shifts,
-    concatenate_field,
-    is_numeric,
-)
+from gnnak.graphs.ragged import pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
-from gnnak.wording import kind_of
+from gnnak.typing import as_count
+
+
+def check_is_list(graphs: object) -> None:
+    """Raise `GraphError` if a user gave one `Data` or `Batch` instead of a list."""
+    from torch_geometric.data import Batch, Data  # takes seconds to import
+
+    if isinstance(graphs, Batch):
+        raise GraphError(
+            "this is one Batch; give a list of its graphs, batch.to_data_list()."
+        )
+    if isinstance(graphs, Data):
+        raise GraphError("this is one Data; give a list of them.")
+
+
+def check_is_graph(number: int, value: object) -> None:
+    """Raise `GraphError` unless a value is a PyG `Data` of one graph.
+
+    Args:
+        number: The position of the value in the list of graphs, for the message.
+        value: The value.
+    """
+    from torch_geometric.data import Batch, Data
+
+    if isinstance(value, Batch):
+        size = getattr(value, "_num_graphs", None)
+        content = "" if size is None else f" of {counted(size, 'graph')}"
+        raise GraphError(
+            f"graph {number} is a Batch{content}; give the graphs themselves, for "
+            "example batch.to_data_list()."
+        )
+    if not isinstance(value, Data):
+        kind = kind_of(value)
+        raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
+
+
+def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
+    """Raise `GraphError` if a field of the graphs is on PyTorch's meta device.
+
+    Args:
+        fields: The name and the value of each field, of all graphs or of the first one.
+    """
+    for name, value in fields:
+        if isinstance(value, Tensor) and value.is_meta:
+            raise GraphError(
+                f"{name} of the graphs is on the meta device, so it has no values; "
+                "give graphs on 'cpu' or 'cuda'."
+            )
+
+
+def as_num_nodes(value: object, of: str = "") -> int:
+    """Return the field `num_nodes` of a graph as an int.
+
+    Args:
+        value: The value of the field: a whole number, or a tensor of one.
+        of: Text appended to the name of the field in the message.
+
+    Raises:
+        GraphError: If the field has another value.
+
+    >>> as_num_nodes(2.5, " of graph 3")
+    Traceback (most recent call last):
+    gnnak.errors.GraphError: num_nodes of graph 3 is 2.5; give a whole number of at \
+least 0.
+    """
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    try:
+        return as_count("num_nodes", value)
+    except OptionError as error:
+        raise GraphError(
+            f"num_nodes{of} is {described(value)}; give a whole number of at least 0."
+        ) from error
+
+
+FieldAxis = Literal["graphs", "nodes", "edges"]
+"""What a field has one row for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """One tensor field of g graphs, concatenated."""
+
+    value: Tensor
+    """[r, ...]: the rows of all graphs, one graph after the other."""
+    count: Tensor
+    """[g], int64, on the CPU: number of rows of each graph."""
+    axis: FieldAxis | None = None
+    """What the field has one row for; None = the number of rows is arbitrary."""
+    dim: int = 0
+    """The dimension of the rows in a batch, as PyG's `Data.__cat_dim__` returns it."""
+    step: Tensor | None = None
+    """[g], int64, on the CPU: for indices, how many numbers each graph uses, as PyG's
+    `Data.__inc__` returns it. In a batch, the indices of a graph are increased by the
+    sum over the graphs before it. None = the field has no indices."""
+
+    @cached_property
+    def start(self) -> Tensor:
+        """[g + 1], on the CPU: position of the first row of each graph."""
+        return pointers(self.count)
+
+    def of(self, graphs: Tensor) -> Tensor:
+        """Return the field of a batch, as PyG's `Batch` has it.
+
+        Args:
+            graphs: Positions of the k graphs of the batch, on the CPU, [k].
+        """
+        device, count = self.value.device, self.count[graphs]
+        graph, row = ragged_ranges(self.start[graphs], count)
+        value = self.value.index_select(0, row.to(device, non_blocking=True))
+        if self.step is not None:
+            shift = pointers(self.step[graphs])[graph].to(device, non_blocking=True)
+            value = value + shift.view(-1, *[1] * (value.dim() - 1)).to(value.dtype)
+        return value.movedim(0, self.dim)
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """All further fields of g graphs, by name."""
+
+    tensors: Mapping[str, Attribute] = field(default_factory=dict)
+    """The fields that are tensors or numbers."""
+    objects: Mapping[str, list] = field(default_factory=dict)
+    """The other fields, such as names, as lists with one value for each graph."""
+
+    @property
+    def aligned(self) -> dict[str, Attribute]:
+        """The fields with one row for each node, edge or graph, without indices."""
+        return {k: v for k, v in self.tensors.items() if is_aligned(v)}
+
+    @property
+    def irregular(self) -> list[str]:
+        """The names of all other tensor fields, which cannot be padded."""
+        return [k for k, v in self.tensors.items() if not is_aligned(v)]
+
+    def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
+        """Return the rows of all aligned fields of some graphs, by name.
+
+        Args:
+            store: The g graphs.
+            graphs: Positions of the chosen graphs, on the CPU, [k].
+        """
+        chosen: dict[str, Tensor] = {}
+        index: dict[FieldAxis, Tensor] = {}
+        there = graphs.to(store.device, non_blocking=True)
+        for name, attribute in self.aligned.items():
+            axis = attribute.axis
+            assert axis is not None
+            if axis not in index:
+                index[axis] = _rows(store, axis, graphs, there)
+            chosen[name] = attribute.value.index_select(0, index[axis])
+        return chosen
+
+    def others(self, graphs: Tensor) -> dict[str, Any]:
+        """Return the fields of a batch that are not aligned, by name.
+
+        Args:
+            graphs: Positions of the graphs of the batch, on the CPU, [k].
+        """
+        tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
+        numbers = graphs.tolist() if self.objects else []
+        lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
+        return tensors | lists
+
+    def to(self, device: torch.device) -> Attributes:
+        """Return these fields on another device."""
+        moved = {
+            name: replace(attribute, value=attribute.value.to(device))
+            for name, attribute in self.tensors.items()
+        }
+        return replace(self, tensors=moved)
+
+
+def is_aligned(attribute: Attribute) -> bool:
+    """Return whether a field has one row for each node, edge or graph, no indices."""
+    return attribute.axis is not None and attribute.step is None and not attribute.dim
+
+
+def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
+    """Return the positions of the rows of some graphs, on the store's device.
+
+    Args:
+        store: All graphs.
+        axis: What there is one row for.
+        host: Positions of the graphs, on the CPU.
+        there: The same positions, on the store's device.
+    """
+    if axis == "graphs":
+        return there
+    nodes = axis == "nodes"
+    start = store.node_ptr if nodes else store.edge_ptr
+    count = store.num_nodes if nodes else store.num_edges
+    total = int(store.counts[0 if nodes else 1, host].sum())
+    return ragged_ranges(start[there], count[there], total)[1]
+
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+DENSE = (
+    "GraphLoader takes dense tensors, so leave out the transform that converts it, "
+    "such as ToSparseTensor, or use PyG's DataLoader."
+)
+"""What to do with a sparse tensor."""
+
+
+def is_numeric(value: object) -> bool:
+    """Return whether PyG converts a field to a tensor if its first value is this."""
+    return isinstance(value, Tensor | int | float)
+
+
+def concatenate_field(
+    name: str,
+    values: list,
+    data: Sequence[Data],
+    num_nodes: Tensor,
+    num_edges: Tensor,
+) -> Attribute:
+    """Concatenate the values of one field, as PyG's `Batch` does.
+
+    Args:
+        name: Name of the field.
+        values: Its value in each of the g graphs.
+        data: The g graphs.
+        num_nodes: Number of nodes of each graph, [g].
+        num_edges: Number of edges of each graph, [g].
+    """
+    tensors = isinstance(values[0], Tensor)
+    if tensors:
+        _check_tensors(name, values)
+    numbered = enumerate(zip(data, values, strict=True))
+    shifts = [_step(name, i, each, value) for i, (each, value) in numbered]
+    steps = torch.tensor(shifts, device="cpu")
+    step = steps if steps.any() else None
+    if not tensors:
+        value = _numbers(name, values)
+        return Attribute(value, torch.ones_like(num_nodes), "graphs", step=step)
+    dim = data[0].__cat_dim__(name, values[0])
+    if dim is None or values[0].dim() == 0:
+        check_alike(name, values, "graph", axis=None)
+        dim, values = 0, [value[None] for value in values]
+    check_alike(name, values, "graph", axis=dim % values[0].dim())
+    count = torch.tensor([value.size(dim) for value in values], device="cpu")
+    rows = torch.cat(values, dim=dim).movedim(dim, 0)
+    axis = _axis(name, count, num_nodes, num_edges)
+    return Attribute(rows.contiguous(), count, axis, dim, step)
+
+
+def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
+    """Raise `GraphError` unless `__inc__` of `edge_index` is the number of nodes.
+
+    Other numbers are for graphs with two kinds of nodes, for example. A batch of the
+    loader has one.
+
+    Args:
+        data: The g graphs.
+        num_nodes: Number of nodes of each graph, [g].
+    """
+    from torch_geometric.data import Data
+
+    for number, (each, size) in enumerate(zip(data, num_nodes.tolist(), strict=True)):
+        if type(each).__inc__ is Data.__inc__:
+            continue
+        step = _step("edge_index", number, each, each.edge_index)
+        if step != size:
+            raise GraphError(
+                f"__inc__ of field 'edge_index' of graph {number} is {step}, but the "
+                f"graph has {counted(size, 'node')}; use PyG's DataLoader for such "
+                "graphs."
+            )
+
+
+def _check_tensors(name: str, values: list) -> None:
+    """Raise `GraphError` unless all values are dense tensors with equal dimensions."""
+    for number, value in enumerate(values):
+        if not isinstance(value, Tensor) or value.dim() != values[0].dim():
+            raise GraphError(_differ(name, values, number))
+        if value.layout != torch.strided:
+            kind = with_article(str(value.layout).removeprefix("torch."))
+            raise GraphError(
+                f"field {name!r} of graph {number} is {kind} tensor; {DENSE}"
+            )
+
+
+def _numbers(name: str, values: list) -> Tensor:
+    """Return numbers as a tensor [g]; raise `GraphError` if that is not possible."""
+    try:
+        return torch.tensor(values, device="cpu")
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        for number, value in enumerate(values):
+            if not isinstance(value, Number):
+                raise GraphError(_differ(name, values, number)) from error
+        raise GraphError(
+            f"field {name!r} has a whole number that does not fit into 64 bits; give "
+            "floats or texts."
+        ) from error
+
+
+def _differ(name: str, values: list, number: int) -> str:
+    """Return the message that a field of graph `number` differs from graph 0."""
+    first, other = (
+        f"a tensor of shape {list(value.shape)}"
+        if isinstance(value, Tensor)
+        else kind_of(value)
+        for value in (values[0], values[number])
+    )
+    return (
+        f"{name} is {first} in graph 0 but {other} in graph {number}; make them equal."
+    )
+
+
+def _step(name: str, number: int, data: Data, value: object) -> int:
+    """Return `__inc__` of a field of graph `number`, if it is a whole number."""
+    try:
+        step = data.__inc__(name, value)
+    except RuntimeError as error:
+        if not isinstance(value, Tensor) or value.numel():
+            raise
+        raise GraphError(
+            f"field {name!r} of graph {number} is empty, but PyG adds the largest "
+            "number of a field with 'batch' in its name to the next graph; rename the "
+            "field."
+        ) from error
+    if isinstance(step, Tensor) and step.numel() == 1:
+        step = int(step)
+    if not isinstance(step, int):
+        shown = step.tolist() if isinstance(step, Tensor) else repr(step)
+        raise GraphError(
+            f"__inc__ of field {name!r} of graph {number} is {shown}; give one whole "
+            "number, or use PyG's DataLoader."
+        )
+    return step
+
+
+def _axis(
+    name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
+) -> FieldAxis | None:
+    """Return what a field has one row for; None if the numbers of rows do not say."""
+    ones = torch.ones_like(count)
+    sizes: dict[FieldAxis, Tensor] = {
+        "nodes": num_nodes,
+        "graphs": ones,
+        "edges": num_edges,
+    }
+    order: list[FieldAxis] = ["graphs", "nodes", "edges"]
+    if name in ("x", "pos", "z") or "node" in name:
+        order = ["nodes", "graphs", "edges"]
+    elif "edge" in name:
+        order = ["edges", "graphs", "nodes"]
+    return next((axis for axis in order if torch.equal(count, sizes[axis])), None)
+
+
+def check_objects(name: str, values: list) -> list:
+    """Return the values of a field without tensors; raise `GraphError` for others."""
+    from torch_geometric.typing import SparseTensor
+
+    for number, value in enumerate(values):
+        parts = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(part, SparseTensor) for part in parts):
+            raise GraphError(f"field {name!r} of graph {number} is sparse; {DENSE}")
+        if any(isinstance(part, Tensor | dict) for part in parts):
+            kind = kind_of(value)
+            raise GraphError(
+                f"field {name!r} of graph {number} is {kind}; GraphLoader takes "
+                "tensors, numbers, texts and lists without tensors, so remove the "
+                "field or use PyG's DataLoader."
+            )
+    return values
+
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from gnnak.errors import FileFormatError
+from gnnak.errors import FileFormatError, counted
 from gnnak.graphs.store import GraphStore
-from gnnak.wording import counted
 
 SHOWN = 3
 """Largest number of bad rows that an error message names."""

@@ -6,9 +6,7 @@ how a module is called, and no trial run is made. `Inputs` holds the arguments o
 call.
 """
 
-from gnnak.nn.calling.call import Calling
-from gnnak.nn.calling.explicit import Call
-from gnnak.nn.calling.inputs import Inputs, lift_inputs
-from gnnak.nn.calling.trying import own_widths, try_out
+from gnnak.nn.calling.call import Call, Calling, Inputs, lift_inputs
+from gnnak.nn.calling.trial import own_widths, try_out
 
 __all__ = ["Call", "Calling", "Inputs", "lift_inputs", "own_widths", "try_out"]

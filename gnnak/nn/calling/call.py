@@ -1,13 +1,181 @@
-"""`Calling`: how one GNN is called, and how wide its output is."""
+"""How a GNN is called: its inputs, and `Calling`, which passes them on."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch_geometric.utils import to_edge_index
+from torch_geometric.utils.sparse import is_sparse
 
-from gnnak.errors import EdgeAttrError, GraphError
-from gnnak.nn.calling.signature import EDGE_ARGUMENTS
+from gnnak.errors import EdgeAttrError, GraphError, OptionError, kind_of
+from gnnak.nn.calling.signature import (
+    EDGE_ARGUMENTS,
+    Role,
+    argument_names,
+    graph_argument,
+    role_of,
+    states_argument,
+)
+from gnnak.nn.copies import lift, lift_edges
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import check_count
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Arguments of one call of a base GNN, by name, besides node states and edges.
+
+    `GNNAK.forward` takes such an object in place of `edge_attr`, for base GNNs with
+    several edge arguments, positions, types or initial states.
+
+    >>> import torch
+    >>> Inputs(node={"pos": torch.rand(5, 3)}, edge={"edge_type": torch.zeros(8)})
+    Inputs(pos=[5, 3] per node, edge_type=[8] per edge)
+    """
+
+    node: Mapping[str, Tensor] = field(default_factory=dict)
+    """Arguments with one row or number per node, [n, ...]."""
+    edge: Mapping[str, Tensor] = field(default_factory=dict)
+    """Arguments with one row or number per edge, [e, ...]."""
+    num_nodes: tuple[str, ...] = ()
+    """Names of the arguments that take the number of nodes."""
+    unchanged: Mapping[str, object] = field(default_factory=dict)
+    """Arguments that are passed on as they are."""
+
+    def lifted(self, subgraphs: RootedSubgraphs) -> dict[str, object]:
+        """Return the arguments for the disjoint union of all rooted subgraphs.
+
+        Rows of nodes and edges are copied to every subgraph with that node or edge.
+        """
+        return {
+            **{name: lift(value, subgraphs) for name, value in self.node.items()},
+            **{name: lift_edges(value, subgraphs) for name, value in self.edge.items()},
+            **dict.fromkeys(self.num_nodes, subgraphs.num_copies),
+            **self.unchanged,
+        }
+
+    def check(self, x: Tensor, num_edges: int | None) -> None:
+        """Raise an error unless every argument has one row per node or edge.
+
+        Args:
+            x: Node states, [n, c], on the device that all arguments must be on.
+            num_edges: Number of edges, e; None if unknown.
+        """
+        for name, value in self.node.items():
+            if value.dim() < 1 or value.size(0) != x.size(0):
+                raise GraphError(
+                    f"{name} has shape {list(value.shape)}; give [{x.size(0)}, ...], "
+                    "one row for every node."
+                )
+        for name, value in self.edge.items():
+            wanted = value.size(0) if num_edges is None and value.dim() else num_edges
+            if value.dim() < 1 or value.size(0) != wanted:
+                raise EdgeAttrError(
+                    f"{name} has shape {list(value.shape)}; give [{wanted}, ...], one "
+                    "row for every column of edge_index."
+                )
+        for name, value in [*self.node.items(), *self.edge.items()]:
+            if value.device != x.device:
+                raise GraphError(
+                    f"{name} is on {value.device}, but x is on {x.device}; move it "
+                    f"with {name}.to('{x.device}')."
+                )
+
+    def __repr__(self) -> str:
+        parts = [f"{k}={list(v.shape)} per node" for k, v in self.node.items()]
+        parts += [f"{k}={list(v.shape)} per edge" for k, v in self.edge.items()]
+        parts += [f"{name}=num_nodes" for name in self.num_nodes]
+        parts += [f"{name}={value!r}" for name, value in self.unchanged.items()]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def lift_inputs(
+    inputs: Tensor | Inputs | None, subgraphs: RootedSubgraphs
+) -> Tensor | dict[str, object] | None:
+    """Copy edge attributes, or all arguments of `Inputs`, to every rooted subgraph.
+
+    Args:
+        inputs: Edge states, [e, c], or weights, [e]; or several arguments; or None.
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        Edge states, [f, c], or weights, [f], of the f edges of all subgraphs; or the
+        arguments by name; or None.
+    """
+    if isinstance(inputs, Inputs):
+        return inputs.lifted(subgraphs)
+    return None if inputs is None else lift_edges(inputs, subgraphs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """What the arguments of a module's `forward` hold, for `uplift(model, call=...)`.
+
+    With a `Call`, nothing is guessed from the names of arguments, and no trial run is
+    made. The module need not be a PyG conv. Arguments that are not listed are passed
+    on unchanged.
+
+    >>> Call(states="h", edges="links", edge=("distance",))
+    Call(states='h', edges='links', node=(), edge=('distance',), batch=None, \
+in_channels=None, out_channels=None, returns_tuple=False)
+    """
+
+    states: str = "x"
+    """The argument that takes node states, [n, in_channels]."""
+    edges: str = "edge_index"
+    """The argument that takes directed edges, [2, e]."""
+    node: Sequence[str] = ()
+    """Arguments with one row or number per node, such as positions."""
+    edge: Sequence[str] = ()
+    """Arguments with one row or number per edge, such as edge types."""
+    batch: str | None = None
+    """The argument that takes the index of each node's graph; None = there is none."""
+    in_channels: int | None = None
+    """Width of the node states; None = the width of those in the first call."""
+    out_channels: int | None = None
+    """Width of the module's output; None = as in a run on the graph of the first
+    call."""
+    returns_tuple: bool = False
+    """Whether the module returns a tuple, whose first item are the node states."""
+
+    def __post_init__(self) -> None:
+        for name in ("node", "edge"):
+            given = getattr(self, name)
+            listed = (given,) if isinstance(given, str) else tuple(given)
+            object.__setattr__(self, name, listed)
+        for name in ("in_channels", "out_channels"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least=1)
+
+    def check(self, module: nn.Module) -> None:
+        """Raise `OptionError` unless the module has all arguments that are named."""
+        names = argument_names(module)
+        batch = () if self.batch is None else (self.batch,)
+        for name in (self.states, self.edges, *self.node, *self.edge, *batch):
+            if name not in names:
+                raise OptionError(
+                    f"the Call of {type(module).__name__} names the argument {name!r}, "
+                    f"but its forward takes {', '.join(names)}; name one of these."
+                )
+
+    def calling(self, module: nn.Module, out_channels: int) -> Calling:
+        """Return how to call a module whose output has the width `out_channels`."""
+        return Calling(
+            type(module).__name__,
+            out_channels,
+            edge_arguments=EDGE_ARGUMENTS,
+            takes_batch=self.batch is not None,
+            needs_edges=False,
+            returns_tuple=self.returns_tuple,
+            keywords=(self.states, self.edges),
+            batch_argument=self.batch or "batch",
+        )
 
 
 @dataclass(frozen=True)
@@ -132,3 +300,221 @@ class Calling:
             f"pass {name}=None, or use a GNN that reads them (GINEConv; GATConv and "
             "others with edge_dim=)."
         )
+
+
+IGNORED = ("batch", "batch_size")
+"""Arguments that an uplifted conv accepts and ignores: the base GNN gets the index of
+each node's subgraph as `batch`."""
+REFUSED = ("return_attention_weights", "return_semantic_attention_weights")
+"""Arguments that ask for a value per edge, of which the subgraphs have several."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Which argument of a conv holds what.
+
+    With a `Call`, the user says so; otherwise, names and shapes of the arguments tell.
+    """
+
+    name: str
+    """Class name of the conv, for error messages."""
+    names: tuple[str, ...]
+    """Names of the arguments of the conv's `forward`."""
+    states: str
+    """Name of the argument that takes node states."""
+    graph: str
+    """Name of the argument that takes edges."""
+    call: Call | None = None
+    """What the arguments hold, said by the user; None = told by names and shapes."""
+
+    @classmethod
+    def of(cls, conv: nn.Module, call: Call | None = None) -> Binding:
+        """Return the binding of a conv; `call` is checked against its arguments."""
+        names, name = argument_names(conv), type(conv).__name__
+        if call is not None:
+            call.check(conv)
+            return cls(name, names, call.states, call.edges, call)
+        graph = graph_argument(conv) or "edge_index"
+        return cls(name, names, states_argument(conv), graph)
+
+    def bind(
+        self, args: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        """Return the node states, the edges, and all further arguments by name.
+
+        Arguments that are None, and those in `IGNORED`, are left out.
+        """
+        named = dict(zip(self.names, args, strict=False)) | dict(options)
+        if self.graph == "edge_index" and self.graph not in self.names:
+            rest = [a for a in args[2:] if a is not None]
+            named = {self.states: args[0], self.graph: args[1], **options}
+            if rest:
+                raise OptionError(
+                    f"the arguments of {self.name} have no names; pass those after x "
+                    "and edge_index by keyword."
+                )
+        missing = [a for a in (self.states, self.graph) if a not in named]
+        if missing:
+            raise GraphError(f"{self.name} got no {missing[0]}; pass it.")
+        x, edges = named.pop(self.states), named.pop(self.graph)
+        ignored = IGNORED if self.call is None else (self.call.batch,)
+        given = {
+            name: value
+            for name, value in named.items()
+            if value is not None and name not in ignored
+        }
+        return x, edges, given
+
+    def inputs(
+        self, given: Mapping[str, Any], calling: Calling, x: Tensor, num_edges: int
+    ) -> Tensor | Inputs | None:
+        """Return the further arguments of a call as `GNNAK.forward` takes them.
+
+        Args:
+            given: The further arguments by name; none of them is None.
+            calling: How the conv is called.
+            x: Node states, [n, c].
+            num_edges: Number of edges, e.
+        """
+        plain = set(given) <= set(EDGE_ARGUMENTS) and len(given) < 2
+        if plain and self.call is None and not calling.further:
+            return next(iter(given.values()), None)
+        by_role: dict[Role | None, dict[str, Any]] = {}
+        for name, value in given.items():
+            role = self._role(name, value, x.size(0), num_edges)
+            by_role.setdefault(role, {})[name] = value
+        return Inputs(
+            by_role.get("node", {}),
+            by_role.get("edge", {}),
+            tuple(by_role.get("num_nodes", ())),
+            by_role.get(None, {}),
+        )
+
+    def _role(self, name: str, value: Any, nodes: int, edges: int) -> Role | None:
+        """Return what an argument holds; None = it is passed on unchanged.
+
+        Raises:
+            OptionError: If neither the name nor the shape of a tensor tells.
+        """
+        if self.call is not None:
+            in_edge = "edge" if name in self.call.edge else None
+            return "node" if name in self.call.node else in_edge  # type: ignore[return-value]
+        if name in REFUSED and value:
+            raise OptionError(
+                f"an uplifted {self.name} cannot return attention weights, since an "
+                f"edge has one in each subgraph, but got {name}={value}; pass None."
+            )
+        if name == "size" and isinstance(value, Tensor):
+            raise OptionError(
+                f"{self.name} got a tensor of shape {list(value.shape)} as its "
+                "argument size; if these are edge attributes, use a conv that reads "
+                "them (GINEConv; GATConv and others with edge_dim=)."
+            )
+        role = role_of(name)
+        if role is not None or not _holds_tensors(value):
+            return role
+        rows = value.size(0) if isinstance(value, Tensor) and value.dim() else None
+        if rows is None or nodes == edges or rows not in (nodes, edges):
+            kind = list(value.shape) if isinstance(value, Tensor) else type(value)
+            raise OptionError(
+                f"an uplifted {self.name} got {name} of shape {kind}, and cannot tell "
+                "whether this has a row per node or per edge; say so with "
+                f"gnnak.nn.Call, in uplift(model, call={{{self.name}: Call(...)}})."
+            )
+        return "node" if rows == nodes else "edge"
+
+
+def _holds_tensors(value: object) -> bool:
+    """Return whether a value is a tensor with rows, or a container of such tensors."""
+    if isinstance(value, Tensor):
+        return value.dim() > 0
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return isinstance(value, list | tuple) and any(_holds_tensors(v) for v in value)
+
+
+class EdgeReader:
+    """Converts edges to an int64 tensor `edge_index`, [2, e], and edge values.
+
+    Edges may be such a tensor, with int64 or int32 numbers, or a sparse matrix: a
+    PyTorch sparse tensor or a `SparseTensor` of torch-sparse. As in PyG, a sparse
+    matrix is the transposed adjacency matrix: entry (i, j) is the edge from j to i.
+
+    Equal edges give the same tensor object as long as the user's object exists, so that
+    subgraphs that were extracted for this tensor can be reused. Each thread has its own
+    cache.
+    """
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    def read(self, edges: Any, num_nodes: int) -> tuple[Tensor, Tensor | None]:
+        """Return `edge_index`, [2, e], and the values of a sparse matrix, [e, ...].
+
+        The values are None if `edges` is not a sparse matrix.
+
+        Raises:
+            GraphError: If `edges` is neither a tensor nor a sparse matrix with
+                `num_nodes` rows and columns, or is a dense adjacency matrix.
+        """
+        if is_sparse(edges):
+            if (edges.size(0), edges.size(1)) != (num_nodes, num_nodes):
+                raise GraphError(
+                    f"the sparse matrix of the edges has {edges.size(0)} rows and "
+                    f"{edges.size(1)} columns, but x has {num_nodes} nodes; give one "
+                    "row and one column per node."
+                )
+            (row, column), values = _entries(edges)
+            return self._cached(edges, torch.stack([column, row])), values
+        if not isinstance(edges, Tensor):
+            raise GraphError(
+                f"edge_index is {kind_of(edges)}; an uplifted conv takes an "
+                "edge_index tensor [2, e] or a sparse matrix adj_t."
+            )
+        if edges.is_floating_point() and edges.shape == (num_nodes, num_nodes):
+            raise GraphError(
+                f"edge_index is a dense matrix of shape {list(edges.shape)}; convert "
+                "it with torch_geometric.utils.dense_to_sparse, which returns "
+                "edge_index, [2, e], and edge weights."
+            )
+        if type(edges) is not Tensor and hasattr(edges, "as_tensor"):
+            edges = self._cached(edges, edges.as_tensor())
+        if edges.dtype in (torch.int32, torch.int16):
+            return self._cached(edges, edges.long()), None
+        return edges, None
+
+    def _cached(self, owner: Any, edge_index: Tensor) -> Tensor:
+        """Return the tensor that was made last from an object with these edges.
+
+        If there is none, cache `edge_index`, until `owner` is freed.
+        """
+        state = self._of_thread
+        last: Tensor | None = getattr(state, "edge_index", None)
+        if last is not None and _equal(last, edge_index):
+            edge_index = last
+
+        def forget(dead: object) -> None:
+            if getattr(state, "owner", None) is dead:
+                state.owner = state.edge_index = None
+
+        state.edge_index, state.owner = edge_index, weakref.ref(owner, forget)
+        return edge_index
+
+    def __getstate__(self) -> dict[str, object]:
+        return {}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__()  # type: ignore[misc]
+
+
+def _entries(matrix: Any) -> tuple[Tensor, Tensor]:
+    """Return rows and columns, [2, e], and values, [e, ...], of a sparse matrix."""
+    if isinstance(matrix, Tensor) and matrix.layout == torch.sparse_coo:
+        # PyG's function would mark the user's matrix as coalesced.
+        return matrix._indices(), matrix._values()
+    return to_edge_index(matrix)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    same_kind = one.dtype == other.dtype and one.device == other.device
+    return same_kind and torch.equal(one, other)

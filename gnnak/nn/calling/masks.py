@@ -1,18 +1,35 @@
-"""Let PyG's explainers mask edges of a GNN that runs on rooted subgraphs.
-
-`GNNExplainer` and others give every conv of a model a mask with one number per edge of
-the graph. A base GNN runs on the edges of all rooted subgraphs, so the masks are copied
-to these edges during its call.
-"""
+"""Let PyG's explainers mask edges of a GNN that runs on rooted subgraphs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from torch import nn
+from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from gnnak.nn.parts import parts_of
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+def parts_of(module: nn.Module) -> list[nn.Module]:
+    """Return a module and all modules inside it.
+
+    Unlike with `module.modules()`, a module that occurs in several places is in the
+    list several times.
+    """
+    found = [module]
+    for part in module._modules.values():
+        if part is not None:
+            found += parts_of(part)
+    return found
+
+
+def any_weight(module: nn.Module) -> Tensor | None:
+    """Return the first parameter of a module; None if it has none."""
+    for part in parts_of(module):
+        for weight in part._parameters.values():
+            if weight is not None:
+                return weight
+    return None
+
 
 MASKS = ("_edge_mask", "_loop_mask")
 """Attributes of a PyG conv with one entry per edge: how much of its message counts,

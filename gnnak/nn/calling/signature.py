@@ -1,20 +1,76 @@
-"""Read the signature of a GNN, and reject modules that cannot be a base GNN.
-
-A base GNN is the GNN that a GNN-AK layer runs on rooted subgraphs.
-"""
+"""Read the signature of a GNN: which arguments it takes, and how wide they are."""
 
 import inspect
+from collections.abc import Iterable
+from typing import Literal
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
-from gnnak.errors import OptionError
-from gnnak.nn.calling.roles import (
-    OTHER_CONVS,
-    OTHER_GRAPHS,
-    OTHER_MODULES,
-    role_of,
+from gnnak.errors import OptionError, described
+
+Role = Literal["node", "edge", "num_nodes"]
+"""What an argument holds: a row or number per node, a row or number per edge, or the
+number of nodes."""
+
+NODE_ARGUMENTS = (
+    *("x_0", "x0", "h_0", "h0"),
+    *("pos", "normal", "coords", "node_type", "node_attr"),
 )
-from gnnak.wording import described
+"""Names of arguments with one row per node: initial states, positions, node types."""
+TYPE_ARGUMENTS = ("edge_type", "node_type")
+"""Names of arguments with one category, 0, 1, ..., per edge or node."""
+POSITION_ARGUMENTS = ("pos", "normal", "coords")
+"""Names of arguments with coordinates of nodes in space."""
+
+OTHER_GRAPHS = {
+    "_dict": "it works on heterogeneous graphs, but rooted subgraphs are taken of "
+    "homogeneous graphs; convert the graphs with HeteroData.to_homogeneous() and use a "
+    "conv with edge types, such as RGCNConv.",
+    "hyperedge_index": "it works on hypergraphs, which have no rooted subgraphs here; "
+    "leave it out with skip=.",
+    "pos_edge_index": "it reads two graphs (positive and negative edges), but rooted "
+    "subgraphs are taken of one graph; give both kinds in one edge_index and use a "
+    "conv with edge types, such as RGCNConv.",
+    "csr": "it reads the graph in a format of its own (csr, csc, perm); use the conv "
+    "that takes edge_index, such as GATConv.",
+}
+"""Endings of argument names of convs that cannot be uplifted, and the reason."""
+OTHER_CONVS = {
+    "MeshCNNConv": "it needs exactly four edges per node, in a fixed order, which "
+    "rooted subgraphs do not have; leave it out with skip=.",
+}
+"""Class names of further convs that cannot be uplifted, and the reason."""
+OTHER_MODULES = {
+    "Dense": "it takes dense adjacency matrices; use the conv that takes edge_index, "
+    "such as GCNConv instead of DenseGCNConv.",
+    "CuGraph": "it reads the graph in the format of cuGraph; use the conv that takes "
+    "edge_index, such as SAGEConv instead of CuGraphSAGEConv.",
+    "DimeNet": "its messages go from edge to edge and depend on angles, so that there "
+    "are no node states to copy to rooted subgraphs; use SchNet.",
+    "GNNFF": "its messages go from edge to edge, so that there are no node states to "
+    "copy to rooted subgraphs; use SchNet.",
+    "WLConv": "it takes colours (whole numbers) instead of node states; use "
+    "WLConvContinuous, or the tests of gnnak.wl.",
+    "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
+    "take rooted subgraphs of; use PointNetConv.",
+}
+"""First letters of the class names of PyG modules that pass messages without PyG's
+class MessagePassing, and the reason why they cannot be uplifted."""
+
+
+def role_of(name: str) -> Role | None:
+    """Return what an argument of this name holds; None if the name does not tell.
+
+    >>> role_of("edge_type"), role_of("pos"), role_of("beta")
+    ('edge', 'node', None)
+    """
+    if name in ("num_nodes", "dim_size"):
+        return "num_nodes"
+    if name in NODE_ARGUMENTS:
+        return "node"
+    return "edge" if name.startswith("edge_") and "index" not in name else None
+
 
 EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
 """Names of the arguments that take edge attributes or edge weights in PyG convs."""
@@ -202,3 +258,78 @@ def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
     if isinstance(called_like, nn.Module):
         return arguments_of(called_like)
     return list(inspect.signature(gnn.forward).parameters.values())
+
+
+EDGE_WIDTH_NAMES = (
+    "edge_dim",
+    "edge_channels",
+    "in_edge_channels",
+    "in_channels",
+    "in_features",
+    "dim",
+)
+"""Names of module attributes that may hold the width of edge attributes."""
+
+
+def node_widths(gnn: nn.Module) -> list[int]:
+    """Return the widths that the node states of a GNN may have, likeliest first.
+
+    These are the attributes `in_channels`, `channels` and `out_channels` of the GNN,
+    then the input widths of its submodules. The list is empty for a lazy GNN, which
+    takes any width.
+
+    >>> from torch_geometric.nn import GATConv, GINConv
+    >>> node_widths(GATConv(8, 5))
+    [8, 5]
+    >>> node_widths(GINConv(nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 5))))
+    [8, 16]
+    """
+    if any(is_lazy(weight) for weight in gnn.parameters()):
+        return []
+    own = ("in_channels", "channels", "out_channels")
+    declared = [getattr(gnn, name, None) for name in own]
+    for part in gnn.modules():
+        declared += [
+            getattr(part, name, None) for name in ("in_channels", "in_features")
+        ]
+    return _unique(_as_width(width) for width in declared)
+
+
+def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
+    """Return the widths that the edge attributes of a GNN may have, likeliest first.
+
+    The widths come from attributes of the GNN's modules and from the shapes of its
+    weights. Many GNNs apply a Linear to the concatenation of an edge's attributes with
+    the states of one or two nodes. So for every width w, the list also has
+    w - `in_channels` and w - 2 `in_channels`.
+
+    Args:
+        gnn: The GNN.
+        in_channels: Width of the node states that the GNN gets.
+    """
+    declared = [
+        getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES
+    ]
+    for weight in gnn.parameters():
+        if weight.is_floating_point() and not is_lazy(weight):
+            declared += weight.shape
+    widths = [in_channels, 1]
+    for width in declared:
+        if isinstance(width, int):
+            widths += [width - ends * in_channels for ends in range(3)]
+    return _unique(widths)
+
+
+def _as_width(declared: object) -> int:
+    """Convert the value of an attribute such as `in_channels` to one width.
+
+    A tuple such as (8, 8) gives 8. A value that is no width gives 0.
+    """
+    if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
+        declared = declared[0]
+    return declared if isinstance(declared, int) else 0
+
+
+def _unique(widths: Iterable[int]) -> list[int]:
+    """Return each positive width once, in order of first appearance."""
+    return [width for width in dict.fromkeys(widths) if width > 0]

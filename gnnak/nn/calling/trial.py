@@ -8,10 +8,73 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from gnnak.errors import EdgeAttrError, WidthError
-from gnnak.nn.calling.signature import keywords
-from gnnak.nn.calling.widths import edge_widths
-from gnnak.wording import kind_of
+from gnnak.errors import EdgeAttrError, WidthError, kind_of
+from gnnak.nn.calling.call import Calling
+from gnnak.nn.calling.signature import (
+    POSITION_ARGUMENTS,
+    TYPE_ARGUMENTS,
+    argument_names,
+    check_callable,
+    edge_arguments,
+    edge_widths,
+    further_arguments,
+    keywords,
+    needs_both_edge_arguments,
+    node_widths,
+    role_of,
+)
+
+DIMENSIONS = (3, 2)
+"""Numbers of coordinates to try for positions of nodes."""
+
+
+def unknown_arguments(gnn: nn.Module) -> list[str]:
+    """Return the required arguments of a GNN whose names do not tell what they hold."""
+    further = further_arguments(gnn)
+    return [name for name, needed in further.items() if needed and not role_of(name)]
+
+
+def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
+    """Return sets of example values for the further arguments of a GNN.
+
+    The first set has the required arguments only; further sets add the optional
+    arguments whose names tell what they hold, and other numbers of coordinates. The
+    list is empty if the name of a required argument does not tell what it holds.
+
+    Args:
+        gnn: The GNN.
+        in_channels: Width of the node states, which initial states have, too.
+
+    >>> from torch_geometric.nn import RGCNConv
+    >>> example_arguments(RGCNConv(8, 8, num_relations=2), 8)
+    [{}, {'edge_type': tensor([0, 0, 0, 0])}]
+    """
+    if unknown_arguments(gnn):
+        return []
+    further = further_arguments(gnn)
+    needed = [name for name, required in further.items() if required]
+    known = [name for name in further if role_of(name) in ("node", "edge")]
+    sets: list[dict[str, Tensor]] = []
+    for names in dict.fromkeys((tuple(needed), tuple(known))):
+        has_positions = any(name in POSITION_ARGUMENTS for name in names)
+        for dimensions in DIMENSIONS if has_positions else DIMENSIONS[:1]:
+            sets.append(
+                {name: _example(name, in_channels, dimensions) for name in names}
+            )
+    if needs_both_edge_arguments(gnn):
+        sets = [{**values, "edge_weight": torch.ones(4)} for values in sets]
+    return sets
+
+
+def _example(name: str, in_channels: int, dimensions: int) -> Tensor:
+    """Return an example value for one argument, for a path of three nodes."""
+    rows = 4 if role_of(name) == "edge" else 3
+    if name in TYPE_ARGUMENTS:
+        return torch.zeros(rows, dtype=torch.long)
+    if role_of(name) == "num_nodes":
+        return torch.tensor(rows)
+    return torch.zeros(rows, dimensions if name in POSITION_ARGUMENTS else in_channels)
+
 
 MAX_COLUMNS = 4
 """A `Trial` tries integer edge attributes with 1 to this number of columns."""
@@ -200,3 +263,121 @@ def trial_mode(module: nn.Module) -> Iterator[None]:
     finally:
         for part, mode in training.items():
             part.training = mode
+
+
+def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
+    """Run `gnn` on a small graph to find the arguments it reads and its output width.
+
+    The run leaves weights, running statistics and training mode of `gnn` unchanged,
+    but lazy modules initialise their weights, for the input width `in_channels`.
+
+    Args:
+        gnn: The module to try.
+        in_channels: Width of the node states that `gnn` will get.
+        origin: Explanation of `in_channels` for error messages, such as
+            "in_channels 8 + hop_channels 16".
+
+    Raises:
+        OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
+        WidthError: If no call of `gnn` succeeds and returns node states.
+    """
+    check_callable(gnn)
+    with trial_mode(gnn):
+        trial, outcome = _run(gnn, in_channels)
+        if outcome is None:
+            raise _width_error(trial, gnn, in_channels, origin)
+    assert trial is not None
+    return Calling(
+        type(gnn).__name__,
+        outcome.out_channels,
+        outcome.edge_arguments,
+        trial.takes_batch,
+        outcome.needs_edges,
+        tuple(name for name in trial.options if name != "batch"),
+        outcome.returns_tuple,
+        trial.keywords,
+    )
+
+
+def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
+    """Return the input and output width of `gnn`; None if they cannot be found.
+
+    The attributes of the GNN and its submodules declare possible input widths. Try them
+    one after the other on a small graph until a run succeeds. If all runs fail, try
+    half of each even width: the first Linear of a conv like EdgeConv takes the
+    concatenated states of two nodes. A half width is not accepted for a GNN that needs
+    edge attributes.
+    """
+    check_callable(gnn)
+    declared = node_widths(gnn)
+    with trial_mode(gnn):
+        for width in declared:
+            _, outcome = _run(gnn, width)
+            if outcome is not None:
+                return width, outcome.out_channels
+        for half in [width // 2 for width in declared if width % 2 == 0]:
+            _, outcome = _run(gnn, half)
+            if outcome is not None and not outcome.needs_edges:
+                return half, outcome.out_channels
+    return None
+
+
+def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Outcome | None]:
+    """Run `gnn` with node states of width `in_channels` and with example arguments.
+
+    Returns:
+        The `Trial` that succeeded and its outcome. If all calls fail, the first `Trial`
+        and None; if an argument of `gnn` is unknown, None and None.
+    """
+    takes_batch = "batch" in argument_names(gnn)
+    first: Trial | None = None
+    for further in example_arguments(gnn, in_channels):
+        trial = Trial(gnn, in_channels, takes_batch, further)
+        arguments = edge_arguments(gnn)
+        if "edge_weight" in further:
+            del arguments["edge_weight"]
+        outcome = trial.run(arguments)
+        if outcome is not None:
+            return trial, outcome
+        first = first or trial
+    return first, None
+
+
+def _width_error(
+    trial: Trial | None, gnn: nn.Module, width: int, origin: str
+) -> WidthError:
+    """Return the error to raise for a GNN whose trial calls have all failed.
+
+    The message explains the input width of the calls by `origin`. If the GNN works with
+    another width, the message names that width.
+    """
+    name, own = type(gnn).__name__, own_widths(gnn)
+    if trial is None:
+        unknown = ", ".join(unknown_arguments(gnn))
+        return WidthError(
+            f"{name} needs {unknown} in addition to x and edge_index, and the name "
+            "does not tell whether this has a row per node or per edge; say so with "
+            "gnnak.nn.Call, in uplift(model, call={...})."
+        )
+    if own is not None and own[0] != width:
+        return WidthError(
+            f"the base GNN {name} takes width {own[0]}, but gets {width} "
+            f"({origin}); build it with {width} input channels."
+        )
+    arguments = ["x", "edge_index", *edge_arguments(gnn)]
+    return WidthError(
+        f"the base GNN {name} failed on a three-node path of width {width} "
+        f"({origin}), called as gnn({', '.join(arguments)}): {_reason(trial)}"
+    )
+
+
+def _reason(trial: Trial) -> str:
+    """Return one line for an error message: why all trial calls of a GNN failed."""
+    lines = str(trial.failure).strip().splitlines()
+    if lines:
+        return lines[0]
+    reason = type(trial.failure).__name__
+    not_passed = further_arguments(trial.gnn)
+    if not not_passed:
+        return reason
+    return f"{reason} (it also takes {', '.join(not_passed)}, which it was not given)"

@@ -1,16 +1,13 @@
 """The family of subgraph GNNs, each a composition of the operations in `nn.copies`."""
 
-from gnnak.nn.family.ds import ds_gnn
+from gnnak.nn.family.ds import InsideLayer, ds_gnn
 from gnnak.nn.family.dss import DSSLayer, dss_gnn
 from gnnak.nn.family.ego import EgoLayer, ego_gnn
 from gnnak.nn.family.gnn import SubgraphGNN
-from gnnak.nn.family.identity import IDLayer, id_gnn
-from gnnak.nn.family.identity_fast import id_fast_gnn
-from gnnak.nn.family.inside import InsideLayer
+from gnnak.nn.family.identity import IDLayer, id_fast_gnn, id_gnn
 from gnnak.nn.family.khop import KHopLayer, khop_gnn
 from gnnak.nn.family.nested import nested_gnn
-from gnnak.nn.family.sswl import SSWLLayer, sswl_gnn
-from gnnak.nn.family.sswl_plus import SSWLPlusLayer
+from gnnak.nn.family.sswl import SSWLLayer, SSWLPlusLayer, sswl_gnn
 from gnnak.nn.family.sun import SUNLayer, sun_gnn
 
 __all__ = [

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from gnnak.nn.conv import as_conv
 from gnnak.nn.copies import inside, lift, pool_context
-from gnnak.nn.family.gnn import SubgraphGNN
+from gnnak.nn.family.gnn import SubgraphGNN, as_conv
 from gnnak.nn.family.readouts import LastReadout
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import on_graph

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.copies import lift, pool_context
 from gnnak.nn.family.gnn import SubgraphGNN
-from gnnak.nn.family.on_nodes import GraphLayer, NodeReadout, NodeStart
+from gnnak.nn.family.readouts import GraphLayer, NodeReadout, NodeStart
 from gnnak.nn.padding import on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
 

@@ -1,20 +1,185 @@
-"""`SubgraphGNN`: a GNN whose states of node copies live on from layer to layer.
-
-A node copy is a node as it occurs in one rooted subgraph. In the equations of this
-package, $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$.
-"""
+"""`SubgraphGNN`: a GNN on states of node copies, and the parts of its layers."""
 
 from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from gnnak.errors import OptionError, SubgraphError
+from gnnak.errors import OptionError, SubgraphError, WidthError
+from gnnak.nn.calling import try_out
 from gnnak.nn.checks import check_subgraphs
+from gnnak.nn.copies import lift
 from gnnak.nn.padding import on_copies
 from gnnak.nn.recompute import recomputed
+from gnnak.nn.segment import lookup
 from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs.encodings import StructuralEncoding, root_mark, short_distance
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.with_encodings import StructuralEncoding
+from gnnak.typing import PAIRS, PairEncoding, check_choice, check_count
+
+
+class Conv(nn.Module):
+    """Encode the edge attributes with an edge encoder, if there is one; then run a GNN.
+
+    The layers of the subgraph GNNs in `gnnak.nn.family` are built from `Conv` modules.
+
+    Args:
+        gnn: Any module that maps `(x, edge_index[, edge_attr or edge_weight][, batch])`
+            to node states of the same width as x.
+        channels: Width of the node states.
+        edge_encoder: Maps raw edge attributes to edge states, called as
+            `edge_encoder(edge_attr, num_edges)`; None = pass the attributes on as they
+            are.
+        reads_edges: Whether the GNN gets the edge attributes; False = drop them.
+
+    >>> import torch
+    >>> from torch_geometric.nn import SAGEConv
+    >>> conv = Conv(SAGEConv(8, 8), channels=8)
+    >>> conv(torch.rand(2, 8), torch.tensor([[0, 1], [1, 0]])).shape
+    torch.Size([2, 8])
+    """
+
+    def __init__(
+        self,
+        gnn: nn.Module,
+        channels: int,
+        edge_encoder: nn.Module | None = None,
+        reads_edges: bool = True,
+    ) -> None:
+        super().__init__()
+        self.channels = channels
+        self.calling = try_out(gnn, channels, f"channels of the Conv, {channels}")
+        if self.calling.out_channels != channels:
+            raise WidthError(
+                f"{self.calling.name} maps width {channels} to "
+                f"{self.calling.out_channels}; build it with {channels} channels, in "
+                "and out."
+            )
+        self.gnn = gnn
+        self.edge_encoder = edge_encoder
+        self.reads_edges = reads_edges
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> Tensor:
+        """Compute new states, [n, channels].
+
+        Args:
+            x: States of nodes or of node copies (nodes as they occur in one rooted
+                subgraph), [n, channels].
+            edge_index: Directed edges, [2, e].
+            edge_attr: Edge attributes, [e, c] or [e]; None if there are none.
+            batch: Index of the graph that each node is in, [n]; passed on only to GNNs
+                that have an argument `batch`.
+        """
+        if not self.reads_edges:
+            edge_attr = None
+        elif self.edge_encoder is not None:
+            edge_attr = self.edge_encoder(edge_attr, edge_index.size(1))
+        return self.calling(self.gnn, x, edge_index, edge_attr, batch)
+
+
+def as_conv(gnn: nn.Module, channels: int) -> Conv:
+    """Return `gnn` itself if it is a `Conv`, else a `Conv` around it."""
+    return gnn if isinstance(gnn, Conv) else Conv(gnn, channels)
+
+
+class PairEncoder(nn.Module):
+    r"""Add learned encodings of (root, node) to node states.
+
+    The state of node $v$ in the subgraph rooted at $u$ becomes
+
+    $$h_{u,v} = x_v + \text{Emb}([u = v]) + \text{Emb}(\min(d(u, v), D))
+        + W P_{uv} + w R_{uv}$$
+
+    with one term for each name in `pairs`: "mark" (is the node the root?), "distance"
+    (shortest path), "rrwp" (random walk probabilities, see `rrwp`) and "resistance"
+    (see `resistance`). $W$ and $w$ are Linears without bias.
+
+    Args:
+        pairs: Names of the encodings; empty = $h_{u,v} = x_v$.
+        channels: Width of the states.
+        max_distance: Largest distance $D$ with an embedding of its own; larger and
+            unknown distances share the embedding of $D$.
+        num_steps: Number of steps of the random walks.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[PairEncoding],
+        channels: int,
+        max_distance: int = 5,
+        num_steps: int = 20,
+    ) -> None:
+        super().__init__()
+        for name in pairs:
+            check_choice("a pair encoding", name, PAIRS)
+        if len(set(pairs)) != len(pairs):
+            raise OptionError(f"pairs is {tuple(pairs)!r}; name each encoding once.")
+        self.max_distance = check_count("max_distance", max_distance, least=1)
+        self.num_steps = check_count("num_steps", num_steps, least=1)
+        self.pairs = tuple(pairs)
+        parts = {
+            "mark": lambda: nn.Embedding(2, channels),
+            "distance": lambda: nn.Embedding(max_distance + 1, channels),
+            "rrwp": lambda: nn.Linear(num_steps + 1, channels, bias=False),
+            "resistance": lambda: nn.Linear(1, channels, bias=False),
+        }
+        self.parts = nn.ModuleDict({name: parts[name]() for name in pairs})
+
+    def forward(
+        self,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+    ) -> Tensor:
+        """Return the initial states of all node copies, [m, c].
+
+        Args:
+            x: Node states, [n, c].
+            subgraphs: The rooted subgraphs.
+            edge_index: Directed edges, [2, e].
+            batch: Index of the graph that each node is in, [n]; None = all nodes are
+                in one graph.
+        """
+        h = lift(x, subgraphs)
+        structural = {encoding.name: encoding for encoding in self.encodings}
+        for name, part in self.parts.items():
+            if name in structural:
+                rows = structural[name](subgraphs, edge_index, batch)
+                rows = rows if rows.dim() == 2 else rows[:, None]
+                h = h + part(rows.to(x.dtype))
+            else:
+                index = self._category(name, subgraphs)
+                h = h + lookup(part.get_parameter("weight"), index)
+        return h
+
+    def _category(self, name: str, subgraphs: RootedSubgraphs) -> Tensor:
+        """Return the row of the table `name` for each node copy, [m]."""
+        if name == "mark":
+            return root_mark(subgraphs)
+        return short_distance(subgraphs, self.max_distance)
+
+    @property
+    def encodings(self) -> tuple[StructuralEncoding, ...]:
+        """The structural encodings among `pairs`.
+
+        If the subgraphs do not have them (see `WithEncodings`), the forward pass
+        computes them, which synchronises with a GPU.
+        """
+        known = {
+            "rrwp": StructuralEncoding("rrwp", self.num_steps),
+            "resistance": StructuralEncoding("resistance"),
+        }
+        return tuple(known[name] for name in self.pairs if name in known)
+
+    def extra_repr(self) -> str:
+        """Return the options of the encoder, as text for `repr`."""
+        return f"pairs={self.pairs}, max_distance={self.max_distance}"
 
 
 class SubgraphGNN(nn.Module):
@@ -30,7 +195,7 @@ class SubgraphGNN(nn.Module):
         start: Maps (x, subgraphs, edge_index, batch) to the initial states $h^0$: of
             node copies, [m, c], or of nodes, [n, c], for layers that compute node
             states. A start that reads structural encodings lists them in an attribute
-            `encodings`. See `gnnak.nn.pairs.PairEncoder`.
+            `encodings`. See `gnnak.nn.family.gnn.PairEncoder`.
         layers: Each maps (h, subgraphs, edge_index, edge_attr) to new states.
         readout: Maps ([h^0, ..., h^L], subgraphs) to node states, [n, out_channels].
         out_channels: Width of the node states after the readout.

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.nn.copies import at_centroid, pool_subgraph, to_nodes
+from gnnak.nn.family.ds import InsideLayer
 from gnnak.nn.family.gnn import SubgraphGNN
-from gnnak.nn.family.inside import InsideLayer
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce
 

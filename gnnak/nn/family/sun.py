@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from gnnak.nn.conv import as_conv
 from gnnak.nn.copies import (
     at_centroid,
     inside,
@@ -14,7 +13,7 @@ from gnnak.nn.copies import (
     to_nodes,
 )
 from gnnak.nn.family.dss import SharedConv
-from gnnak.nn.family.gnn import SubgraphGNN
+from gnnak.nn.family.gnn import SubgraphGNN, as_conv
 from gnnak.nn.family.readouts import LastReadout
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm

@@ -13,7 +13,7 @@ from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
-from gnnak.models.ignored_options import check_family_options
+from gnnak.models.members import check_family_options
 from gnnak.models.options import ModelOptions
 from gnnak.typing import check_choice, check_count, check_positive, check_seed
 

@@ -20,7 +20,7 @@ from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import DataConfig, RunConfig
 from gnnak.training.measure.bench import BenchOptions, bench
-from gnnak.training.measure.stopwatch import Notify
+from gnnak.training.measure.meters import Notify
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 

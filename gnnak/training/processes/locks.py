@@ -14,8 +14,7 @@ from pathlib import Path
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from gnnak.errors import FileFormatError, TrainingError
-from gnnak.graphs.readers.file_lock import try_lock
-from gnnak.graphs.readers.files import make_folder
+from gnnak.graphs.readers.files import make_folder, try_lock
 
 LOCK = "run.lock"
 """The file in the folder of a run that the process of the run locks. Its text says

@@ -16,11 +16,15 @@ from torch import nn
 
 from gnnak.backend import PLAIN, Backend
 from gnnak.errors import OptionError
+from gnnak.loop.step import can_capture
 from gnnak.optional import missing_package
 from gnnak.training.config.run_config import Precision, RunConfig
-from gnnak.training.processes.heartbeat import start_heartbeats
-from gnnak.training.processes.workers import become_main, follow_main, is_worker
-from gnnak.training.step import can_capture
+from gnnak.training.processes.workers import (
+    become_main,
+    follow_main,
+    is_worker,
+    start_heartbeats,
+)
 from gnnak.typing import check_choice, check_count
 
 Accelerator = Literal["auto", "cpu", "gpu"]

@@ -4,27 +4,142 @@ A Lightning checkpoint would not be enough: it lacks the config and the feature 
 the data set, without which the network cannot be built.
 """
 
+from __future__ import annotations
+
+import hashlib
 import io
+import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor
 
 from gnnak import __version__
-from gnnak.datasets.record import DatasetInfo
+from gnnak.datasets.metric_names import METRICS
+from gnnak.datasets.record import DatasetInfo, Scaling
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
 from gnnak.models.network import Network
-from gnnak.nn.features import Categorical
+from gnnak.nn.features import Categorical, Continuous, Features
 from gnnak.training.config.options import change, converted, shown
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import build_network
-from gnnak.training.records.plain_info import info_from_plain, plain_info
-from gnnak.training.records.seal import sealed, unsealed
+from gnnak.typing import check_choice, check_count
+
+TAG = b"\ngnnak sha256 "
+"""The bytes between the content of a file and its checksum."""
+LENGTH = len(TAG) + hashlib.sha256().digest_size
+"""Number of bytes that follow the content of a file."""
+
+
+def sealed(content: bytes) -> bytes:
+    """Return the content of a file, followed by its checksum."""
+    return content + TAG + hashlib.sha256(content).digest()
+
+
+def unsealed(content: bytes) -> bytes:
+    """Return the content of a file without its checksum.
+
+    A file without a checksum, from an older version, is returned unchanged.
+
+    Raises:
+        ValueError: If the checksum is wrong.
+    """
+    inner, seal = content[:-LENGTH], content[-LENGTH:]
+    if not seal.startswith(TAG):
+        return content
+    if sealed(inner) != content:
+        raise ValueError("the checksum of the file is wrong")
+    return inner
+
+
+def seal_file(path: Path) -> None:
+    """Append the checksum of a file to the file, and wait until all is on the disk."""
+    seal = sealed(path.read_bytes())[-LENGTH:]
+    with path.open("ab") as file:
+        file.write(seal)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names of the files in a folder are on the disk."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+FEATURES = ("node_features", "edge_features")
+"""The fields that describe features."""
+
+
+def plain_info(info: DatasetInfo) -> dict[str, Any]:
+    """Convert a `DatasetInfo` to a dict of values that JSON can store.
+
+    Categorical features become a list with the number of categories of each column,
+    and continuous features become the number of columns.
+    """
+    plain = asdict(info)
+    for name in FEATURES:
+        features = getattr(info, name)
+        if isinstance(features, Categorical):
+            plain[name] = list(features.sizes)
+        else:
+            plain[name] = None if features is None else features.channels
+    return plain
+
+
+def info_from_plain(plain: Mapping[str, Any]) -> DatasetInfo:
+    """Convert the output of `plain_info` back, and check the type of every value.
+
+    Fields that have a default may be missing, as in files of older versions.
+
+    Raises:
+        KeyError: If a field without a default is missing.
+        OptionError: If a field is unknown, or a value has the wrong type.
+    """
+    hints = get_type_hints(DatasetInfo)
+    known = {field.name for field in fields(DatasetInfo)}
+    if unknown := plain.keys() - known:
+        raise OptionError(f"unknown field {shown(sorted(unknown)[0])} of the data set.")
+    values: dict[str, Any] = {name: _features(name, plain[name]) for name in FEATURES}
+    for name, value in plain.items():
+        if name == "scaling":
+            values[name] = _scaling(value, plain["num_outputs"])
+        elif name not in FEATURES:
+            values[name] = converted(name, value, hints[name])
+    info = DatasetInfo(**values)
+    check_count("num_outputs", info.num_outputs, least=1)
+    check_choice("metric", info.metric, tuple(METRICS))
+    return info
+
+
+def _features(name: str, value: Any) -> Features | None:
+    if value is None and name == "edge_features":
+        return None
+    if isinstance(value, list | tuple):
+        return Categorical(converted(name, value, tuple[int, ...]))
+    return Continuous(converted(name, value, int))
+
+
+def _scaling(value: Any, targets: int) -> Scaling | None:
+    """Return the scaling of the targets, one mean and one deviation per target."""
+    if value is None:
+        return None
+    numbers = [
+        converted(f"scaling.{key}", value[key], tuple[float, ...])
+        for key in ("mean", "deviation")
+    ]
+    if any(len(each) != targets for each in numbers):
+        raise OptionError(f"scaling has other numbers than one per target, {targets}.")
+    return Scaling(*numbers)
+
 
 FORMAT = "gnnak checkpoint"
 """`Checkpoint.save` writes this text to the file, and `load_checkpoint` raises an error

@@ -1,35 +1,198 @@
-"""A pretrained folder: a trained network in files that other programs can read.
-
-- `model.safetensors`: the weights, in a format that cannot contain code.
-- `config.json`: everything else (options, data set, scores), and two checksums.
-- `README.md`: the model card.
-
-The Hugging Face hub expects these names.
-"""
+"""A pretrained folder: a trained network and its model card, in open file formats."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import platform
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from gnnak import __version__
+from gnnak.datasets.describe import describe_features
+from gnnak.datasets.own.molecules import find_featurizer
+from gnnak.datasets.own.options import OwnData
 from gnnak.errors import CheckpointError, FileFormatError, GnnakError
 from gnnak.graphs.readers.files import make_folder, read_bytes, write_bytes
+from gnnak.training.config.experiment import (
+    DEFAULTS,
+    Experiment,
+    experiment_names,
+    load_experiment,
+)
+from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.checkpoint import (
     Checkpoint,
     check_layout,
     checkpoint_from,
 )
-from gnnak.training.records.model_card import model_card
+
+FLAGS = {
+    "smiles": "--smiles",
+    "targets": "--target",
+    "labels": "--targets",
+    "task": "--task",
+    "metric": "--metric",
+    "split": "--split",
+    "validation": "--validation",
+    "test": "--test",
+    "folds": "--folds",
+    "node_attr": "--node-attr",
+    "edge_attr": "--edge-attr",
+    "graphs": "--graphs",
+}
+"""Options of `gnnak train` for the fields of `OwnData`."""
+
+
+def train_command(config: RunConfig) -> str | None:
+    """Return the command that trains with these options.
+
+    Files are named without their folders.
+
+    Returns:
+        The command; None if the graphs came from a Python list.
+
+    >>> train_command(load_experiment("zinc").config)
+    'gnnak train zinc --model gin-ak+ --seed 0'
+    """
+    data, own = config.data, config.data.own
+    if own.path is not None:
+        words = [Path(own.path).name, *_own_words(own)]
+        start = change(RunConfig(), DEFAULTS)
+    elif data.name in experiment_names():
+        words = [data.name, *_own_words(OwnData(graphs=own.graphs))]
+        words += [] if data.target is None else ["--target", data.target]
+        start = load_experiment(data.name).config
+        if data.protocol != start.data.protocol:
+            words += ["--protocol", data.protocol]
+    else:
+        return None
+    words += ["--model", config.model.name, "--seed", str(config.train.seed)]
+    words += [] if data.fold is None else ["--fold", str(data.fold)]
+    named = {"model.name": config.model.name, "train.seed": config.train.seed}
+    start = replace(change(start, named), data=data)
+    for setting in Experiment(data.name, start).settings(config):
+        words += ["--set", setting]
+    return shlex.join(["gnnak", "train", *words])
+
+
+def _own_words(own: OwnData) -> list[str]:
+    """Return the options for own data, as words of a command."""
+    words = []
+    for name, flag in FLAGS.items():
+        value: Any = getattr(own, name)
+        if name in ("labels", "validation", "test") and value is not None:
+            value = Path(value).name
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [] if each is None else [flag, str(each)]
+    return [*words, "--skip-bad"] if own.skip_bad else words
+
+
+PACKAGES = ("torch", "torch_geometric", "numpy")
+
+
+def model_card(checkpoint: Checkpoint, name: str, intro: str = "") -> str:
+    """Return a model card in Markdown, with a header that the Hugging Face hub reads.
+
+    Args:
+        checkpoint: The trained network.
+        name: Folder or name that the card tells the reader to load.
+        intro: A paragraph about the network, after the title.
+    """
+    info, model = checkpoint.info, checkpoint.config.model
+    header = {
+        "library_name": "gnnak",
+        "tags": ["graph-ml", "graph-neural-network", "subgraph-gnn"],
+        "pipeline_tag": "graph-ml",
+        "metrics": [info.metric],
+    }
+    paragraphs = [
+        f"---\n{yaml.safe_dump(header, sort_keys=False)}---",
+        f"# {model.name} trained on {info.title}",
+        intro,
+        _what(checkpoint),
+        "## Scores",
+        _scores(checkpoint),
+        "## Use",
+        _use(checkpoint, name),
+        "## Training",
+        _training(checkpoint),
+        "All options are in `config.json`, the weights in `model.safetensors`; neither "
+        "file contains code.",
+    ]
+    return "\n\n".join(each for each in paragraphs if each) + "\n"
+
+
+def _what(checkpoint: Checkpoint) -> str:
+    """Say what goes in and what comes out."""
+    info, size = checkpoint.info, sum(w.numel() for w in checkpoint.weights.values())
+    owner = "node" if info.node_task else "graph"
+    names = info.classes or info.targets
+    listed = f": {', '.join(names[:20])}" if names else ""
+    listed += ", ..." if len(names) > 20 else ""
+    count = f"{info.num_outputs} output{'s' if info.num_outputs > 1 else ''}"
+    nodes = describe_features(info.node_features)
+    edges = describe_features(info.edge_features) or "none"
+    smiles = "; or SMILES strings" if find_featurizer(info) else ""
+    return (
+        f"- Task: {info.task}, {count} per {owner}{listed}\n"
+        f"- Input: graphs with node features {nodes}, edge features {edges}{smiles}\n"
+        f"- Weights: {size:,} numbers"
+    )
+
+
+def _scores(checkpoint: Checkpoint) -> str:
+    info = checkpoint.info
+    better = "lower" if info.lower_is_better else "higher"
+    lines = [f"| part | {info.metric} ({better} is better) |", "|---|---|"]
+    for part, score in checkpoint.scores.items():
+        lines.append(f"| {part} | {'undefined' if score is None else f'{score:.4f}'} |")
+    return "\n".join(lines)
+
+
+def _use(checkpoint: Checkpoint, name: str) -> str:
+    suffix, given = (
+        ("csv", '["CCO"]') if find_featurizer(checkpoint.info) else ("npz", '"new.npz"')
+    )
+    return (
+        "```python\nimport gnnak\n\n"
+        f'model = gnnak.from_pretrained("{name}")\n'
+        f"model.predict({given}).values\n```\n\n"
+        f"```sh\ngnnak predict {name} new.{suffix} -o out.csv\n```"
+    )
+
+
+def _training(checkpoint: Checkpoint) -> str:
+    """Say which data, command and versions the network comes from."""
+    info, config = checkpoint.info, checkpoint.config
+    command = train_command(config)
+    versions = {name: version(name) for name in PACKAGES}
+    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    data = f"{info.title} ({info.source})"
+    if checkpoint.fingerprint:
+        data += f", fingerprint {checkpoint.fingerprint}"
+    how = (
+        "Trained from Python with `gnnak.train`."
+        if command is None
+        else f"```sh\n{command}\n```"
+    )
+    return (
+        f"- Data: {data}\n"
+        f"- Written with gnnak {__version__}, {listed}, Python "
+        f"{platform.python_version()}\n\n{how}"
+    )
+
 
 FORMAT = "gnnak pretrained"
 """Entry of `config.json` that tells that the folder is one of gnnak's."""

@@ -1,29 +1,133 @@
-"""Records of runs and benchmarks, stored in a file with one line of JSON per record.
-
-Records are only appended; existing lines are never changed.
-"""
+"""Records of runs and benchmarks: one line of JSON each, with a checksum."""
 
 import errno
+import hashlib
+import json
 import os
 import platform
 import subprocess
 import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any, NoReturn
 
 import torch
+from torch import Tensor
 
 from gnnak import __version__
-from gnnak.errors import DamagedFileWarning, FileFormatError
-from gnnak.graphs.readers.file_lock import locked_file
-from gnnak.graphs.readers.files import make_folder, read_bytes
-from gnnak.training.records.lines import Record as Record
-from gnnak.training.records.lines import from_line, to_line, whole_records
+from gnnak.datasets.record import Dataset
+from gnnak.errors import DamagedFileWarning, FileFormatError, counted
+from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes
 from gnnak.training.records.schema import Schema, problem
-from gnnak.wording import counted
+
+Record = dict[str, Any]
+"""The config, results and environment of a run or a benchmark, as a dict that can be
+written as one line of JSON."""
+CHECKSUM = "checksum"
+"""The first key of every line."""
+BEGIN = b'{"checksum": "'
+"""The first bytes of every line."""
+DIGITS = 16
+"""Number of hexadecimal digits of a checksum."""
+
+
+def to_line(record: Record) -> bytes:
+    """Return a record as one line of JSON text, with a checksum and a line break.
+
+    Raises:
+        ValueError: If the record contains NaN or infinite numbers.
+    """
+    text = _plain_text(record).encode()
+    comma = b", " if record else b""
+    return BEGIN + _checksum(text) + b'"' + comma + text[1:] + b"\n"
+
+
+def from_line(line: bytes) -> Record:
+    """Read a record from a line, and remove the checksum from the record.
+
+    Raises:
+        ValueError: If the line is damaged. The message says what is wrong, in words
+            that follow "the line".
+    """
+    try:
+        content = json.loads(line.decode(), parse_constant=_refuse)
+    except UnicodeDecodeError as error:
+        raise ValueError("is not UTF-8 text") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError("is not valid JSON") from error
+    return _checked(content, line)
+
+
+def whole_records(line: bytes) -> list[Record]:
+    """Return the undamaged records inside a damaged line, oldest first.
+
+    A line contains several records if the line break between two records is missing.
+    Only records with a checksum can be found.
+    """
+    found = []
+    for rest in line.split(BEGIN)[1:]:
+        text = (BEGIN + rest).decode(errors="replace")
+        try:
+            content, _ = json.JSONDecoder(parse_constant=_refuse).raw_decode(text)
+            found.append(_checked(content))
+        except (ValueError, RecursionError):
+            continue
+    return found
+
+
+def _checked(content: Any, line: bytes = b"") -> Record:
+    """Return a record without its checksum, after verifying the checksum.
+
+    If the line is as `to_line` wrote it, the checksum is that of its bytes. Otherwise,
+    for example after another program has reformatted it, the record is written again.
+    """
+    if not isinstance(content, dict):
+        raise ValueError("is not a JSON object")
+    told = content.pop(CHECKSUM, None)
+    if told is None:
+        return _without_damaged_key(content)
+    if told == _checksum_of_bytes(line):
+        return content
+    if told != _checksum(_plain_text(content).encode()).decode():
+        raise ValueError("has a wrong checksum, so a value in it has changed")
+    return content
+
+
+def _without_damaged_key(content: Record) -> Record:
+    """Return a record without a checksum; remove a checksum whose key is damaged.
+
+    If the first value is the checksum of the others, its key was `checksum` before it
+    was damaged, and all other values are as they were written.
+    """
+    first = next(iter(content), "")
+    others = {key: value for key, value in content.items() if key != first}
+    expected = _checksum(_plain_text(others).encode()).decode()
+    return others if content.get(first) == expected else content
+
+
+def _checksum_of_bytes(line: bytes) -> str:
+    """Return the checksum of the bytes of a line, without the checksum in it."""
+    before = len(BEGIN) + DIGITS + len(b'", ')
+    return _checksum(b"{" + line.strip()[before:]).decode()
+
+
+def _plain_text(record: Record) -> str:
+    """Return a record as JSON text that does not depend on the order of its keys."""
+    return json.dumps(record, sort_keys=True, allow_nan=False)
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest()[:DIGITS].encode()
+
+
+def _refuse(constant: str) -> NoReturn:
+    """Refuse `NaN` and `Infinity`, which Python reads but JSON does not allow."""
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 def environment(device: torch.device | str = "cpu") -> Record:
@@ -181,3 +285,45 @@ def _commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip()
+
+
+CHUNK = 1 << 24
+"""Number of bytes that are hashed at a time; chunks are hashed in parallel."""
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """Return a hash of a data set (16 hexadecimal digits).
+
+    Two data sets have the same hash if their graphs, features, targets, split and folds
+    are equal, up to chance. The name of the data set does not matter.
+    """
+    store = dataset.store
+    tensors = {
+        "num_nodes": store.num_nodes,
+        "num_edges": store.num_edges,
+        "edge_index": store.edge_index,
+        "x": store.x,
+        "edge_attr": store.edge_attr,
+        "y": store.y,
+        "split": dataset.split,
+        "folds": dataset.folds,
+    }
+    whole = hashlib.sha256()
+    with ThreadPoolExecutor() as threads:
+        for name, tensor in tensors.items():
+            if tensor is not None:
+                whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+                for part in threads.map(_digest, _chunks(tensor)):
+                    whole.update(part)
+    return whole.hexdigest()[:16]
+
+
+def _chunks(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield the bytes of a tensor, at most `CHUNK` at a time."""
+    flat = tensor.detach().cpu().contiguous().view(-1)
+    yield from flat.view(torch.uint8).split(CHUNK)
+
+
+def _digest(chunk: Tensor) -> bytes:
+    content: Any = chunk.numpy()
+    return hashlib.sha256(content).digest()

@@ -1,31 +1,194 @@
-"""Estimate the time and memory of a run from the records of earlier runs.
-
-Records of `gnnak bench`, which measures a few epochs, serve as well. They do not
-contain the time of evaluation.
-"""
+"""Estimate the time and memory of a run from the records of earlier runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from gnnak.errors import OptionError
+from gnnak.models.factory import parse_name
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import LENGTH, RunConfig
 from gnnak.training.records.results import Record
-from gnnak.training.schedule.costs import (
-    Cost,
-    DeviceCosts,
-    any_run,
-    cost_of,
-    runs_at_once,
-    same_base,
+
+START_SECONDS = 20.0
+"""Seconds from the start of a run to its first epoch, for records that do not say it:
+loading the data, extracting subgraphs, compiling kernels."""
+SLOWDOWN = 0.3
+"""How much slower a run becomes with each further run on the same device, as a share of
+its time alone. Used only if all earlier runs shared the device with fewer or more
+runs."""
+Key = Callable[[RunConfig], Hashable]
+"""A function of the options of a run; runs with the same value are similar."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The measured cost of one earlier run."""
+
+    start: float
+    """Seconds from the start of the run to its first epoch."""
+    epoch: float
+    """Seconds of an epoch."""
+    megabytes: float
+    """Peak memory of the device, in MB."""
+
+    def times(self, factor: float) -> Cost:
+        """Return this cost with epochs that take `factor` times as long."""
+        return replace(self, epoch=self.epoch * factor)
+
+
+class DeviceCosts:
+    """The costs of runs on one device.
+
+    Args:
+        sizes: Number of nodes of the data sets, by name.
+    """
+
+    def __init__(self, sizes: Mapping[str, float]) -> None:
+        self.sizes = sizes
+        # The costs by data set, for each key and its value.
+        self._costs: dict[tuple[Key, Any], dict[str, list[Cost]]] = {}
+
+    def add(self, config: RunConfig, cost: Cost) -> None:
+        """Add the cost of a run."""
+        for key in KEYS:
+            by_data = self._costs.setdefault((key, key(config)), {})
+            by_data.setdefault(config.data.name, []).append(cost)
+
+    def here(self, key: Key, config: RunConfig) -> list[Cost]:
+        """Return the costs of similar runs on the data set of `config`.
+
+        Args:
+            key: Runs are similar if this function has the same value for them.
+            config: The options of the run that others are compared with.
+        """
+        return self._by_data(key, config).get(config.data.name, [])
+
+    def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
+        """Return the costs of similar runs, as if they had run on another data set.
+
+        That data set is the one of `config`. Runs on data sets for which no factor is
+        known are left out. Arguments as for `here`.
+        """
+        return [
+            cost.times(factor)
+            for name, costs in self._by_data(key, config).items()
+            for factor in self._factors(name, config)
+            for cost in costs
+        ]
+
+    def relative_to(self, other: DeviceCosts) -> float | None:
+        """Return how much longer epochs take on this device than on another one.
+
+        Returns:
+            The median over the runs that were done on both; None if there are none.
+        """
+        for key in (same_cell, same_model):
+            ratios = [
+                _epoch(costs) / _epoch(of_other[name])
+                for entry, by_data in self._costs.items()
+                if entry[0] is key and (of_other := other._costs.get(entry))
+                for name, costs in by_data.items()
+                if name in of_other
+            ]
+            if ratios:
+                return median(ratios)
+        return None
+
+    def _by_data(self, key: Key, config: RunConfig) -> dict[str, list[Cost]]:
+        return self._costs.get((key, key(config)), {})
+
+    def _factors(self, name: str, config: RunConfig) -> list[float]:
+        """Return how much longer epochs take on the data set of a run than on another.
+
+        Args:
+            name: The other data set.
+            config: The options of the run.
+
+        Returns:
+            One factor, or none if it is unknown.
+        """
+        ratios = []
+        for (key, value), by_data in self._costs.items():
+            if key is same_base and value[1] == same_form(config):
+                here, there = by_data.get(config.data.name), by_data.get(name)
+                if here and there:
+                    ratios.append(_epoch(here) / _epoch(there))
+        if ratios:
+            return [median(ratios)]
+        sizes = [self.sizes.get(each) for each in (config.data.name, name)]
+        return [sizes[0] / sizes[1]] if sizes[0] and sizes[1] else []
+
+
+def cost_of(record: Record, jobs: int) -> Cost:
+    """Return the cost of a recorded run, as if `jobs` runs had shared the device.
+
+    Args:
+        record: The record of a run or of `gnnak bench`.
+        jobs: Number of runs that share the device.
+    """
+    seconds, memory = record["seconds"], record["peak_memory_mb"]
+    slower = (1 + SLOWDOWN * (jobs - 1)) / (1 + SLOWDOWN * (runs_at_once(record) - 1))
+    if record["kind"] == "bench":
+        return Cost(START_SECONDS, slower * seconds["epoch"], memory or 0.0)
+    return Cost(
+        seconds.get("start", START_SECONDS),
+        slower * seconds["total"] / record["epochs"],
+        max((value for value in memory.values() if value), default=0.0),
+    )
+
+
+def runs_at_once(record: Record) -> int:
+    """Return how many runs shared the device while a run was recorded.
+
+    Some records say only that the device was shared; it was shared by 7 runs then.
+    """
+    return record.get("jobs", 7 if record.get("shared_gpu") else 1)
+
+
+def _epoch(costs: Iterable[Cost]) -> float:
+    """Return the median time of an epoch, in seconds."""
+    return median(cost.epoch for cost in costs)
+
+
+def same_cell(config: RunConfig) -> Hashable:
+    """Return the same value for runs that differ in seed, fold and length only."""
+    return config.cell(also_without=LENGTH)
+
+
+def same_model(config: RunConfig) -> Hashable:
+    """Return the same value for runs with the same protocol and name of the model."""
+    return config.data.protocol, config.model.name
+
+
+def same_base(config: RunConfig) -> tuple[str, tuple[Hashable, ...]]:
+    """Return the base GNN of a run, and its form."""
+    return parse_name(config.model.name).base, same_form(config)
+
+
+def same_form(config: RunConfig) -> tuple[Hashable, ...]:
+    """Return how a run uses its base GNN: uplifted or not, with SubgraphDrop or not."""
+    form = parse_name(config.model.name)
+    return form.uplifted, form.sampled
+
+
+def any_run(config: RunConfig) -> Hashable:
+    """Return None: every run is similar to every other one."""
+    return None
+
+
+KEYS: tuple[Key, ...] = (
     same_cell,
-    same_form,
     same_model,
+    same_base,
+    same_form,
+    any_run,
 )
+"""All keys, from the most similar runs to the least."""
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,203 @@
-"""Worker processes that do the runs of a schedule in parallel.
-
-Written by hand because `concurrent.futures` gives up all jobs if one worker is killed.
-"""
+"""Worker processes that do the runs of a schedule, in parallel on one device."""
 
 from __future__ import annotations
 
+import gc
 import math
 import multiprocessing
 import os
+import shutil
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
 
 from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder
-from gnnak.training.processes.workers import how_ended, main_of_workers
-from gnnak.training.schedule.job import Work
-from gnnak.training.schedule.queue import Queue, Task
-from gnnak.training.schedule.worker import Ended, Ready, work
+from gnnak.training.launch import Places, run_experiment
+from gnnak.training.processes.locks import InUseError
+from gnnak.training.processes.machine import Machine
+from gnnak.training.processes.workers import follow_main, how_ended, main_of_workers
+from gnnak.training.schedule.queue import Queue, Task, Work
+
+PROGRAM = "nvidia-cuda-mps-control"
+"""The program that starts and ends the service; it comes with NVIDIA's driver."""
+FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+"""Environment variables by which processes find the service."""
+WAIT_SECONDS = 20
+"""Seconds to wait for the program to start or end the service."""
+
+
+@contextmanager
+def multi_process_service() -> Iterator[bool]:
+    """Context manager: processes that are started inside share the GPU through MPS.
+
+    The service is ended on exit. It is not started if the user already runs one in the
+    folder that the environment names, or if its program is missing or fails.
+
+    Yields:
+        Whether the service was started.
+    """
+    program = shutil.which(PROGRAM)
+    before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
+    if program is None or _is_running(before.get(FOLDERS[0])):
+        yield False
+        return
+    with tempfile.TemporaryDirectory(prefix="gnnak-mps-") as folder:
+        for name in FOLDERS:
+            os.environ[name] = folder
+        started = _call([program, "-d"])
+        try:
+            yield started
+        finally:
+            if started:
+                _call([program], "quit\n")
+            for name in FOLDERS:
+                del os.environ[name]
+            os.environ.update(before)
+
+
+def _is_running(folder: str | None) -> bool:
+    """Return whether the service listens in a folder; None = no folder is known."""
+    return folder is not None and (Path(folder) / "control").exists()
+
+
+def _call(command: list[str], text: str = "") -> bool:
+    """Run a program with `text` as its input; return whether it succeeded."""
+    try:
+        done = subprocess.run(
+            command,
+            input=text,
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=WAIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+if TYPE_CHECKING:
+    from gnnak.training.schedule.queue import Job, Work
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Sent by a worker when it has started."""
+
+    device: str
+    """The name of the device, as in records."""
+    megabytes: float | None
+    """Memory of the GPU that is free when the worker starts; None on a CPU."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Sent by a worker when a run has ended."""
+
+    text: str
+    """The score of the run, or the reason why it failed."""
+    failed: bool = False
+    """Whether the run failed."""
+    out_of_memory: bool = False
+    """Whether it failed because the GPU had too little memory."""
+    elsewhere: bool = False
+    """Whether another process is doing the same run, so that it was not started."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Trains one run and appends its record; a stopped run is resumed."""
+
+    places: Places
+    """The folders of data, runs and results."""
+    machine: Machine
+    """The device of each run, and options that save memory."""
+
+    def __call__(self, job: Job) -> str:
+        """Train one run; return its test score as text."""
+        (record,) = run_experiment(
+            [job.config], job.experiment, self.places, self.machine, resume=True
+        )
+        score = record["scores"]["test"]
+        shown = "undefined" if score is None else f"{score:.4g}"
+        return f"test {record['metric']} {shown}"
+
+
+def work(
+    connection: Connection, train: Callable[[Any], str], threads: int, log: Path
+) -> None:
+    """Do the jobs that arrive on a connection, until it is closed or None arrives.
+
+    Args:
+        connection: The connection to the main process. The worker sends `Ready`, then
+            one `Ended` per job.
+        train: Does one job and returns the text to show.
+        threads: Number of CPU threads of this worker.
+        log: The file for everything that this process prints.
+    """
+    follow_main()
+    torch.set_num_threads(threads)
+    _print_to(log)
+    try:
+        connection.send(_ready())
+        while (job := connection.recv()) is not None:
+            connection.send(_outcome(train, job))
+            _free_memory()
+    except (EOFError, BrokenPipeError):
+        return
+
+
+def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
+    """Do a job, and describe how it ended in one line.
+
+    The exception itself is not returned, because its traceback would keep tensors in
+    memory.
+    """
+    try:
+        return Ended(train(job))
+    except InUseError:
+        return Ended("another process is doing this run", elsewhere=True)
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        text = lines[-1] if lines else type(error).__name__
+        oom = isinstance(error, torch.OutOfMemoryError)
+        return Ended(lines[0] if oom else text, failed=True, out_of_memory=oom)
+
+
+def _ready() -> Ready:
+    from gnnak.training.records.results import environment
+
+    if not torch.cuda.is_available():
+        return Ready(environment()["device"], None)
+    free, _ = torch.cuda.mem_get_info()
+    return Ready(environment("cuda")["device"], free / 1e6)
+
+
+def _free_memory() -> None:
+    """Return the memory of the last run to the GPU, for the other workers."""
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def _print_to(log: Path) -> None:
+    """Append the output of this process to a file: only the main process prints."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+
 
 TRIES = 2
 """How often a run is started if its worker process is killed."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gnnak.datasets.own import OwnData, Reading, as_rows, load_own
-from gnnak.graphs.readers.packed import TEXT_SUFFIXES
+from gnnak.graphs.readers.files import TEXT_SUFFIXES
 
 GRAPHS = [nx.path_graph(3), nx.cycle_graph(4)]
 LINKS = [json.dumps(nx.node_link_data(graph, edges="edges")) for graph in GRAPHS]

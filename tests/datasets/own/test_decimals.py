@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnak.datasets.own import OwnData, load_own
-from gnnak.datasets.own.decimals import NUMBER, as_points
+from gnnak.datasets.own.which import NUMBER, as_points
 from gnnak.errors import GnnakError, GraphError
 
 SMILES = ["C" * n for n in range(1, 11)]

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gnnak.datasets.own.featurizers import (
+from gnnak.datasets.own.molecules import (
     FEATURIZERS,
     find_featurizer,
     need_featurizer,

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from gnnak.datasets.own.targets import encode_targets
-from gnnak.datasets.own.telling import are_like_classes, tell_task
+from gnnak.datasets.own.targets import are_like_classes, encode_targets, tell_task
 from gnnak.errors import GraphError, OptionError
 
 

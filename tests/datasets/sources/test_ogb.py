@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gnnak.datasets import load_dataset
-from gnnak.datasets.sources.ogb import read_csv
+from gnnak.datasets.sources.published import read_csv
 from gnnak.errors import FileFormatError
 from tests.datasets.sources.internet import zipped
 

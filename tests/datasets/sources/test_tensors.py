@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.datasets.sources.tensors import KNOWN, PickledTensor, read_tensors
+from gnnak.datasets.sources.archive import KNOWN, PickledTensor, read_tensors
 from gnnak.errors import FileFormatError
 from tests.datasets.sources.internet import Evil
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gnnak.datasets import load_dataset
-from gnnak.datasets.sources.tu import fetch_tu
+from gnnak.datasets.sources.published import fetch_tu
 from gnnak.errors import FileFormatError
 from tests.datasets.sources.internet import zipped
 

@@ -2,8 +2,7 @@
 
 import torch
 
-from gnnak.fast.cpu.incidence import Incidence, Ones, gather_matrix
-from gnnak.fast.cpu.pairs import numbered
+from gnnak.fast.cpu.gine import Incidence, Ones, gather_matrix, numbered
 
 INDEX = torch.tensor([2, 0, 2, 1])
 DENSE = torch.tensor([[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]]).double()

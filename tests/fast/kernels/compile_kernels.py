@@ -10,7 +10,7 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
-from gnnak.fast.kernels.gpu import multiply, product
+from gnnak.fast.kernels.gpu import product
 from gnnak.fast.kernels.records import (
     CentroidRows,
     EdgeStates,
@@ -19,7 +19,7 @@ from gnnak.fast.kernels.records import (
     HopLinears,
     Lifted,
 )
-from gnnak.nn.base.node_pairs import find_pairs
+from gnnak.nn.base.ppgn import find_pairs
 from tests.fast.kernels.kernel_inputs import (
     constants,
     edges_of,
@@ -150,7 +150,7 @@ def call_widths():
     product.MANY_ROWS = 0
     call_products(144)
     driver.set_active(NoGpu(89))
-    multiply._most_stages = lambda device: 2
+    product._most_stages = lambda device: 2
     call_products(144)
     product.MANY_ROWS = 2**16
     call_products(144)

@@ -8,7 +8,7 @@ import torch
 
 triton = pytest.importorskip("triton")
 
-from gnnak.fast.kernels.gpu.sizes import CachedKernel, _launch  # noqa: E402
+from gnnak.fast.kernels.gpu.tiles import CachedKernel, _launch  # noqa: E402
 
 
 def _kernel(values, ptr, size, width, flag):

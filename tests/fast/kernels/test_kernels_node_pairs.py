@@ -5,7 +5,7 @@ import torch
 
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.plain import node_pairs
-from gnnak.nn.base.node_pairs import find_pairs, multiply_pairs
+from gnnak.nn.base.ppgn import find_pairs, multiply_pairs
 from tests.fast.kernels.kernel_inputs import assert_agree, assert_same, rows
 
 SIZES = {

@@ -144,7 +144,7 @@ def at_centroids(count, width):
 @pytest.mark.parametrize("width", [*range(1, 300, 3), 512, 1000])
 def test_tiles_cover_every_column_once(width, most):
     pytest.importorskip("triton")
-    from gnnak.fast.kernels.gpu.multiply import cut_columns
+    from gnnak.fast.kernels.gpu.product import cut_columns
 
     programs, wide, narrow, has_narrow = cut_columns(width, most)
     covered = programs * wide + (narrow if has_narrow else 0)
@@ -154,7 +154,7 @@ def test_tiles_cover_every_column_once(width, most):
 
 
 def test_precision_follows_the_setting_of_pytorch(fast):
-    from gnnak.fast.kernels.gpu.multiply import precision
+    from gnnak.fast.kernels.gpu.product import precision
 
     asked = torch.backends.cuda.matmul
     before = asked.fp32_precision

@@ -6,9 +6,9 @@ import functools
 import pytest
 import torch
 
-from gnnak.fast.layers.affine import affine_states
+from gnnak.fast.layers.encoder import affine_states
 from gnnak.models import ModelOptions, build_model
-from gnnak.models.layers import Kernel, OuterLayer
+from gnnak.models.network import Kernel, OuterLayer
 from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import (

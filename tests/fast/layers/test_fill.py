@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gnnak import EgoNets, SubgraphDrop
-from gnnak.fast.layers.fill import fused_fill
+from gnnak.fast.layers.gather import fused_fill
 from gnnak.sampling.estimate import fill
 from gnnak.testing import small_graphs
 from tests.sampling.test_estimate import seeded

@@ -88,7 +88,7 @@ def test_subclass_of_a_conv_is_not_fused(fused_operations, given):
 def test_the_stacks_of_layers_with_other_options_are_not_fused(
     monkeypatch, fused_operations, options, hop_channels
 ):
-    monkeypatch.setattr("gnnak.fast.operations.layers.fused_encodings", None)
+    monkeypatch.setattr("gnnak.fast.operations.fused_encodings", None)
     given = inputs(*random_graph(), hop_channels=hop_channels)
     make_layer(**options)(*given)
 

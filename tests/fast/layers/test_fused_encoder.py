@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gnnak.fast.layers.encoder import can_recompute
 from gnnak.fast.layers.parts import blocks_of
-from gnnak.models.layers import Kernel, run_with_edges
+from gnnak.models.network import Kernel, run_with_edges
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.padding import RealRows, real_rows

@@ -16,8 +16,7 @@ from gnnak.fast.layers.ppgn import (
 )
 from gnnak.fast.step.recorder import synchronisations_recorded
 from gnnak.nn import PPGN
-from gnnak.nn.base.node_pairs import find_pairs
-from gnnak.nn.base.ppgn import PPGNBlock, pool_pairs
+from gnnak.nn.base.ppgn import PPGNBlock, find_pairs, pool_pairs
 from tests.gpu import needs_gpu
 
 WIDTH = 3

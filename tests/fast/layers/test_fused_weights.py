@@ -11,8 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gnnak.fast.layers import weights
 from gnnak.fast.layers.parts import blocks_of
-from gnnak.fast.layers.weights import weight_products
-from gnnak.nn.model_call import call_of
+from gnnak.fast.layers.weights import call_of, weight_products
 from tests.fast.layers.fused_layers import LAYERS, make_layer
 
 

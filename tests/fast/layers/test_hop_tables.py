@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, EgoNets, uplift
-from gnnak.fast.layers import hop_tables
+from gnnak.fast.layers import lifted_gine
 from gnnak.optional import interprets_triton
 from tests.fast.backends import path
 from tests.gpu import needs_gpu
@@ -196,13 +196,13 @@ def test_tables_can_be_differentiated_twice(fused_operations, edges):
 def computed(monkeypatch):
     """List the layers whose tables are computed, and whether all tables are."""
     layers = []
-    compute = hop_tables._compute
+    compute = lifted_gine._compute
 
     def counted(layer, hop_linear):
         layers.append((layer, hop_linear is not None))
         return compute(layer, hop_linear)
 
-    monkeypatch.setattr(hop_tables, "_compute", counted)
+    monkeypatch.setattr(lifted_gine, "_compute", counted)
     return layers
 
 
@@ -227,7 +227,7 @@ def test_a_layer_without_a_fused_conv_computes_only_its_gates(
     layer(x, EgoNets(1)(edge_index, 5))
     assert "embed" not in fused_operations
     assert computed == [(layer, False)]
-    assert hop_tables.gate_tables(layer).keys() == {"subgraph", "context"}
+    assert lifted_gine.gate_tables(layer).keys() == {"subgraph", "context"}
 
 
 @pytest.mark.parametrize("edges", [False, True], ids=["GIN", "GINE"])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnnak.models.options import SubgraphOptions
-from gnnak.nn.conv import Conv
+from gnnak.nn.family.gnn import Conv
 from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 from tests.fast.backends import fused_everywhere, path

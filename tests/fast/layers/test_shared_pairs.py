@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Batch
 
 from gnnak.backend import PLAIN, use_backend
-from gnnak.nn.base.node_pairs import find_pairs
+from gnnak.nn.base.ppgn import find_pairs
 from tests.models.zoo import molecules, small_network
 
 

@@ -9,15 +9,13 @@ from torch.optim import Adam
 
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.graphs.real import RealCounts
-from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.items import Item, Shape
+from gnnak.loading.items import Item, Shape, like, tensors_of
+from gnnak.loop.step import make_ready, make_step
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask, build_network
-from gnnak.training.optimizer import make_optimizer, make_ready
-from gnnak.training.step import make_step
 from tests.fast.recorders import make_recorder
 from tests.training.small import edge_counts, small_config
 
@@ -89,9 +87,11 @@ def fixed_step(
     network = build_network(config, info)
     task = GraphTask(config, info, network, capture=True).to(device).train()
     there = next(task.parameters()).device
-    optimizer = make_optimizer(task.network.parameters(), config.train)
+    optimizer = task.configure_optimizers()
     make_ready(optimizer, there, captured=True)
-    step = make_step(task.loss_of, optimizer, config.train, there)
+    step = make_step(
+        task.loss_of, optimizer, there, config.train.precision, config.train.clip
+    )
     if not captured:
         return step, optimizer
     return CapturedStep(step, make_recorder(there), optimizer.zero_grad), optimizer

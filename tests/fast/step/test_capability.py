@@ -70,10 +70,10 @@ def test_machine_captures_gcn_by_name(name, precision, monkeypatch):
 def test_machine_captures_gcn_of_pyg_where_it_is_fused(options, captures, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: True)
+    monkeypatch.setattr("gnnak.fast.step.captured.has_triton", lambda: True)
     config = small_config(**({"model__name": f"{PYG_GCN}-ak+"} | options))
     assert is_captured_by(Machine(), config) is captures
-    monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: False)
+    monkeypatch.setattr("gnnak.fast.step.captured.has_triton", lambda: False)
     assert not is_captured_by(Machine(), config)
 
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from gnnak.fast.step.captured import FIRST_WARM_UP, WARM_UP, CapturedStep
-from gnnak.loading.flat import tensors_of
-from gnnak.loading.items import Item, Shape
+from gnnak.loading.items import Item, Shape, tensors_of
 from gnnak.training.module import GraphTask, build_network
 from tests.fast.recorders import CallRecorder
 from tests.fast.step.fixed import MODELS, fixed_config, fixed_items, trained

@@ -13,19 +13,18 @@ from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gnnak.fast.step.captured import CapturedStep
-from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.forms import padded_form
 from gnnak.loading.graph_loader import GraphLoader
-from gnnak.loading.padded_form import padded_form
+from gnnak.loading.items import like, tensors_of
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
+from gnnak.loop.step import make_ready, make_step
 from gnnak.models.members import MEMBERS
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.subgraphs.with_encodings import without_encodings
+from gnnak.subgraphs.encodings import without_encodings
 from gnnak.training.data import in_double
 from gnnak.training.module import GraphTask, build_network
-from gnnak.training.optimizer import make_optimizer, make_ready
-from gnnak.training.step import make_step
 from tests.fast.recorders import make_recorder
 from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config
@@ -163,9 +162,11 @@ def trained(model, captured, device, precision):
     config, data = config_of(model, train__precision=precision), edge_counts(24)
     task = GraphTask(config, data.info, build_network(config, data.info), capture=True)
     task, there = task.to(device).train(), torch.device(device)
-    optimizer = make_optimizer(task.network.parameters(), config.train)
+    optimizer = task.configure_optimizers()
     make_ready(optimizer, there, captured=True)
-    step = make_step(task.loss_of, optimizer, config.train, there)
+    step = make_step(
+        task.loss_of, optimizer, there, config.train.precision, config.train.clip
+    )
     if captured:
         step = CapturedStep(step, make_recorder(there), optimizer.zero_grad)
     store = in_double(data.store) if precision == "64" else data.store

@@ -8,10 +8,10 @@ from torch_geometric.nn import global_add_pool
 
 from gnnak import GraphLoader, TrainingStep
 from gnnak.fast.step.model import _Passes
-from gnnak.training.own_loop import training_step
-from gnnak.training.own_loop.captured_models import MOST_CAPTURED
+from gnnak.loop import training_step as training_step_module
+from gnnak.loop.training_step import MOST_CAPTURED
 from tests.fast.recorders import CallRecorder, maker_with
-from tests.training.own_loop.models import (
+from tests.loop.models import (
     Gine,
     assert_same_weights,
     mae,
@@ -84,7 +84,7 @@ def test_outputs_that_a_loss_keeps_are_not_overwritten():
 def captured(monkeypatch):
     """Capture the steps of `TrainingStep`, with calls in place of CUDA graphs."""
     make = maker_with(CallRecorder())
-    monkeypatch.setattr(training_step, "make_captured_model", make)
+    monkeypatch.setattr(training_step_module, "make_captured_model", make)
 
 
 def test_a_loss_with_weights_of_its_own_trains_them(captured):

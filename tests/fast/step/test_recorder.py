@@ -8,7 +8,7 @@ from gnnak.fast.step import recorder as recorder_module
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.loading import shapes
-from gnnak.training.callbacks import history
+from gnnak.training import callbacks as callbacks_module
 from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 from tests.fast.recorders import make_recorder
@@ -280,7 +280,7 @@ def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(
 @needs_gpu
 @pytest.mark.parametrize("fast", [(True, True), (False, True), (True, False)])
 def test_run_on_a_gpu_can_be_resumed_captured_or_not(fast, tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     config = small_config(train__precision="64", train__epochs=6, train__step=2)
     first, second = (Machine("gpu", fast=wanted) for wanted in fast)
     whole = run(config, triangles(), tmp_path / "whole", second)
@@ -289,7 +289,7 @@ def test_run_on_a_gpu_can_be_resumed_captured_or_not(fast, tmp_path, monkeypatch
         trainer.should_stop |= self.epochs == 3
 
     with monkeypatch.context() as patched:
-        patched.setattr(history.RunHistory, "_stop_early", stop)
+        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
         run(config, triangles(), tmp_path / "part", first)
     rest = run(config, triangles(), tmp_path / "part", second, resume=True)
     losses = [record["curves"]["train_loss"] for record in (rest, whole)]

@@ -8,10 +8,8 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from gnnak.fast.step.optimizer import WEIGHTS_PER_STREAM, step_on_streams
-from gnnak.fast.step.streams import SideStreams
-from gnnak.training.optimizer import make_ready
-from gnnak.training.step import backward
+from gnnak.fast.step.update import WEIGHTS_PER_STREAM, SideStreams, step_on_streams
+from gnnak.loop.step import backward, make_ready
 from tests.gpu import needs_gpu
 
 COUNT = 2 * WEIGHTS_PER_STREAM + 3

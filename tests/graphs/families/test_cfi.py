@@ -4,7 +4,7 @@ import pytest
 from gnnak.errors import GraphError
 from gnnak.graphs.families import cfi_pair
 from gnnak.wl import distinguishes
-from gnnak.wl.families.unlike import classes
+from gnnak.wl.families import classes
 
 
 def test_cfi_pairs_are_cubic_unlike_and_alike_to_2_fwl():

@@ -2,7 +2,7 @@ import pytest
 
 from gnnak.errors import OptionError
 from gnnak.graphs.families import csl
-from gnnak.wl.families.unlike import classes
+from gnnak.wl.families import classes
 
 
 def test_csl_graphs_are_pairwise_unlike():

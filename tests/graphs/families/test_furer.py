@@ -4,7 +4,7 @@ import pytest
 from gnnak.errors import GraphError
 from gnnak.graphs.families import furer_pair
 from gnnak.graphs.named import rook, shrikhande
-from gnnak.wl.families.unlike import classes
+from gnnak.wl.families import classes
 
 
 def test_furer_pair_of_a_triangle_is_two_triangles_and_a_hexagon():

@@ -3,7 +3,7 @@ import pytest
 from gnnak.graphs import read_graph6
 from gnnak.graphs.families import is_strongly_regular, srg16, srg25, srg26, srg28
 from gnnak.wl import partition
-from gnnak.wl.families.unlike import classes
+from gnnak.wl.families import classes
 
 SRG = {
     srg16: (2, 6, 2, 2),

@@ -1,23 +1,23 @@
 import pytest
 
-from gnnak.graphs.families.strongly_regular import _graph
-from gnnak.graphs.families.two_graphs import (
+from gnnak.graphs.families import (
+    _graph_of_matrix,
     descendants,
     latin_squares,
     regular_members,
     regular_two_graphs,
     triple_systems,
 )
-from gnnak.wl.families.unlike import unlike
+from gnnak.wl.families import unlike
 
 
 @pytest.mark.slow
 def test_the_four_two_graphs_hold_no_further_strongly_regular_graph():
     matrices = regular_two_graphs()
-    below = [_graph(m) for s in matrices for m in descendants(s)]
+    below = [_graph_of_matrix(m) for s in matrices for m in descendants(s)]
     assert len(below) == 104
     assert len(unlike(below)) == 15
-    inside = [_graph(m) for s in matrices for m in regular_members(s, 5)]
+    inside = [_graph_of_matrix(m) for s in matrices for m in regular_members(s, 5)]
     assert len(inside) == 188
     assert len(unlike(inside)) == 10
 

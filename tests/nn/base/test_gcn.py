@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from torch_geometric.nn import GCNConv
 
-from gnnak.nn.base.gcn import GCN
+from gnnak.nn.base.convs import GCN
 from gnnak.testing import small_graphs
 from tests.strategies import graphs
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gnnak.nn.base.node_pairs import find_pairs, multiply_pairs, pair_states
+from gnnak.nn.base.ppgn import find_pairs, multiply_pairs, pair_states
 
 
 def test_find_pairs_gives_values_computed_by_hand():

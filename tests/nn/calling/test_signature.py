@@ -11,8 +11,7 @@ from gnnak.nn.calling.signature import (
     keywords,
     refusal,
 )
-from gnnak.nn.lazy_conv import LazyUpliftedConv
-from gnnak.nn.uplifted_conv import UpliftedConv
+from gnnak.nn.uplifted_conv import LazyUpliftedConv, UpliftedConv
 
 SEQUENCE = pyg.Sequential("x, edge_index", [(pyg.GCNConv(8, 5), "x, edge_index -> x")])
 RENAMED = pyg.Sequential("h, adj, edge_attr, pos", [(nn.Linear(8, 5), "h -> h")])

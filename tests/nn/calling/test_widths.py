@@ -1,7 +1,7 @@
 import torch_geometric.nn as pyg
 from torch import nn
 
-from gnnak.nn.calling.widths import edge_widths, node_widths
+from gnnak.nn.calling.signature import edge_widths, node_widths
 from tests.nn.users_convs import ConcatConv, RawWeightConv
 
 

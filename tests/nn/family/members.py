@@ -20,7 +20,7 @@ from gnnak.nn.family import (
     sswl_gnn,
     sun_gnn,
 )
-from gnnak.nn.pairs import PairEncoder
+from gnnak.nn.family.gnn import PairEncoder
 from tests.nn.family import literal
 from tests.nn.literal import applied
 

@@ -4,7 +4,7 @@ import torch
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
-from gnnak.nn.family.rings import find_rings
+from gnnak.nn.family.khop import find_rings
 from gnnak.subgraphs import EgoNets, WholeGraphs
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.training.small import triangles

@@ -5,7 +5,7 @@ from torch import nn
 from gnnak.loading.items import Item
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.norm import BatchNorm
-from gnnak.training.callbacks.recalibrate import recalibrate
+from gnnak.training.callbacks import recalibrate
 from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics
 from gnnak.training.records.checkpoint import load_checkpoint

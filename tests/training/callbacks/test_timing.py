@@ -1,11 +1,11 @@
-from gnnak.training.callbacks import timing
+from gnnak.training import timing as timing_module
 
 
 def test_timing_counts_training_and_evaluation_separately(monkeypatch):
     now = iter([0.0, 3.0, 3.0, 10.0, 20.0, 25.0])
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(now))
-    clock = timing.Clock()
-    callback = timing.Timing(clock)
+    monkeypatch.setattr(timing_module.time, "perf_counter", lambda: next(now))
+    clock = timing_module.Clock()
+    callback = timing_module.Timing(clock)
     callback.on_train_epoch_start(None, None)
     callback.on_validation_start(None, None)
     callback.on_validation_end(None, None)

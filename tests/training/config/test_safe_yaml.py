@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnak.training.config.experiment import CONFIGS
-from gnnak.training.config.safe_yaml import (
+from gnnak.training.config.options import (
     MAX_CHARACTERS,
     InvalidYamlError,
     parse_yaml,

@@ -6,14 +6,13 @@ import torch
 
 from gnnak.errors import OptionError, TrainingError
 from gnnak.training.measure import bench as bench_module
-from gnnak.training.measure import short_run as short_run_module
 from gnnak.training.measure.bench import (
     BenchOptions,
     bench,
     bench_both,
     with_kernels,
 )
-from gnnak.training.measure.phases import PHASES
+from gnnak.training.measure.meters import PHASES
 from gnnak.training.processes.machine import Machine
 from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config, triangles
@@ -127,7 +126,7 @@ def test_bench_explains_out_of_memory(monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(short_run_module, "make_trainer", full)
+    monkeypatch.setattr(bench_module, "make_trainer", full)
     with pytest.raises(TrainingError, match=r"seed 0 needs more memory.*--recompute"):
         bench(small_config(), triangles(), CPU, ONCE)
 

@@ -4,16 +4,17 @@ import pytest
 from torch.autograd import DeviceType
 
 from gnnak.loading import prefetch
-from gnnak.training.measure import kernels
-from gnnak.training.measure.kernels import (
+from gnnak.training.measure import meters as meters_module
+from gnnak.training.measure.bench import Meters, short_run
+from gnnak.training.measure.meters import (
+    PHASES,
     KernelTime,
     KernelTimes,
+    PhaseTimes,
+    Stopwatch,
     kernel_times,
     kernels_share,
 )
-from gnnak.training.measure.phases import PHASES, PhaseTimes
-from gnnak.training.measure.short_run import Meters, short_run
-from gnnak.training.measure.stopwatch import Stopwatch
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
 from tests.training.small import small_config, triangles
@@ -96,7 +97,7 @@ def test_profiler_starts_and_stops_while_prefetching_is_paused(monkeypatch):
         def key_averages(self):
             return []
 
-    monkeypatch.setattr(kernels, "profile", Profile)
+    monkeypatch.setattr(meters_module, "profile", Profile)
     dataset, found = triangles(32), KernelTimes(1)
     meters = Meters(Stopwatch(0, 1), PhaseTimes(), found)
     parts = choose_parts(dataset, "split")

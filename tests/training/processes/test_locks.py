@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from gnnak.errors import FileFormatError, TrainingError
-from gnnak.graphs.readers.file_lock import locked_file
+from gnnak.graphs.readers.files import locked_file
 from gnnak.training.processes import locks
 from gnnak.training.processes.locks import LOCK, reserved
 from gnnak.training.run import run

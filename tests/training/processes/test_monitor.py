@@ -8,19 +8,19 @@ import pytest
 from torch.distributed import DistNetworkError
 
 from gnnak.errors import TrainingError
-from gnnak.training.processes import monitor, workers
-from gnnak.training.processes.heartbeat import Listener
-from gnnak.training.processes.monitor import Monitor, watched
+from gnnak.training.processes import workers
+from gnnak.training.processes import workers as workers_module
+from gnnak.training.processes.workers import Listener, Monitor, watched
 
 
 @pytest.fixture
 def started(monkeypatch):
     """A monitor for this test only, and workers that sleep."""
     monkeypatch.delenv(workers.MAIN, raising=False)
-    monkeypatch.setattr(monitor, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(monitor, "NOTICE_SECONDS", 0.2)
+    monkeypatch.setattr(workers_module, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(workers_module, "NOTICE_SECONDS", 0.2)
     watcher = Monitor()
-    monkeypatch.setattr(monitor, "_monitor", lambda: watcher)
+    monkeypatch.setattr(workers_module, "_monitor", lambda: watcher)
     monkeypatch.setattr(watcher, "_leave", lambda _: sys.exit())
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     procs = [subprocess.Popen(sleep) for _ in range(2)]
@@ -62,7 +62,7 @@ def test_watched_kills_a_frozen_worker(started, monkeypatch):
 
 def test_watched_ends_a_main_process_that_waits_for_ever(started, monkeypatch):
     watcher, procs = started
-    monkeypatch.setattr(monitor, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(workers_module, "GRACE_SECONDS", 0.05)
     left = threading.Event()
     monkeypatch.setattr(watcher, "_leave", lambda _: left.set())
     watcher.start()

@@ -10,12 +10,16 @@ from torch import nn
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError, FileFormatError
-from gnnak.nn.features import Continuous, OneHot, OneHotEncoder
+from gnnak.nn.features import Continuous
 from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics, build_network
-from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint, read_tensors
-from gnnak.training.records.fingerprint import fingerprint
-from gnnak.training.records.seal import seal_file
+from gnnak.training.records.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    read_tensors,
+    seal_file,
+)
+from gnnak.training.records.results import fingerprint
 from tests.training.small import small_config, triangles
 
 
@@ -37,21 +41,11 @@ def test_checkpoint_is_read_back(checkpoint, tmp_path):
         assert torch.equal(weight, checkpoint.weights[name])
 
 
-@pytest.mark.parametrize("features", [None, Continuous(4), OneHot((4, 2))])
+@pytest.mark.parametrize("features", [None, Continuous(4)])
 def test_checkpoint_stores_any_kind_of_features(features, checkpoint, tmp_path):
     info = replace(checkpoint.info, edge_features=features)
     replace(checkpoint, info=info).save(tmp_path / "best.ckpt")
     assert load_checkpoint(tmp_path / "best.ckpt").info == info
-
-
-def test_checkpoint_of_one_hot_features_is_read_back(checkpoint, tmp_path):
-    info = replace(checkpoint.info, node_features=OneHot((7,)))
-    weights = build_network(checkpoint.config, info).state_dict()
-    replace(checkpoint, info=info, weights=weights).save(tmp_path / "best.ckpt")
-    network = load_checkpoint(tmp_path / "best.ckpt").network()
-    assert isinstance(network.encoder, OneHotEncoder)
-    for name, weight in network.state_dict().items():
-        assert torch.equal(weight, weights[name])
 
 
 def test_load_checkpoint_refuses_other_files(checkpoint, tmp_path):

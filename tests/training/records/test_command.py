@@ -5,10 +5,9 @@ from typer.testing import CliRunner
 
 from gnnak.cli.program import app
 from gnnak.datasets.own.options import OwnData
-from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.experiment import load_experiment, own_config
 from gnnak.training.config.options import change
-from gnnak.training.config.own_defaults import own_config
-from gnnak.training.records.command import train_command
+from gnnak.training.records.folder import train_command
 
 OWN = OwnData(
     "/data/my molecules.csv",

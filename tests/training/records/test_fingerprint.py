@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from gnnak.datasets.record import Dataset
-from gnnak.training.records import fingerprint as module
-from gnnak.training.records.fingerprint import fingerprint
+from gnnak.training.records import results as module
+from gnnak.training.records.results import fingerprint
 from tests.training.small import edge_counts, triangles
 
 

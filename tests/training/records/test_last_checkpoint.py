@@ -3,16 +3,15 @@ from dataclasses import replace
 import pytest
 
 from gnnak.errors import CheckpointError, TrainingError
-from gnnak.training.callbacks import history
-from gnnak.training.records.last_checkpoint import last_checkpoint
-from gnnak.training.run import run
+from gnnak.training import callbacks as callbacks_module
+from gnnak.training.run import last_checkpoint, run
 from tests.training.small import small_config, triangles
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The folder of a run with `best.ckpt` and `last.ckpt`."""
-    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     run(small_config(train__epochs=1), triangles(4), tmp_path)
     return tmp_path
 
@@ -27,7 +26,7 @@ def test_last_checkpoint_refuses_other_data(folder):
 
 
 def test_last_checkpoint_reads_files_of_older_versions(folder, monkeypatch):
-    monkeypatch.setattr(history.RunHistory, "state_dict", without_fingerprint)
+    monkeypatch.setattr(callbacks_module.RunHistory, "state_dict", without_fingerprint)
     (folder / "last.ckpt").unlink()
     run(small_config(train__epochs=1), triangles(4), folder)
     assert last_checkpoint(folder, True, "triangles", "0") == folder / "last.ckpt"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.training.records.lines import BEGIN, from_line, to_line, whole_records
+from gnnak.training.records.results import BEGIN, from_line, to_line, whole_records
 
 RECORD = {"seed": 3, "b": {"y": 0.25, "x": [1.5, None]}, "name": "é", "big": 2**70}
 VALUES = st.recursive(

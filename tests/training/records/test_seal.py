@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.training.records.seal import seal_file, sealed, sync_folder, unsealed
+from gnnak.training.records.checkpoint import seal_file, sealed, sync_folder, unsealed
 
 
 @given(st.binary(max_size=99))

@@ -11,8 +11,7 @@ import torch
 
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.processes.locks import InUseError
-from gnnak.training.schedule.job import Job
-from gnnak.training.schedule.queue import Task
+from gnnak.training.schedule.queue import Job, Task
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,14 @@ import pytest
 
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.schedule.costs import SLOWDOWN, START_SECONDS, runs_at_once
-from gnnak.training.schedule.estimate import Estimate, Estimator, epochs_done
+from gnnak.training.schedule.estimate import (
+    SLOWDOWN,
+    START_SECONDS,
+    Estimate,
+    Estimator,
+    epochs_done,
+    runs_at_once,
+)
 from tests.report.hand_records import run_record
 
 ZINC = change(RunConfig(), {"train.epochs": 10})

@@ -3,7 +3,7 @@ import pytest
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.schedule.job import Job, grid, without_repeats
+from gnnak.training.schedule.queue import Job, grid, without_repeats
 
 ZINC = RunConfig()
 

@@ -3,8 +3,8 @@ import stat
 
 import pytest
 
-from gnnak.training.schedule import mps
-from gnnak.training.schedule.mps import FOLDERS, PROGRAM, multi_process_service
+from gnnak.training.schedule import pool as pool_module
+from gnnak.training.schedule.pool import FOLDERS, PROGRAM, multi_process_service
 
 
 @pytest.fixture
@@ -72,6 +72,6 @@ def test_a_folder_without_a_service_is_not_used(program, monkeypatch, tmp_path):
 
 
 def test_without_the_program_nothing_happens(monkeypatch):
-    monkeypatch.setattr(mps.shutil, "which", lambda _: None)
+    monkeypatch.setattr(pool_module.shutil, "which", lambda _: None)
     with multi_process_service() as started:
         assert not started

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.schedule.estimate import Estimate
-from gnnak.training.schedule.job import Job
-from gnnak.training.schedule.queue import Queue, Task, seconds_to_end
+from gnnak.training.schedule.queue import Job, Queue, Task, seconds_to_end
 
 
 def task(seconds: float | None, megabytes: float = 0.0, **more) -> Task:

@@ -8,7 +8,7 @@ from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
-from gnnak.training.schedule.job import Job
+from gnnak.training.schedule.queue import Job
 from gnnak.training.schedule.schedule import estimated_tasks, run_schedule
 
 SMALL = {"model.num_layers": 1, "model.channels": 8, "train.epochs": 2}

@@ -3,9 +3,9 @@ import time
 
 from rich.console import Console
 
+from gnnak.training.schedule.pool import Ended
 from gnnak.training.schedule.queue import Queue
-from gnnak.training.schedule.view import ScheduleView
-from gnnak.training.schedule.worker import Ended
+from gnnak.training.schedule.schedule import ScheduleView
 from tests.training.schedule.light_jobs import light_task
 from tests.training.schedule.test_queue import task
 

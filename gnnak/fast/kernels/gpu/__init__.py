@@ -27,24 +27,23 @@ Names that the kernels share:
   kernel per value.
 """
 
-from gnnak.fast.kernels.gpu.gated import gated_sums
-from gnnak.fast.kernels.gpu.gated_backward import gated_sums_backward
+from gnnak.fast.kernels.gpu.gated import gated_sums, gated_sums_backward
 from gnnak.fast.kernels.gpu.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.fast.kernels.gpu.gcn import gcn_scale, gcn_sum
 from gnnak.fast.kernels.gpu.hop_tables import hop_tables, hop_tables_backward
-from gnnak.fast.kernels.gpu.message import messages
-from gnnak.fast.kernels.gpu.message_backward import messages_backward
-from gnnak.fast.kernels.gpu.norm import norm_act
-from gnnak.fast.kernels.gpu.norm_backward import norm_act_backward
-from gnnak.fast.kernels.gpu.normed import norm_act_at
-from gnnak.fast.kernels.gpu.pair_pool import pool_pairs, pool_pairs_backward
-from gnnak.fast.kernels.gpu.pair_product import pair_product, pair_product_backward
+from gnnak.fast.kernels.gpu.message import messages, messages_backward
+from gnnak.fast.kernels.gpu.node_pairs import (
+    pair_product,
+    pair_product_backward,
+    pool_pairs,
+    pool_pairs_backward,
+    pool_product,
+    pool_product_backward,
+)
+from gnnak.fast.kernels.gpu.norm import norm_act, norm_act_at, norm_act_backward
 from gnnak.fast.kernels.gpu.pna import pair_sum, pna_pool, pna_pool_backward
-from gnnak.fast.kernels.gpu.pool import gate_pool
-from gnnak.fast.kernels.gpu.pool_backward import gate_pool_backward
-from gnnak.fast.kernels.gpu.pooled_product import pool_product, pool_product_backward
-from gnnak.fast.kernels.gpu.product import norm_linear
-from gnnak.fast.kernels.gpu.product_backward import norm_linear_backward
+from gnnak.fast.kernels.gpu.pool import gate_pool, gate_pool_backward
+from gnnak.fast.kernels.gpu.product import norm_linear, norm_linear_backward
 from gnnak.fast.kernels.gpu.statistics import moments_of, norm_constants
 
 __all__ = [

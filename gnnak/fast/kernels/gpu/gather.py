@@ -8,13 +8,13 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.sums import add_up
 from gnnak.fast.kernels.gpu.tiles import (
     BLOCK,
     SUMMED,
+    add_up,
     cdiv,
     columns,
+    for_all_sizes,
     load_index,
     next_power_of_2,
     parts,

@@ -8,11 +8,11 @@ They compute GCN's self loops as a term of the sum instead of inserting edges.
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import (
     GROUPS,
     cdiv,
     columns,
+    for_all_sizes,
     tiles,
     widened,
 )

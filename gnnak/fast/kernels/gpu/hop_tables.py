@@ -11,8 +11,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import cdiv, columns, next_power_of_2, widened
+from gnnak.fast.kernels.gpu.tiles import (
+    cdiv,
+    columns,
+    for_all_sizes,
+    next_power_of_2,
+    widened,
+)
 from gnnak.fast.kernels.records import MOST_HOP_LINEARS, HopLinears
 
 

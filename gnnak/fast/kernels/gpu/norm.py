@@ -1,12 +1,205 @@
-"""Batch norm, ReLU and residual in one Triton kernel."""
+"""Batch norm, ReLU and residual sum, and their gradients, in Triton."""
 
+import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.normed import load_columns
-from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import BLOCK, columns, tiles, widened
-from gnnak.fast.kernels.records import NormConstants
+from gnnak.fast.kernels.gpu.tiles import (
+    BLOCK,
+    SUMMED,
+    add_up,
+    cdiv,
+    columns,
+    for_all_sizes,
+    parts,
+    sum_dtype,
+    tiles,
+    widened,
+)
+from gnnak.fast.kernels.records import BIAS_COLUMN, NormConstants
+
+
+def norm_act_at(
+    h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
+) -> Tensor:
+    """Return selected rows of `residual + ReLU(scale h + shift)`, [s, c].
+
+    Only the selected rows are read and computed.
+
+    Args:
+        h: Rows before the norm, [m, c].
+        k: Scale, shift and statistics of the batch norm.
+        residual: Added after the ReLU, [m, c]; None = no residual.
+        index: Indices of the s rows to return, [s].
+        ones: Whether to append `BIAS_COLUMN`, (1, 0, 0, 0), to every row; the result is
+            then [s, c + 4].
+    """
+    rows, width = h.shape
+    masked = k.of_batch and k.real is not None
+    appended = len(BIAS_COLUMN) if ones else 0
+    out = h.new_empty(index.numel(), width + appended)
+    _normed_at[tiles(index.numel(), BLOCK, width)](
+        h,
+        h.stride(0),
+        k.scale,
+        k.shift,
+        h if residual is None else residual.contiguous(),
+        k.real if masked else h,
+        index,
+        out,
+        index.numel(),
+        rows,
+        width,
+        residual is not None,
+        masked,
+        appended,
+        BLOCK,
+        columns(width),
+    )
+    return out
+
+
+@triton.jit
+def load_columns(values, column, inside):
+    """Load one value for each column of a tile, as a tensor with one row, [1, C].
+
+    Args:
+        values: Pointer to the values of all columns.
+        column: Indices of the C columns of the tile.
+        inside: The mask of columns that exist.
+    """
+    return tl.load(values + column, mask=inside, other=0.0)[None, :]
+
+
+@triton.jit
+def norm_correction(value, mean, rstd, sums, column, inside, width, last):
+    """Return the correction term in the gradient of a batch norm, for one tile.
+
+    If g is the gradient of the norm's output, the gradient of its input is
+    scale * (g - correction). The correction arises because the norm's statistics depend
+    on all input rows.
+
+    Args:
+        value: A tile of the input rows of the norm.
+        mean: Pointer to the mean of every column.
+        rstd: Pointer to the reciprocal standard deviation of every column.
+        sums: Pointer to the gradients of the norm's bias and weight, [2, width].
+        column: Column indices of the tile.
+        inside: The mask of columns that exist.
+        width: Number of columns of the tensor.
+        last: Number of rows that are not padding.
+    """
+    mean_ = load_columns(mean, column, inside)
+    rstd_ = load_columns(rstd, column, inside)
+    sum_grad = load_columns(sums, column, inside)
+    sum_grad_normed = load_columns(sums + width, column, inside)
+    return (sum_grad + (value - mean_) * rstd_ * sum_grad_normed) / tl.maximum(last, 1)
+
+
+@triton.jit
+def normed_tile(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    row,
+    column,
+    last,
+    rows,
+    width,
+    NORMED: tl.constexpr,
+    ADDS: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """Load a tile of `h` and return `residual + ReLU(scale h + shift)` for it.
+
+    Kernels call this instead of loading a stored ReLU output, so that output is never
+    written to memory. Elements outside of the tensor are zero.
+
+    Args:
+        h: Pointer to the rows before the norm, [rows, width].
+        stride: Row stride of `h`.
+        scale: Pointer to the norm's scale, [width].
+        shift: Pointer to the norm's shift, [width].
+        residual: Pointer to the residual, [rows, width].
+        row: Row indices of the tile.
+        column: Column indices of the tile.
+        last: Number of rows that are not padding.
+        rows: Number of rows of `h`.
+        width: Number of columns of `h`.
+        NORMED: Whether to apply norm and ReLU; if False, `h` itself is used.
+        ADDS: Whether to add the residual.
+        MASKED: Whether to set the ReLU's output to zero for padding rows.
+    """
+    inside = column < width
+    shown = (row < rows)[:, None] & inside[None, :]
+    from_row = row.to(tl.int64)[:, None]
+    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+    if NORMED:
+        value = value * load_columns(scale, column, inside)
+        value += load_columns(shift, column, inside)
+        value = tl.maximum(value, 0.0)
+        is_real = row < last if MASKED else row < rows
+        value = tl.where(is_real[:, None], value, 0.0)
+    if ADDS:
+        place = from_row * width + column[None, :]
+        value += tl.load(residual + place, mask=shown, other=0.0)
+    return value
+
+
+@for_all_sizes
+def _normed_at(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    real,
+    index,
+    out,
+    size,
+    rows,
+    width,
+    ADDS: tl.constexpr,
+    MASKED: tl.constexpr,
+    APPENDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `norm_act_at`: compute one tile of the selected rows.
+
+    Arguments as in `norm_act_at`; `out` receives the selected rows.
+    """
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    last = tl.load(real).to(tl.int32) if MASKED else rows
+    row = tl.load(index + at, mask=at < size, other=rows)
+    value = normed_tile(
+        h,
+        stride,
+        scale,
+        shift,
+        residual,
+        row,
+        column,
+        last,
+        rows,
+        width,
+        True,
+        ADDS,
+        MASKED,
+    )
+    there, from_row = (
+        (at < size)[:, None],
+        at.to(tl.int64)[:, None] * (width + APPENDED),
+    )
+    inside = (column < width)[None, :]
+    tl.store(out + from_row + column[None, :], value, mask=there & inside)
+    if APPENDED and tl.program_id(1) == 0:
+        more = tl.arange(0, APPENDED)[None, :]
+        first = tl.where(more == 0, 1.0, 0.0).to(out.dtype.element_ty)
+        tl.store(out + from_row + width + more, first, mask=there & (more < APPENDED))
 
 
 def norm_act(
@@ -82,3 +275,209 @@ def _norm_act(
     if ADDS:
         value += tl.load(residual + place, mask=shown, other=0.0)
     tl.store(out + place, value, mask=shown)
+
+
+def norm_act_backward(
+    grad: Tensor, h: Tensor, k: NormConstants, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the gradients of `norm_act` with respect to `h`, weight and bias.
+
+    The output of the ReLU is recomputed from `h` in registers, so the forward pass need
+    not save it.
+
+    Args:
+        grad: Gradient of the result of `norm_act`, [m, c].
+        h: Rows before the norm, [m, c].
+        k: Scale, shift and statistics of the batch norm.
+        relu: Whether `norm_act` applied the ReLU.
+
+    Returns:
+        Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
+    """
+    rows, width = h.shape
+    count, steps = parts(rows)
+    partial = h.new_empty(count, 2, width, dtype=sum_dtype(h))
+    _norm_sums[(count, cdiv(width, columns(width)))](
+        grad,
+        h,
+        h.stride(0),
+        *k[:4],
+        partial,
+        rows,
+        width,
+        steps,
+        relu,
+        SUMMED,
+        columns(width),
+    )
+    sums = add_up(partial)
+    into = h.new_empty(h.shape)
+    norm_grad_rows(grad, h, k, sums, relu, into)
+    return into, sums[1], sums[0]
+
+
+def norm_act_and_grad(
+    grad: Tensor, h: Tensor, k: NormConstants, sums: Tensor, into: Tensor
+) -> Tensor:
+    """Recompute ReLU(scale h + shift), and compute the gradient of `h`.
+
+    Args:
+        grad: Gradient of ReLU(scale h + shift), [m, c].
+        h: Rows before the norm, [m, c].
+        k: Scale, shift and statistics of the batch norm.
+        sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
+        into: Buffer that receives the gradient of `h`, [m, c].
+
+    Returns:
+        The recomputed ReLU(scale h + shift), [m, c].
+    """
+    s = h.new_empty(h.shape)
+    norm_grad_rows(grad, h, k, sums, True, into, s)
+    return s
+
+
+def norm_grad_rows(
+    grad: Tensor,
+    h: Tensor,
+    k: NormConstants,
+    sums: Tensor,
+    relu: bool,
+    into: Tensor,
+    s: Tensor | None = None,
+) -> None:
+    """Compute the gradient of the input `h` of `norm_act`.
+
+    Args:
+        grad: Gradient of the result of `norm_act`, [m, c].
+        h: Rows before the norm, [m, c].
+        k: Scale, shift and statistics of the batch norm.
+        sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
+        relu: Whether `norm_act` applied the ReLU.
+        into: Buffer that receives the gradient of `h`, [m, c].
+        s: Buffer that receives ReLU(scale h + shift), recomputed, [m, c]; None = do not
+            write this value.
+    """
+    rows, width = h.shape
+    _norm_to_rows[tiles(rows, BLOCK, width)](
+        grad,
+        h,
+        h.stride(0),
+        *k[:4],
+        sums,
+        h if k.real is None else k.real,
+        into,
+        into.stride(0),
+        h if s is None else s,
+        rows,
+        width,
+        relu,
+        k.of_batch,
+        k.real is not None,
+        s is not None,
+        BLOCK,
+        columns(width),
+    )
+
+
+@for_all_sizes
+def _norm_sums(
+    grad,
+    h,
+    stride,
+    scale,
+    shift,
+    mean,
+    rstd,
+    partial,
+    rows,
+    width,
+    steps,
+    RELU: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `norm_act_backward`: gradients of the norm's weight and bias.
+
+    These gradients are sums over rows. One program sums over one block of rows and
+    writes the two sums to `partial`. Other arguments as in `norm_act_backward`.
+    """
+    part = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
+    mean_ = load_columns(mean, column, inside)
+    rstd_ = load_columns(rstd, column, inside)
+    sum_grad = tl.zeros([C], dtype=partial.dtype.element_ty)
+    sum_grad_normed = tl.zeros([C], dtype=partial.dtype.element_ty)
+    step = 0
+    while step < steps:
+        row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        shown = (row < rows)[:, None] & inside[None, :]
+        from_row = row.to(tl.int64)[:, None]
+        value = widened(tl.load(h + from_row * stride + column[None, :], shown, 0.0))
+        back = widened(tl.load(grad + from_row * width + column[None, :], shown, 0.0))
+        if RELU:
+            back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
+        sum_grad += tl.sum(back, axis=0)
+        sum_grad_normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
+        step += 1
+    tl.store(partial + 2 * part * width + column, sum_grad, mask=inside)
+    tl.store(partial + (2 * part + 1) * width + column, sum_grad_normed, mask=inside)
+
+
+@for_all_sizes
+def _norm_to_rows(
+    grad,
+    h,
+    stride,
+    scale,
+    shift,
+    mean,
+    rstd,
+    sums,
+    real,
+    into,
+    into_stride,
+    s,
+    rows,
+    width,
+    RELU: tl.constexpr,
+    OF_BATCH: tl.constexpr,
+    PADDED: tl.constexpr,
+    FORWARD: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `norm_grad_rows`: compute one tile of the gradient of `h`.
+
+    Arguments as in `norm_grad_rows`; `into` receives the gradient.
+    """
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    shown = (row < rows)[:, None] & inside[None, :]
+    last = tl.load(real).to(tl.int32) if PADDED else rows
+    from_row = row.to(tl.int64)[:, None]
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
+    value = widened(tl.load(h + from_row * stride + column[None, :], shown, 0.0))
+    place = from_row * width + column[None, :]
+    back = widened(tl.load(grad + place, mask=shown, other=0.0))
+    if RELU:
+        y = value * scale_ + shift_
+        back = tl.where(y > 0, back, 0.0)
+        if FORWARD:
+            y = tl.maximum(y, 0.0)
+            if PADDED and OF_BATCH:
+                y = tl.where((row < last)[:, None], y, 0.0)
+            tl.store(s + place, y, mask=shown)
+    if OF_BATCH:
+        correction = norm_correction(
+            value, mean, rstd, sums, column, inside, width, last
+        )
+        if PADDED:
+            correction = tl.where((row < last)[:, None] & (last > 1), correction, 0.0)
+        back -= correction
+    place = from_row * into_stride + column[None, :]
+    tl.store(into + place, scale_ * back, mask=shown)

@@ -8,9 +8,8 @@ is an edge as it occurs in one rooted subgraph.
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import BLOCK, GROUPS, columns, tiles
-from gnnak.fast.kernels.plain.pna import LEAST
+from gnnak.fast.kernels.gpu.tiles import BLOCK, GROUPS, columns, for_all_sizes, tiles
+from gnnak.fast.kernels.plain.messages import LEAST
 from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 

@@ -1,17 +1,20 @@
-"""Batch norm, ReLU, gate and segment sum in one Triton kernel.
-
-This is the pooling of GNN-AK. There is a row for each node copy (a node as seen in one
-rooted subgraph). Rows are normalised, multiplied by a gate that depends on the hop (the
-distance from the root), and summed by subgraph or by node.
-"""
+"""Batch norm, ReLU, gate and segment sum, and their gradients, in Triton."""
 
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.sizes import for_all_sizes
+from gnnak.fast.kernels.gpu.norm import load_columns, norm_correction
 from gnnak.fast.kernels.gpu.tiles import (
+    BLOCK,
+    SUMMED,
+    add_up,
     cdiv,
+    columns,
+    for_all_sizes,
     load_index,
+    next_power_of_2,
+    parts,
+    tiles,
     wide_columns,
 )
 from gnnak.fast.kernels.records import NormConstants
@@ -116,3 +119,215 @@ def _gate_pool(
         copy_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
         total += value + tl.where(both, value_2, 0.0)
     tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
+
+
+def gate_pool_backward(
+    grad: Tensor,
+    z: Tensor,
+    k: NormConstants,
+    gate: Tensor | None,
+    rows: Tensor,
+    key: Tensor,
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Compute the gradients of `gate_pool`.
+
+    Only `into` has one row per node copy; no other tensor of that size is written.
+
+    Args:
+        grad: Gradient of the result of `gate_pool`, [number of groups, c].
+        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
+            before the norm, [m, c].
+        k: Scale, shift and statistics of the batch norm.
+        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
+        rows: The row of `gate` for each node copy, [m].
+        key: The group into whose sum each node copy was added, [m].
+        into: Buffer that receives the gradient of `z`, [m, c]. It may be `z` itself,
+            which is then overwritten.
+
+    Returns:
+        Gradients of the norm's weight [c], of the norm's bias [c], and of `gate` [t, c]
+        (None if `gate` is None).
+    """
+    copies, width = z.shape
+    count, steps = parts(copies)
+    gated, padded = gate is not None, k.real is not None
+    size = 0 if gate is None else gate.size(0)
+    partial = z.new_empty(count, 2 + size, width)
+    shared = (
+        grad,
+        grad.stride(0),
+        z,
+        z.stride(0),
+        *k[:4],
+        gate if gated else z,
+        gate.stride(0) if gate is not None else 0,
+        rows,
+        key,
+        k.real if padded else z,
+    )
+    _pool_sums[(count, cdiv(width, columns(width)))](
+        *shared,
+        partial,
+        copies,
+        width,
+        steps,
+        size,
+        gated,
+        padded,
+        max(16, next_power_of_2(size)),
+        SUMMED,
+        columns(width),
+    )
+    sums = add_up(partial)
+    _pool_to_rows[tiles(copies, BLOCK, width)](
+        *shared,
+        sums,
+        into,
+        into.stride(0),
+        copies,
+        width,
+        gated,
+        k.of_batch,
+        padded,
+        BLOCK,
+        columns(width),
+    )
+    return sums[1], sums[0], sums[2:] if gated else None
+
+
+@for_all_sizes
+def _pool_sums(
+    grad,
+    grad_stride,
+    z,
+    stride,
+    scale,
+    shift,
+    mean,
+    rstd,
+    gate,
+    gate_stride,
+    rows,
+    key,
+    real,
+    partial,
+    copies,
+    width,
+    steps,
+    size,
+    GATED: tl.constexpr,
+    PADDED: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `gate_pool_backward`: gradients of the norm and the gate.
+
+    One program sums the gradients of the norm's bias, the norm's weight and the gate
+    over one block of rows, and writes the three sums to `partial`. Arguments as in
+    `gate_pool_backward`.
+    """
+    part = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    entry = tl.arange(0, SIZE)
+    last = tl.load(real).to(tl.int32) if PADDED else copies
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
+    mean_ = load_columns(mean, column, inside)
+    rstd_ = load_columns(rstd, column, inside)
+    sum_grad = tl.zeros([C], dtype=partial.dtype.element_ty)
+    sum_grad_normed = tl.zeros([C], dtype=partial.dtype.element_ty)
+    of_gate = tl.zeros([SIZE, C], dtype=partial.dtype.element_ty)
+    step = 0
+    while step < steps:
+        copy = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        there = copy < last
+        shown = there[:, None] & inside[None, :]
+        place = copy.to(tl.int64)[:, None] * stride + column[None, :]
+        value = tl.load(z + place, mask=shown, other=0.0)
+        group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
+        place = group[:, None] * grad_stride + column[None, :]
+        back = tl.load(grad + place, mask=shown, other=0.0)
+        y = tl.maximum(value * scale_ + shift_, 0.0)
+        if GATED:
+            of = tl.load(rows + copy, mask=there, other=0).to(tl.int64)
+            one_hot = (of[None, :] == entry[:, None]).to(value.dtype)
+            share = tl.where(shown, back * y, 0.0)
+            product = tl.dot(one_hot, share, input_precision="ieee")
+            of_gate += product.to(of_gate.dtype)
+            place = of[:, None] * gate_stride + column[None, :]
+            back *= tl.load(gate + place, mask=shown, other=0.0)
+        back = tl.where(y > 0, back, 0.0)
+        sum_grad += tl.sum(back, axis=0)
+        sum_grad_normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
+        step += 1
+    base = partial + part * (2 + size) * width
+    tl.store(base + column, sum_grad, mask=inside)
+    tl.store(base + width + column, sum_grad_normed, mask=inside)
+    if GATED:
+        place = (2 + entry)[:, None] * width + column[None, :]
+        shown = (entry < size)[:, None] & inside[None, :]
+        tl.store(base + place, of_gate, mask=shown)
+
+
+@for_all_sizes
+def _pool_to_rows(
+    grad,
+    grad_stride,
+    z,
+    stride,
+    scale,
+    shift,
+    mean,
+    rstd,
+    gate,
+    gate_stride,
+    rows,
+    key,
+    real,
+    sums,
+    into,
+    into_stride,
+    copies,
+    width,
+    GATED: tl.constexpr,
+    OF_BATCH: tl.constexpr,
+    PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `gate_pool_backward`: one tile of the gradient of `z`.
+
+    `sums` holds the gradients of the norm's bias and weight, and `into` receives the
+    gradient of `z`. Other arguments as in `gate_pool_backward`.
+    """
+    copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    last = tl.load(real).to(tl.int32) if PADDED else copies
+    there = copy < last
+    shown = there[:, None] & inside[None, :]
+    place = copy.to(tl.int64)[:, None] * stride + column[None, :]
+    value = tl.load(z + place, mask=shown, other=0.0)
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
+    group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
+    place = group[:, None] * grad_stride + column[None, :]
+    back = tl.load(grad + place, mask=shown, other=0.0)
+    if GATED:
+        of = tl.load(rows + copy, mask=there, other=0).to(tl.int64)
+        place = of[:, None] * gate_stride + column[None, :]
+        back *= tl.load(gate + place, mask=shown, other=0.0)
+    back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
+    if OF_BATCH:
+        correction = norm_correction(
+            value, mean, rstd, sums, column, inside, width, last
+        )
+        if PADDED:
+            correction = tl.where(last > 1, correction, 0.0)
+        back -= correction
+    place = copy.to(tl.int64)[:, None] * into_stride + column[None, :]
+    everywhere = (copy < copies)[:, None] & inside[None, :]
+    tl.store(into + place, tl.where(shown, scale_ * back, 0.0), mask=everywhere)

@@ -1,31 +1,264 @@
-"""Batch norm, ReLU and matrix product in one Triton kernel, with column statistics.
-
-Norm and ReLU are applied to rows while they are loaded, so their output is never
-stored. The kernel also computes the column statistics of the product while its tiles
-are in registers, so a following batch norm need not read the product again.
-"""
+"""Batch norm, ReLU and matrix product, and their gradients, in Triton."""
 
 from __future__ import annotations
 
+from functools import cache
+from typing import NamedTuple
+
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.runtime import driver
 
-from gnnak.fast.kernels.gpu.multiply import (
-    Tile,
-    columns_of,
-    cut_columns,
-    cut_rows,
-    is_exact,
-    launch_options,
-    multiply,
-    precision,
+from gnnak.fast.kernels.gpu.norm import (
+    load_columns,
+    norm_act,
+    norm_act_and_grad,
+    norm_act_backward,
+    norm_grad_rows,
+    normed_tile,
 )
-from gnnak.fast.kernels.gpu.norm import norm_act
-from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.statistics import add_rows
-from gnnak.fast.kernels.plain.product import compose_norm_linear
-from gnnak.fast.kernels.records import Moments, NormConstants
+from gnnak.fast.kernels.gpu.tiles import (
+    add_up,
+    cdiv,
+    for_all_sizes,
+    next_power_of_2,
+    parts,
+)
+from gnnak.fast.kernels.plain.norm import (
+    compose_norm_linear,
+    compose_norm_linear_backward,
+)
+from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
+
+WARPS = 4
+"""Warps per program."""
+LEAST = 16
+"""Smallest number of columns of a tile; tensor cores cannot multiply narrower tiles."""
+PARTS = 2048
+"""Approximate upper limit of the number of programs among which rows are divided."""
+SHARED_MEMORY = 2**17
+"""A GPU with at least this many bytes of shared memory per program has room for 4
+pipeline stages."""
+
+
+class Tile(NamedTuple):
+    """Tile sizes of a matrix product: [rows, depth] times [depth, columns]."""
+
+    rows: int
+    """Rows of one tile of the result."""
+    columns: int
+    """Largest number of columns of one tile of the result."""
+    depth: int
+    """Tile size along the dimension that the product sums over (often `BLOCK_K`)."""
+    stages: int
+    """Triton's `num_stages`: how many loop iterations overlap in the pipeline."""
+
+
+class Columns(NamedTuple):
+    """How the columns of a result are divided among programs: wide and narrow tiles.
+
+    Tile widths must be powers of two. For example, 144 columns become a tile of 128 and
+    one of 16 columns. One program computes both tiles, so that it reads the left factor
+    only once. A single tile of 256 columns would waste work on 112 columns that do not
+    exist.
+    """
+
+    programs: int
+    """How many programs share the columns of the result."""
+    wide: int
+    """Columns of the first tile of every program, for example 128."""
+    narrow: int
+    """Columns of the second tile, which the last program computes if `has_narrow`."""
+    has_narrow: bool
+    """Whether some columns at the end are left over for a second, narrower tile."""
+
+
+def cut_columns(width: int, most: int) -> Columns:
+    """Divide `width` columns of a result into tiles of at most `most` columns.
+
+    Each program computes a tile of `Columns.wide` columns. If `Columns.has_narrow`, the
+    last program also computes a tile of `Columns.narrow` columns for the rest.
+
+    >>> cut_columns(144, most=128)
+    Columns(programs=1, wide=128, narrow=16, has_narrow=True)
+    >>> cut_columns(256, most=128)
+    Columns(programs=2, wide=128, narrow=16, has_narrow=False)
+    """
+    wide = min(most, max(LEAST, 2 ** (max(width, 1).bit_length() - 1)))
+    programs, rest = divmod(width, wide)
+    if programs == 0 or rest > wide // 2:
+        return Columns(programs + 1, wide, LEAST, False)
+    narrow = max(LEAST, next_power_of_2(max(rest, 1)))
+    return Columns(programs, wide, narrow, rest > 0)
+
+
+def cut_rows(rows: int, tile: int) -> tuple[int, int]:
+    """Divide `rows` rows of a result among programs, each with one or several tiles.
+
+    Args:
+        rows: Number of rows.
+        tile: Rows per tile.
+
+    Returns:
+        The number of programs, and the number of tiles per program.
+    """
+    return parts(rows, tile, PARTS)
+
+
+@cache
+def _most_stages(device: torch.device) -> int:
+    """Return how many pipeline stages fit into the shared memory of `device`."""
+    if device.type != "cuda":
+        return 4
+    index = torch.cuda.current_device() if device.index is None else device.index
+    found = driver.active.utils.get_device_properties(index)["max_shared_mem"]
+    return 4 if found >= SHARED_MEMORY else 2
+
+
+def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
+    """Return keyword arguments for a kernel launch: `num_warps` and `num_stages`.
+
+    The pipeline stages are those of `tile`, or fewer on a GPU with little shared
+    memory.
+    """
+    stages = min(tile.stages, _most_stages(device))
+    return {"num_warps": WARPS, "num_stages": stages}
+
+
+def is_exact(values: Tensor) -> bool:
+    """Whether a product with `values` runs on a GPU and must not use TF32.
+
+    If True, callers use PyTorch's matrix product (cuBLAS), which is faster than a
+    Triton kernel at full float32 precision.
+    """
+    return values.is_cuda and precision(values) == "ieee"
+
+
+def precision(values: Tensor) -> str:
+    """Return the argument `input_precision` of `tl.dot` for a product with `values`.
+
+    This is "tf32" if `values` is float32 and PyTorch's setting
+    `torch.backends.cuda.matmul.fp32_precision` is "tf32", else "ieee" (inputs are not
+    rounded).
+    """
+    single, asked = values.dtype == torch.float, torch.backends.cuda.matmul
+    return "tf32" if single and asked.fp32_precision == "tf32" else "ieee"
+
+
+@triton.jit
+def multiply(
+    h,
+    stride,
+    scale,
+    shift,
+    matrix,
+    matrix_row,
+    matrix_column,
+    row,
+    wide,
+    narrow,
+    last,
+    rows,
+    depth,
+    width,
+    NORMED: tl.constexpr,
+    MASKED: tl.constexpr,
+    HAS_NARROW: tl.constexpr,
+    PRECISION: tl.constexpr,
+    K: tl.constexpr,
+):
+    """Compute a tile of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
+
+    The rows of s are computed while they are loaded; they are never stored.
+
+    Args:
+        h: Pointer to the rows before norm and ReLU, [rows, depth].
+        stride: Row stride of `h`.
+        scale: Pointer to the norm's scale, [depth].
+        shift: Pointer to the norm's shift, [depth].
+        matrix: Pointer to the matrix that is transposed, [width, depth].
+        matrix_row: Row stride of `matrix`.
+        matrix_column: Column stride of `matrix`.
+        row: Indices of the rows to compute.
+        wide: Indices of the columns to compute as the first tile.
+        narrow: Indices of the columns to compute as a second, narrower tile.
+        last: Number of rows that are not padding; used with `MASKED`.
+        rows: Number of rows of `h`.
+        depth: Number of columns of `h` and `matrix`, over which the product sums.
+        width: Number of columns of the result.
+        NORMED: Whether s = ReLU(scale h + shift); if False, s = h.
+        MASKED: Whether to set padding rows of s to zero.
+        HAS_NARROW: Whether to compute the second tile.
+        PRECISION: The argument `input_precision` of `tl.dot`.
+        K: Number of columns of `h` and `matrix` that are loaded at a time.
+
+    Returns:
+        The first and the second tile of the product. The second tile is zero if
+        `HAS_NARROW` is False.
+    """
+    of_wide = tl.zeros([row.shape[0], wide.shape[0]], dtype=h.dtype.element_ty)
+    of_narrow = tl.zeros([row.shape[0], narrow.shape[0]], dtype=h.dtype.element_ty)
+    for begin in range(0, depth, K):
+        inner = begin + tl.arange(0, K)
+        left = normed_tile(
+            h,
+            stride,
+            scale,
+            shift,
+            h,
+            row,
+            inner,
+            last,
+            rows,
+            depth,
+            NORMED,
+            False,
+            MASKED,
+        )
+        from_inner = matrix + inner[:, None] * matrix_column
+        there = (inner < depth)[:, None]
+        right = tl.load(
+            from_inner + wide[None, :] * matrix_row,
+            mask=there & (wide < width)[None, :],
+            other=0.0,
+        )
+        of_wide += tl.dot(left, right, input_precision=PRECISION).to(of_wide.dtype)
+        if HAS_NARROW:
+            right = tl.load(
+                from_inner + narrow[None, :] * matrix_row,
+                mask=there & (narrow < width)[None, :],
+                other=0.0,
+            )
+            product = tl.dot(left, right, input_precision=PRECISION)
+            of_narrow += product.to(of_narrow.dtype)
+    return of_wide, of_narrow
+
+
+@triton.jit
+def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
+    """Return the indices of the columns that one program computes.
+
+    Every program computes a tile of `WIDE` columns. The last program also computes a
+    tile of `NARROW` columns. For the other programs, the indices of that second tile
+    are `width`, so that masks exclude them.
+
+    Args:
+        program: Index of the program along the columns.
+        programs: Number of programs along the columns.
+        width: Number of columns of the result.
+        WIDE: Number of columns of the first tile.
+        NARROW: Number of columns of the second tile.
+
+    Returns:
+        The column indices of the first tile, and those of the second tile.
+    """
+    wide = program * WIDE + tl.arange(0, WIDE)
+    narrow = programs * WIDE + tl.arange(0, NARROW)
+    return wide, tl.where(program == programs - 1, narrow, width)
+
 
 FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
 """Tile sizes for products with few and with many rows.
@@ -200,3 +433,175 @@ def store_tile(value, offset, out, row, column, rows, width, OFFSET: tl.constexp
     place = row.to(tl.int64)[:, None] * width + column[None, :]
     tl.store(out + place, value, mask=(row < rows)[:, None] & inside[None, :])
     return value
+
+
+TILE = Tile(128, 64, 32, 3)
+"""Tile sizes of the product `grad @ matrix`. The tiles have few columns, which leaves
+registers for the sums over rows that the same kernel computes."""
+
+
+def norm_linear_backward(
+    grad: Tensor,
+    h: Tensor,
+    k: NormConstants,
+    s: Tensor | None,
+    matrix: Tensor,
+    more: CentroidRows | None,
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute the gradients of `norm_linear`.
+
+    The forward pass was a batch norm and a ReLU, with output s, and a Linear of s.
+
+    Args:
+        grad: Gradient of the Linear's output, [m, c].
+        h: Rows before the norm, [m, w].
+        k: Scale, shift and statistics of the batch norm.
+        s: Input of the Linear, [m, w]; must be given if a residual was added to
+            ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
+        matrix: Weight of the Linear, [c, w].
+        more: Further gradient of s, from another use of the rows of root nodes; None =
+            there is none.
+        into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
+            which is then overwritten.
+
+    Returns:
+        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
+        `matrix` [c, w].
+    """
+    if is_exact(h):
+        given = (grad, h, k, s, matrix, more, into)
+        return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
+    grad = grad.contiguous()
+    grad_s, sums = _grad_rows(grad, h, k, matrix, more)
+    if s is None:
+        s = norm_act_and_grad(grad_s, h, k, sums, into)
+    else:
+        norm_grad_rows(grad_s, h, k, sums, True, into)
+    # A Triton product that sums over the rows of both factors is slow: use PyTorch.
+    return sums[1], sums[0], grad_s, grad.t() @ s
+
+
+def _grad_rows(
+    grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
+) -> tuple[Tensor, Tensor]:
+    """Compute some gradients of a batch norm, a ReLU and a Linear.
+
+    Arguments as in `norm_linear_backward`.
+
+    Returns:
+        The gradient of the Linear's input, [m, w], and the gradients of the norm's bias
+        (row 0) and weight (row 1), [2, w].
+    """
+    rows, width = h.shape
+    count, steps = cut_rows(rows, TILE.rows)
+    grad_s, partial = h.new_empty(rows, width), h.new_empty(count, 2, width)
+    # The product sums over the rows of `matrix`. A transposed copy has the summed axis
+    # contiguous in memory, which loads faster.
+    matrix = matrix.t().contiguous()
+    added = (grad, grad, grad) if more is None else more
+    _product_to_rows[(cdiv(width, TILE.columns), count)](
+        grad,
+        matrix,
+        h,
+        h.stride(0),
+        *k[:4],
+        *added,
+        added[0].stride(0),
+        grad_s,
+        partial,
+        rows,
+        grad.size(1),
+        width,
+        steps,
+        more is not None,
+        precision(h),
+        TILE.rows,
+        TILE.depth,
+        TILE.columns,
+        **launch_options(TILE, h.device),
+    )
+    return grad_s, add_up(partial)
+
+
+@for_all_sizes
+def _product_to_rows(
+    grad,
+    matrix,
+    h,
+    stride,
+    scale,
+    shift,
+    mean,
+    rstd,
+    added,
+    centroid,
+    subgraph,
+    added_stride,
+    grad_s,
+    partial,
+    rows,
+    depth,
+    width,
+    steps,
+    ADDS: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BLOCK: tl.constexpr,
+    K: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `_grad_rows`: one program handles one block of rows.
+
+    `grad_s` receives the gradient of the Linear's input, and `partial` receives partial
+    sums of the gradients of the norm's bias and weight. Other arguments as in
+    `_grad_rows`.
+    """
+    column = tl.program_id(0) * C + tl.arange(0, C)
+    part, inside = tl.program_id(1), column < width
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
+    mean_ = load_columns(mean, column, inside)
+    rstd_ = load_columns(rstd, column, inside)
+    sum_grad = tl.zeros([C], dtype=partial.dtype.element_ty)
+    sum_grad_normed = tl.zeros([C], dtype=partial.dtype.element_ty)
+    for step in range(steps):
+        row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        back, _ = multiply(
+            grad,
+            depth,
+            scale,
+            shift,
+            matrix,
+            depth,
+            1,
+            row,
+            column,
+            column,
+            rows,
+            rows,
+            depth,
+            width,
+            False,
+            False,
+            False,
+            PRECISION,
+            K,
+        )
+        there = row < rows
+        shown = there[:, None] & inside[None, :]
+        from_row = row.to(tl.int64)[:, None]
+        if ADDS:
+            of = tl.load(subgraph + row, mask=there, other=0).to(tl.int64)
+            owns = there & (tl.load(centroid + of, mask=there, other=-1) == row)
+            back += tl.load(
+                added + of[:, None] * added_stride + column[None, :],
+                mask=owns[:, None] & inside[None, :],
+                other=0.0,
+            )
+        tl.store(grad_s + from_row * width + column[None, :], back, mask=shown)
+        value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+        back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
+        sum_grad += tl.sum(back, axis=0)
+        sum_grad_normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
+    tl.store(partial + 2 * part * width + column, sum_grad, mask=inside)
+    tl.store(partial + (2 * part + 1) * width + column, sum_grad_normed, mask=inside)

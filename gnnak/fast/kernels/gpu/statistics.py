@@ -13,11 +13,11 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import (
     SUMMED,
     cdiv,
     columns,
+    for_all_sizes,
     parts,
     sum_dtype,
     widened,

@@ -14,11 +14,25 @@ Words and arguments that all kernels share:
 - `real` is the number of rows that are not padding; padding rows come last.
 """
 
-from gnnak.fast.kernels.plain.gated import gated_sums, gated_sums_backward
-from gnnak.fast.kernels.plain.gather import lift, sum_by, table_sum, weighted_sum
-from gnnak.fast.kernels.plain.gcn import gcn_scale, gcn_sum
-from gnnak.fast.kernels.plain.gine import messages, messages_backward
-from gnnak.fast.kernels.plain.hop_tables import hop_tables, hop_tables_backward
+from gnnak.fast.kernels.plain.gather import (
+    gated_sums,
+    gated_sums_backward,
+    hop_tables,
+    hop_tables_backward,
+    lift,
+    sum_by,
+    table_sum,
+    weighted_sum,
+)
+from gnnak.fast.kernels.plain.messages import (
+    gcn_scale,
+    gcn_sum,
+    messages,
+    messages_backward,
+    pair_sum,
+    pna_pool,
+    pna_pool_backward,
+)
 from gnnak.fast.kernels.plain.node_pairs import (
     pair_product,
     pair_product_backward,
@@ -28,17 +42,18 @@ from gnnak.fast.kernels.plain.node_pairs import (
     pool_product_backward,
 )
 from gnnak.fast.kernels.plain.norm import (
+    gate_pool,
+    gate_pool_backward,
     moments_of,
     norm_act,
     norm_act_at,
     norm_act_backward,
     norm_constants,
+    norm_linear,
+    norm_linear_backward,
     remember,
     statistics,
 )
-from gnnak.fast.kernels.plain.pna import pair_sum, pna_pool, pna_pool_backward
-from gnnak.fast.kernels.plain.pool import gate_pool, gate_pool_backward
-from gnnak.fast.kernels.plain.product import norm_linear, norm_linear_backward
 
 __all__ = [
     "gate_pool",

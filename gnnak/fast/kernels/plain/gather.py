@@ -1,12 +1,11 @@
-"""Gathers and segment sums: the PyTorch reference of the Triton kernels.
+"""Gathers, segment sums, gated sums and tables of distances: the PyTorch reference."""
 
-A node copy is a node as seen in one rooted subgraph. `Groups` assign rows to groups,
-in CSR form (compressed sparse rows).
-"""
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum, HopLinears
 from gnnak.subgraphs.groups import Groups
 
 
@@ -107,3 +106,100 @@ def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
     row = torch.arange(key.numel(), device=counts.device)
     return key, row if groups.order is None else groups.order[: key.numel()]
+
+
+def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
+    """Sum rows `table[rows[i]] * values[i]` by group, for one or two groupings.
+
+    Args:
+        values: The rows to multiply and sum, [m, c].
+        sums: For each grouping, its gates and groups.
+        rows: For each of the m rows, its row of the tables, [m].
+
+    Returns:
+        For each grouping, one sum per group, [k, c].
+    """
+    return [
+        sum_by(
+            values if table is None else table.index_select(0, rows) * values, groups
+        )
+        for table, groups in sums
+    ]
+
+
+def gated_sums_backward(
+    values: Tensor,
+    sums: Sequence[GatedGrad],
+    rows: Tensor,
+    centroids: CentroidRows | None,
+) -> tuple[Tensor, list[Tensor | None]]:
+    """Compute the gradients of one or two sums, and of the centroids' rows.
+
+    Args:
+        values: The rows that were summed, [m, c].
+        sums: For each of the sums, its gradient, its gates, and the group of each row.
+            All tables of gates have the same number of rows.
+        rows: For each of the m rows, its row of the tables, [m].
+        centroids: Gradients to add to the rows of centroids; None = add nothing.
+
+    Returns:
+        The gradient of `values`, [m, c], and of the table of each sum, [t, c]; None for
+        a sum without gates.
+    """
+    total = torch.zeros_like(values)
+    tables: list[Tensor | None] = []
+    for grad, table, key in sums:
+        back = grad.index_select(0, key)
+        if table is None:
+            tables.append(None)
+            total += back
+        else:
+            tables.append(table_sum(back * values, rows, table.size(0)).to(table.dtype))
+            total += table.index_select(0, rows) * back
+    if centroids is not None:
+        total = total.index_add(0, centroids.centroid, centroids.values)
+    return total, tables
+
+
+def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
+    """Apply several Linears to the embeddings of all distances to the root.
+
+    The results are tables with one row per distance: gates, which are sigmoids of the
+    Linear, and at most one table that is added to node states.
+
+    Args:
+        d: The embeddings of t distances, [t, h].
+        linears: The Linears. All gates have the same width.
+
+    Returns:
+        The table of each Linear, [t, c].
+    """
+    weights, biases = linears
+    added = len(weights) - len(biases)
+    tables = [d @ weight.mT for weight in weights[:added]]
+    gates = zip(weights[added:], biases, strict=True)
+    return tables + [torch.sigmoid(d @ weight.mT + bias) for weight, bias in gates]
+
+
+def hop_tables_backward(
+    d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
+) -> tuple[Tensor, HopLinears]:
+    """Compute the gradients of `hop_tables`.
+
+    Args:
+        d: The embeddings of t distances, [t, h].
+        linears: The Linears.
+        tables: The result of `hop_tables`.
+        grads: The gradient of each table, [t, c].
+
+    Returns:
+        The gradients of `d`, and of the weights and biases of the Linears.
+    """
+    weights, biases = linears
+    added = len(weights) - len(biases)
+    gates = zip(grads[added:], tables[added:], strict=True)
+    backs = [*grads[:added], *(grad * value * (1 - value) for grad, value in gates)]
+    terms = [back @ weight for back, weight in zip(backs, weights, strict=True)]
+    of_weights = [back.mT @ d for back in backs]
+    of_biases = [back.sum(dim=0) for back in backs[added:]]
+    return torch.stack(terms).sum(dim=0), HopLinears(of_weights, of_biases)

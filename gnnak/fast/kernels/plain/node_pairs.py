@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gnnak.nn.base import ppgn
-from gnnak.nn.base.node_pairs import NodePairs
+from gnnak.nn.base.ppgn import NodePairs
 
 SMALL = 16
 """Largest number of rows of a matrix whose products are sums of outer products."""

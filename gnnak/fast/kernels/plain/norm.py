@@ -1,11 +1,15 @@
-"""Batch norm with ReLU and residual: the PyTorch reference of the Triton kernels."""
+"""Batch norm with ReLU, residual, pool or product: the PyTorch reference."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from gnnak.fast.kernels.records import BIAS_COLUMN, Moments, NormConstants
+from gnnak.fast.kernels.plain.gather import sum_by, table_sum
+from gnnak.fast.kernels.records import BIAS_COLUMN, CentroidRows, Moments, NormConstants
+from gnnak.subgraphs.groups import Groups
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:
@@ -193,3 +197,189 @@ def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
 def _is_real(h: Tensor, real: Tensor) -> Tensor:
     """Return a boolean mask, [m, 1]: True for the first `real` rows of `h` [m, c]."""
     return (torch.arange(h.size(0), device=h.device) < real)[:, None]
+
+
+def gate_pool(
+    z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
+) -> Tensor:
+    """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group of rows.
+
+    Args:
+        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
+            before the norm, [m, c].
+        k: The batch norm's scale and shift.
+        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
+        rows: The row of `gate` for each node copy, [m].
+        groups: Which node copies are summed into each output row.
+
+    Returns:
+        One sum per group, [number of groups, c].
+    """
+    y = torch.relu(z * k.scale + k.shift)
+    if gate is not None:
+        y = y * gate.index_select(0, rows)
+    return sum_by(y, groups)
+
+
+def gate_pool_backward(
+    grad: Tensor,
+    z: Tensor,
+    k: NormConstants,
+    gate: Tensor | None,
+    rows: Tensor,
+    key: Tensor,
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Compute the gradients of `gate_pool`.
+
+    Args:
+        grad: Gradient of the result of `gate_pool`, [number of groups, c].
+        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
+            before the norm, [m, c].
+        k: Scale, shift and statistics of the batch norm.
+        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
+        rows: The row of `gate` for each node copy, [m].
+        key: The group into whose sum each node copy was added, [m].
+        into: Buffer that receives the gradient of `z`, [m, c]. It may be `z` itself,
+            which is then overwritten.
+
+    Returns:
+        Gradients of the norm's weight [c], of the norm's bias [c], and of `gate` [t, c]
+        (None if `gate` is None).
+    """
+    y = torch.relu(z * k.scale + k.shift)
+    back, grad_gate = grad.index_select(0, key), None
+    if gate is not None:
+        grad_gate = table_sum(back * y, rows, gate.size(0))
+        back = back * gate.index_select(0, rows)
+    grad_z, grad_weight, grad_bias = norm_backward(back * (y > 0), z, k)
+    into.copy_(grad_z)
+    return grad_weight, grad_bias, grad_gate
+
+
+NormAct = Callable[[Tensor, NormConstants, bool, Tensor | None], Tensor]
+"""Type of the function `norm_act`, which computes batch norm, ReLU and residual."""
+NormActBackward = Callable[
+    [Tensor, Tensor, NormConstants, bool], tuple[Tensor, Tensor, Tensor]
+]
+"""Type of the function `norm_act_backward`, which computes the gradients of batch norm
+and ReLU."""
+
+
+def norm_linear(
+    h: Tensor,
+    k: NormConstants | None,
+    matrix: Tensor,
+    offset: Tensor | None,
+    real: Tensor | None,
+) -> tuple[Tensor, Moments | None]:
+    """Compute a batch norm, a ReLU and a Linear: `s matrix^T + offset`.
+
+    Here `s = ReLU(scale h + shift)` is the output of norm and ReLU.
+
+    Args:
+        h: Rows before the norm, [m, w].
+        k: The batch norm's scale and shift; None = no norm and no ReLU, s = h.
+        matrix: Weight of the Linear, [c, w].
+        offset: Bias of the Linear, [c]; None = no bias.
+        real: Number of rows that are not padding, a scalar; None = all.
+
+    Returns:
+        The output of the Linear, [m, c], and None. The Triton version of this function
+        returns column statistics of the output in place of None.
+    """
+    return compose_norm_linear(norm_act, h, k, matrix, offset), None
+
+
+def norm_linear_backward(
+    grad: Tensor,
+    h: Tensor,
+    k: NormConstants,
+    s: Tensor | None,
+    matrix: Tensor,
+    more: CentroidRows | None,
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute the gradients of `norm_linear`.
+
+    The forward pass was a batch norm and a ReLU, with output s, and a Linear of s.
+
+    Args:
+        grad: Gradient of the Linear's output, [m, c].
+        h: Rows before the norm, [m, w].
+        k: Scale, shift and statistics of the batch norm.
+        s: Input of the Linear, [m, w]; must be given if a residual was added to
+            ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
+        matrix: Weight of the Linear, [c, w].
+        more: Further gradient of s, from another use of the rows of root nodes; None =
+            there is none.
+        into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
+            which is then overwritten.
+
+    Returns:
+        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
+        `matrix` [c, w].
+    """
+    given = (grad, h, k, s, matrix, more, into)
+    return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
+
+
+def compose_norm_linear(
+    norm_act: NormAct,
+    h: Tensor,
+    k: NormConstants | None,
+    matrix: Tensor,
+    offset: Tensor | None,
+) -> Tensor:
+    """Compute `norm_linear` as two operations: norm with ReLU, then Linear.
+
+    Args:
+        norm_act: The function that computes norm and ReLU.
+        h: Rows before the norm, [m, w].
+        k: The batch norm's scale and shift; None = no norm and no ReLU.
+        matrix: Weight of the Linear, [c, w].
+        offset: Bias of the Linear, [c]; None = no bias.
+
+    Returns:
+        The output of the Linear, [m, c].
+    """
+    rows = h if k is None else norm_act(h, k, True, None)
+    return linear(rows, matrix, offset)
+
+
+def compose_norm_linear_backward(
+    norm_act: NormAct,
+    norm_act_backward: NormActBackward,
+    grad: Tensor,
+    h: Tensor,
+    k: NormConstants,
+    s: Tensor | None,
+    matrix: Tensor,
+    more: CentroidRows | None,
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute the gradients of `s @ matrix.T` with `s = ReLU(norm(h))`.
+
+    Args:
+        norm_act: The function that computes norm and ReLU.
+        norm_act_backward: The function that computes the gradients of norm and ReLU.
+        grad: Gradient of `s @ matrix.T`, [m, c].
+        h: Rows before the norm, [m, w].
+        k: Scale, shift and statistics of the batch norm.
+        s: ReLU(norm(h)), [m, w]; None = recompute s from `h`.
+        matrix: Weight of the Linear, [c, w].
+        more: Further gradient of s, from another use of the rows of root nodes; None =
+            there is none.
+        into: Buffer that the gradient of `h`, [m, w], is written to; may be `h` itself.
+
+    Returns:
+        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
+        `matrix` [c, w].
+    """
+    grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
+    grad_rows = grad @ matrix
+    if more is not None:
+        grad_rows.index_add_(0, more.centroid, more.values)
+    grad_h, grad_weight, grad_bias = norm_act_backward(grad_rows, h, k, True)
+    into.copy_(grad_h)
+    return grad_weight, grad_bias, grad_rows, grad_matrix

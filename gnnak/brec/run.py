@@ -1,0 +1,272 @@
+"""Run the BREC benchmark on all pairs, in several worker processes; resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from gnnak.brec.data import Pair
+from gnnak.brec.trial import (
+    BATCH_SIZE,
+    TrialOptions,
+    TrialResult,
+    run_trial,
+    step_bytes,
+)
+from gnnak.errors import TrainingError, counted
+from gnnak.graphs.named import Graph
+from gnnak.training.records.results import Record, append_record, read_records
+from gnnak.training.schedule.estimate import Estimate
+from gnnak.training.schedule.pool import Ended, Pool, multi_process_service
+from gnnak.training.schedule.queue import Queue, Task, Work
+
+Place = tuple[int, str, int]
+"""Identifies the training on one pair: a seed, the name of a group, and the index of
+the pair in this group."""
+
+
+@dataclass(frozen=True)
+class PairWork(Work):
+    """Training on one pair of graphs, as it is sent to a worker process."""
+
+    seed: int
+    """Seed of the weights and the relabellings."""
+    group: str
+    """Name of the group of the pair."""
+    pair: int
+    """Index of the pair in its group."""
+    graphs: tuple[tuple[list[list[int]], int], ...]
+    """The two graphs, each as a list of two lists (`edge_index`) and the number of
+    nodes. Tensors would be sent through shared memory, which is limited."""
+
+    @staticmethod
+    def of(place: Place, pair: Sequence[Graph]) -> PairWork:
+        """Return the work of training on a pair."""
+        seed, group, index = place
+        graphs = tuple((ends.tolist(), num_nodes) for ends, num_nodes in pair)
+        return PairWork(f"{group} {index}, seed {seed}", seed, group, index, graphs)
+
+    @property
+    def place(self) -> Place:
+        """The seed, group and index of the pair."""
+        return self.seed, self.group, self.pair
+
+
+@dataclass(frozen=True)
+class PairTraining:
+    """Trains on pairs, in a worker process."""
+
+    options: TrialOptions
+    """Options of the network and of its training."""
+    device: str
+    """Where to train."""
+
+    def __call__(self, work: PairWork) -> str:
+        """Train on one pair; return the result as JSON."""
+        first, second = (
+            (torch.tensor(ends, dtype=torch.long).view(2, -1), num_nodes)
+            for ends, num_nodes in work.graphs
+        )
+        device = torch.device(self.device)
+        result = run_trial((first, second), self.options, work.seed, device)
+        return json.dumps(result.as_dict())
+
+
+class _Results:
+    """Receives the results of worker processes, as a `Watcher` of the pool.
+
+    Args:
+        finish: Function that is called with the result of each pair.
+
+    Attributes:
+        failures: For each pair whose training failed, its name and the error message.
+    """
+
+    def __init__(self, finish: Callable[[Place, TrialResult], None]) -> None:
+        self.finish = finish
+        self.failures: list[str] = []
+
+    def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
+        """Do nothing: the progress bar counts finished pairs only."""
+
+    def retried(self, task: Task, reason: str) -> None:
+        """Do nothing: a pair takes seconds, so users need not know of a second try."""
+
+    def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
+        """Call `finish` with the result of a pair, or store its error message."""
+        if outcome.failed:
+            self.failures.append(f"{task.job.title}: {outcome.text}")
+            return
+        assert isinstance(task.job, PairWork)
+        self.finish(task.job.place, TrialResult(**json.loads(outcome.text)))
+
+
+def run_in_parallel(
+    pairs: Sequence[tuple[Place, Sequence[Graph]]],
+    options: TrialOptions,
+    device: torch.device,
+    jobs: int,
+    logs: Path,
+    finish: Callable[[Place, TrialResult], None],
+) -> None:
+    """Train a network on every pair, with several worker processes.
+
+    The largest pairs come first, and no more pairs run at the same time than are
+    expected to fit into the memory of the GPU. On an NVIDIA GPU, kernels of the workers
+    run in parallel if its multi-process service (MPS) is installed.
+
+    Args:
+        pairs: The pairs, each with its seed, group and index.
+        options: Options of the network and of its training.
+        device: Where to train.
+        jobs: Number of worker processes.
+        logs: Folder for the output of the workers.
+        finish: Function that is called with the result of each pair.
+
+    Raises:
+        TrainingError: If the training on some pairs failed; all others were finished.
+    """
+    if not pairs:
+        return
+    tasks = []
+    for place, pair in pairs:
+        size = step_bytes(pair[0], options, BATCH_SIZE, device)
+        # The estimate of the seconds only orders the tasks, so bytes serve as well.
+        tasks.append(Task(PairWork.of(place, pair), Estimate(size, size / 1e6)))
+    results = _Results(finish)
+    gpu = device.type == "cuda"
+    with multi_process_service() if gpu else nullcontext(False):
+        train = PairTraining(options, str(device))
+        Pool(Queue(tasks), min(jobs, len(tasks)), train, logs, results).run()
+    if results.failures:
+        raise TrainingError(
+            f"{counted(len(results.failures), 'pair')} failed, first "
+            f"{results.failures[0]}; run the same command again to retry these pairs."
+        )
+
+
+PUBLISHED: dict[str, int] = {
+    "NGNN": 166,
+    "DSS-GNN": 221,
+    "DS-GNN": 222,
+    "GNN-AK": 222,
+    "SUN": 223,
+    "SSWL+": 248,
+    "I2-GNN": 281,
+}
+"""Published numbers of distinguished pairs, of 400, as the BREC paper's code counts
+them. The networks were trained with different options."""
+
+Results = dict[int, dict[str, list[TrialResult]]]
+"""Maps each seed, then each group, to the results of the group's pairs in order."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run of BREC stores the results of finished pairs."""
+
+    path: Path
+    """File with one line of JSON per finished pair and seed."""
+
+    @staticmethod
+    def of(folder: Path, options: TrialOptions) -> Progress:
+        """Return the file of a run in `folder`; its name depends on all options."""
+        digest = hashlib.sha256(json.dumps(asdict(options)).encode()).hexdigest()[:10]
+        name = options.model.replace("*", "star")
+        return Progress(folder / f"{name}-{digest}.jsonl")
+
+    def finished(self) -> dict[Place, TrialResult]:
+        """Return the results of finished pairs, by seed, group and index."""
+        found = {}
+        for line in read_records(self.path):
+            place = (line.pop("seed"), line.pop("group"), line.pop("pair"))
+            found[place] = TrialResult(**line)
+        return found
+
+    def add(self, seed: int, group: str, pair: int, result: TrialResult) -> None:
+        """Store the result of one pair."""
+        place = {"seed": seed, "group": group, "pair": pair}
+        append_record(self.path, place | result.as_dict())
+
+
+def run_pairs(
+    groups: Mapping[str, Sequence[Pair]],
+    options: TrialOptions,
+    seeds: Sequence[int],
+    device: torch.device,
+    progress: Progress,
+    notify: Callable[[str, int], None] = lambda group, seed: None,
+    jobs: int = 1,
+) -> Results:
+    """Train and test a network on every pair, for every seed.
+
+    Args:
+        groups: The pairs of each group, as `load_brec` returns them.
+        options: Options of the network and of its training.
+        seeds: Seeds of the weights and relabellings.
+        device: Where to train.
+        progress: Where results are stored; pairs that it contains are not run again.
+        notify: Function that is called with the group and the seed after each pair.
+        jobs: Number of worker processes; 1 = train in this process.
+    """
+    found = progress.finished()
+    pairs = {
+        (seed, group, index): pair
+        for seed in seeds
+        for group, pairs in groups.items()
+        for index, pair in enumerate(pairs)
+    }
+    missing = [(place, pair) for place, pair in pairs.items() if place not in found]
+    for seed, group, _ in pairs.keys() & found.keys():
+        notify(group, seed)
+
+    def finish(place: Place, result: TrialResult) -> None:
+        """Store the result of one pair."""
+        found[place] = result
+        progress.add(*place, result)
+        notify(place[1], place[0])
+
+    if jobs > 1:
+        logs = progress.path.parent / "logs"
+        run_in_parallel(missing, options, device, jobs, logs, finish)
+    else:
+        for place, pair in missing:
+            finish(place, run_trial(pair, options, place[0], device))
+    return {
+        seed: {
+            group: [found[seed, group, index] for index in range(len(pairs))]
+            for group, pairs in groups.items()
+        }
+        for seed in seeds
+    }
+
+
+def counts(found: Sequence[TrialResult]) -> Record:
+    """Count distinguished pairs, unreliable pairs and singular covariances.
+
+    "released" and "corrected" are the two variants of the paired test; see
+    `PairedTest`.
+    """
+    return {
+        "pairs": len(found),
+        "released": sum(result.distinguished(corrected=False) for result in found),
+        "corrected": sum(result.distinguished(corrected=True) for result in found),
+        "unreliable_released": sum(not r.reliable(corrected=False) for r in found),
+        "unreliable_corrected": sum(not r.reliable(corrected=True) for r in found),
+        "singular": sum(result.singular for result in found),
+    }
+
+
+def summary(results: Results) -> Record:
+    """Return the counts of every seed, by group and in total, as a JSON object."""
+    return {
+        str(seed): {name: counts(found) for name, found in by_group.items()}
+        | {"all": counts([result for found in by_group.values() for result in found])}
+        for seed, by_group in results.items()
+    }

@@ -1,0 +1,576 @@
+"""Train a network on one pair of BREC, and test whether it distinguishes the graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.optim import Adam
+
+from gnnak.errors import OptionError
+from gnnak.graphs.batch import GraphBatch
+from gnnak.graphs.named import Graph
+from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.loading.items import Item, Shape
+from gnnak.loading.splitting import split
+from gnnak.loading.windows import make_window
+from gnnak.loop.step import (
+    can_capture,
+    make_captured,
+    make_ready,
+    make_step,
+)
+from gnnak.models.factory import build_model, parse_name
+from gnnak.models.network import Network
+from gnnak.models.options import (
+    FamilyOptions,
+    ModelOptions,
+    SubgraphKind,
+    SubgraphOptions,
+)
+from gnnak.nn.family.khop import KHopLayer
+from gnnak.nn.features import Categorical
+from gnnak.subgraphs import RootedSubgraphs
+from gnnak.subgraphs.extractors import extract
+from gnnak.training.callbacks import recalibrate
+from gnnak.typing import (
+    PairEncoding,
+    Reduce,
+    check_choice,
+    check_count,
+    check_positive,
+)
+
+
+@dataclass(frozen=True)
+class TrialOptions:
+    """Options of the network and of its training on one pair; the defaults are BREC's.
+
+    The defaults of the network are those of GNN-AK in the BREC paper. `trial_options`
+    returns the options of other networks.
+    """
+
+    model: str = "gin-ak+"
+    """Name of the network, as in `build_model`."""
+    num_hops: int = 6
+    """Radius of the egonets; ignored for other kinds of subgraphs."""
+    num_layers: int = 4
+    """Number of layers."""
+    base_layers: int = 2
+    """Number of layers of the base GNN in each layer."""
+    channels: int = 32
+    """Width of the node states."""
+    lr: float = 1e-4
+    """Learning rate of Adam."""
+    epochs: int = 20
+    """Largest number of epochs."""
+    relabellings: int = 32
+    """Number of relabellings of each graph, q. The threshold of BREC's test is that for
+    q = 32."""
+    subgraphs: SubgraphKind = "egonets"
+    """Kind of the rooted subgraphs; see `SubgraphOptions.kind`. Random walks are not
+    allowed: the test needs embeddings that do not change from call to call."""
+    pairs: tuple[PairEncoding, ...] | None = None
+    """Encodings of (root, node) in the input of subgraph GNNs other than GNN-AK; None =
+    those that the model was published with."""
+    max_distance: int = 5
+    """For the encoding "distance": larger distances are encoded like this one."""
+    reduce: Reduce | None = None
+    """How subgraph GNNs other than GNN-AK pool states; None = as published."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_layers", "base_layers", "channels", "epochs"):
+            check_count(name, getattr(self, name), least=1)
+        check_count("num_hops", self.num_hops)
+        check_count("relabellings", self.relabellings, least=2)
+        check_positive("lr", self.lr)
+        kinds = [kind for kind in get_args(SubgraphKind) if kind != "walks"]
+        check_choice("subgraphs", self.subgraphs, kinds)
+        self.model_options()
+
+    def model_options(self) -> ModelOptions:
+        """Return the options of the network, for `build_model`."""
+        family = FamilyOptions(self.pairs, self.max_distance, reduce=self.reduce)
+        return ModelOptions(
+            num_layers=self.num_layers,
+            base_layers=self.base_layers,
+            channels=self.channels,
+            subgraphs=SubgraphOptions(self.subgraphs, self.num_hops),
+            dropout=0.0,
+            family=family,
+        )
+
+
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "nested": {"num_hops": 1, "num_layers": 6, "channels": 16, "pairs": ()},
+    "ds": {"num_layers": 10},
+    "dss": {"num_layers": 9},
+    "sun": {"num_layers": 9},
+    "sswl": {
+        "subgraphs": "whole",
+        "num_layers": 8,
+        "channels": 64,
+        "max_distance": 8,
+        "lr": 1e-5,
+    },
+}
+"""Options of subgraph GNNs other than GNN-AK in the BREC paper, as far as they differ
+from the defaults of `TrialOptions`. Each layer of these GNNs has one conv."""
+PUBLISHED["sswl+"] = PUBLISHED["sswl"]
+
+
+def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
+    """Return the options of a network as published for BREC, with some changed.
+
+    PPGN-AK has no published options. Its 2-hop egonets and two layers are our choice,
+    because the memory of a PPGN grows with the square of the size of an egonet.
+
+    Args:
+        model: Name of the network, as in `build_model`.
+        given: New values of options; None = as published.
+
+    Raises:
+        OptionError: If options of rooted subgraphs are given for a network that has
+            none.
+
+    >>> trial_options("sswl+-gin").num_layers, trial_options("gin-ak+").num_layers
+    (8, 4)
+    >>> trial_options("sswl+-gin", num_layers=2, lr=None).num_layers
+    2
+    """
+    form = parse_name(model)
+    options: dict[str, Any] = {}
+    if form.member is not None:
+        options = {"subgraphs": form.kind, "base_layers": 1}
+        options |= PUBLISHED.get(form.member, {})
+    elif form.uplifted and form.has_node_pairs:
+        options = {"num_hops": 2, "num_layers": 2}
+    changed = {name: value for name, value in given.items() if value is not None}
+    for name in ("subgraphs", "num_hops"):
+        if name in changed and form.member is None and not form.uplifted:
+            raise OptionError(
+                f"{model} has no rooted subgraphs, so {name} has no effect; leave it "
+                f"out, or choose {model}-ak+."
+            )
+    return TrialOptions(model, **options | changed)
+
+
+ATTEMPTS = 20
+"""How many permutations are tried for each wanted relabelling before repeats are
+allowed: small symmetric graphs have few distinct relabellings."""
+
+
+def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
+    """Permute the nodes of a graph at random, `count` times.
+
+    The relabelled graphs have distinct sets of edges, unless the graph has too few
+    distinct relabellings.
+
+    >>> path = (torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
+    >>> found = relabellings(path, 3, torch.Generator().manual_seed(0))
+    >>> sorted(int(ends[0].bincount().argmax()) for ends, _ in found)
+    [0, 1, 2]
+    """
+    edge_index, num_nodes = graph
+    found: list[Graph] = []
+    seen = set()
+    for attempt in range(ATTEMPTS * count):
+        if len(found) == count:
+            break
+        order = torch.randperm(num_nodes, generator=generator)
+        ends = order[edge_index]
+        key = torch.sort(ends[0] * num_nodes + ends[1]).values.numpy().tobytes()
+        if key not in seen or attempt >= (ATTEMPTS - 1) * count:
+            seen.add(key)
+            found.append((ends, num_nodes))
+    return found
+
+
+def collate(graphs: Sequence[Graph]) -> GraphBatch:
+    """Collect graphs, given as (edge_index, num_nodes), in one batch.
+
+    All nodes have the feature 0.
+    """
+    sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
+    edges = torch.tensor([ends.size(1) for ends, _ in graphs])
+    edge_index = torch.cat([ends for ends, _ in graphs], dim=1)
+    ptr = pointers(sizes)
+    edge_index = edge_index + ptr[:-1].repeat_interleave(edges)
+    index = torch.arange(len(graphs)).repeat_interleave(sizes)
+    x = torch.zeros(index.numel(), 1, dtype=torch.long)
+    return GraphBatch(x, edge_index, None, None, index, ptr)
+
+
+THRESHOLD = 72.34
+"""Embeddings differ significantly if the value of the test is larger; for 32
+relabellings and 16 channels."""
+RIDGE = 1e-8
+"""Multiple of the identity that is added to a singular covariance, relative to the mean
+square of the embeddings."""
+ROUNDING = 1e-6
+"""A mean difference below this multiple of the size of the embeddings, in float64,
+counts as a rounding error."""
+CLOSE = 1e-6
+"""Two values of the test are close if they differ by less than this number."""
+
+
+class PairedTest(NamedTuple):
+    """The result of the paired test for the embeddings of two graphs."""
+
+    released: float
+    """The value of the test as in BREC's released code: without the factor q, and with
+    the pseudo-inverse of the covariance."""
+    corrected: float
+    """The value with the factor q. If the covariance is singular, a small multiple of
+    the identity is added to it. 0 if the graphs' mean embeddings are equal up to
+    rounding."""
+    singular: bool
+    """Whether the covariance is singular: for example because the embeddings do not
+    depend on the labelling at all. Its pseudo-inverse then ignores directions in which
+    the embeddings differ."""
+
+
+def paired_test(first: Tensor, second: Tensor) -> PairedTest:
+    """Test whether the embeddings of two graphs differ.
+
+    Args:
+        first: Embeddings of q relabellings of one graph, [q, d].
+        second: Embeddings of q relabellings of the other graph, [q, d].
+
+    Embeddings that differ, but not at all between relabellings, have the covariance 0;
+    the released test misses them:
+
+    >>> paired_test(torch.zeros(32, 16), torch.ones(32, 16)).released
+    0.0
+    >>> paired_test(torch.zeros(32, 16), torch.ones(32, 16)).corrected > THRESHOLD
+    True
+    """
+    if first.shape != second.shape or first.dim() != 2 or first.size(0) < 2:
+        raise OptionError(
+            f"the embeddings have shapes {list(first.shape)} and {list(second.shape)}; "
+            "give two equal shapes [q, d] with q of at least 2."
+        )
+    first, second = first.detach().double().cpu(), second.detach().double().cpu()
+    difference = first - second
+    mean, covariance = difference.mean(dim=0), torch.cov(difference.T)
+    covariance = covariance.view(mean.numel(), mean.numel())
+    released = float(mean @ torch.linalg.pinv(covariance) @ mean)
+    singular = int(torch.linalg.matrix_rank(covariance, hermitian=True)) < mean.numel()
+    square = float(torch.cat([first, second]).square().mean())
+    if float(mean.abs().max()) <= ROUNDING * square**0.5:
+        return PairedTest(released, 0.0, singular)
+    if singular:
+        covariance = covariance + RIDGE * square * torch.eye(mean.numel()).double()
+    value = mean @ torch.linalg.solve(covariance, mean)
+    return PairedTest(released, difference.size(0) * float(value), singular)
+
+
+class Verdict(NamedTuple):
+    """Whether a network distinguishes a pair, by one variant of the paired test."""
+
+    distinguished: bool
+    """Whether the test of the two graphs is significant, and not close to that of
+    relabellings of one and the same graph."""
+    reliable: bool
+    """Whether relabellings of one and the same graph are not distinguished."""
+
+
+def verdict(value: float, same_graph: float) -> Verdict:
+    """Decide from the values of the paired test whether a pair is distinguished.
+
+    Args:
+        value: The value for the two graphs of the pair.
+        same_graph: The value for two sets of relabellings of one and the same graph.
+    """
+    apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
+    return Verdict(apart, same_graph < THRESHOLD)
+
+
+PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
+"""Numbers of states that a layer saves for the backward pass: per node copy and per
+edge copy (a node or an edge as it occurs in one rooted subgraph), and in a PPGN also
+per pair of nodes of a subgraph. These are rough numbers for the most costly models."""
+LARGE_BYTES = 4 << 30
+"""From this estimated number of bytes on, activations are recomputed in the backward
+pass instead of saved; see `large_bytes`."""
+GPU_SHARE = 1 / 6
+"""On a GPU, activations are saved up to this fraction of its memory: steps that save
+their activations can be captured as CUDA graphs."""
+
+
+def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
+    """Estimate how many bytes one layer stores for its backward pass.
+
+    Args:
+        subgraphs: The rooted subgraphs of a batch; None = the network has none, and
+            needs little memory.
+        options: The options of the network.
+    """
+    if subgraphs is None:
+        return 0
+    copies = PER_NODE_COPY * subgraphs.num_copies
+    edges = PER_EDGE_COPY * subgraphs.num_edge_copies
+    pairs = 0
+    if parse_name(options.model).has_node_pairs:
+        sizes = counts_of(subgraphs.subgraph, subgraphs.num_subgraphs)
+        pairs = PER_NODE_PAIR * int(sizes.square().sum())
+    return 4 * options.channels * options.base_layers * (copies + edges + pairs)
+
+
+def large_bytes(device: torch.device) -> int:
+    """Return from which estimated number of bytes on activations are recomputed."""
+    if device.type != "cuda":
+        return LARGE_BYTES
+    total = torch.cuda.get_device_properties(device).total_memory
+    return max(LARGE_BYTES, int(GPU_SHARE * total))
+
+
+def is_large(
+    subgraphs: RootedSubgraphs | None, options: TrialOptions, device: torch.device
+) -> bool:
+    """Return whether a step should recompute activations instead of saving them.
+
+    That is so if the layers would save `large_bytes` or more.
+
+    Args:
+        subgraphs: The rooted subgraphs of a batch; None = the network has none.
+        options: The options of the network.
+        device: Where to train.
+    """
+    total = options.num_layers * layer_bytes(subgraphs, options)
+    return total >= large_bytes(device)
+
+
+def step_bytes(
+    graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
+) -> int:
+    """Estimate the peak memory in bytes of a training step.
+
+    Args:
+        graph: One graph of the pair, as (edge_index, num_nodes); the other one has
+            about the same size.
+        options: The options of the network.
+        batch_size: Number of graphs in a batch.
+        device: Where to train.
+    """
+    subgraphs = None
+    if parse_name(options.model).uplifted:
+        subgraphs = extract(options.model_options().extractor, *graph)
+    layer = batch_size * layer_bytes(subgraphs, options)
+    total = options.num_layers * layer
+    # The states between layers are a small part of what a layer saves.
+    return total if total < large_bytes(device) else layer + total // PER_NODE_COPY
+
+
+NO_FEATURES = Categorical((1,))
+"""The graphs of BREC have no features: all nodes are of one category."""
+OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
+"""Width of the embeddings, weight decay of Adam, number of graphs in a batch (half of
+them are relabellings of each graph), and the loss below which training stops."""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """The outcome for one pair of graphs and one seed."""
+
+    released: float
+    """Value of the paired test for the pair, as in BREC's released code."""
+    corrected: float
+    """Value of the paired test for the pair, with the factor q."""
+    same_released: float
+    """`released` for relabellings of one and the same graph: the reliability check."""
+    same_corrected: float
+    """`corrected` for relabellings of one and the same graph."""
+    singular: bool
+    """Whether the covariance of the pair's embeddings is singular."""
+    epochs: int
+    """Number of epochs of training."""
+    loss: float
+    """Mean loss of the last epoch."""
+
+    def distinguished(self, corrected: bool) -> bool:
+        """Whether the network distinguishes the pair, and passes the reliability check.
+
+        Args:
+            corrected: Whether to use the test with the factor q.
+        """
+        return all(self._verdict(corrected))
+
+    def reliable(self, corrected: bool) -> bool:
+        """Whether relabellings of one and the same graph are not distinguished.
+
+        Args:
+            corrected: Whether to use the test with the factor q.
+        """
+        return self._verdict(corrected)[1]
+
+    def _verdict(self, corrected: bool) -> tuple[bool, bool]:
+        """Return whether the pair is distinguished, and passes the check.
+
+        Mean embeddings that are equal up to rounding errors count as equal in both
+        tests; `corrected` is then 0. The released test alone would compare one rounding
+        error with another.
+        """
+        if corrected:
+            return verdict(self.corrected, self.same_corrected)
+        value = self.released if self.corrected else 0.0
+        return verdict(value, self.same_released if self.same_corrected else 0.0)
+
+    def as_dict(self) -> dict[str, float | int | bool]:
+        """Return all fields as a dict that can be written as JSON."""
+        return asdict(self)
+
+
+def run_trial(
+    pair: tuple[Graph, Graph], options: TrialOptions, seed: int, device: torch.device
+) -> TrialResult:
+    """Train a new network on a pair of graphs, and test whether it distinguishes them.
+
+    Each graph is relabelled q times. Batches alternate between both graphs. Adam
+    minimises the cosine embedding loss, max(0, cos(h_G, h_H)), over pairs of relabelled
+    graphs; the learning rate is reduced when the loss stops falling. The network is
+    tested on the graphs that it was trained on, in evaluation mode.
+
+    Differences from BREC: embeddings are tested in float64, not in float32, and the
+    running statistics of batch norms are recomputed from the training graphs before the
+    test. After so few training steps, moving averages can be wrong by many standard
+    deviations, so that ReLUs set to zero everything that differs between the graphs.
+
+    Args:
+        pair: The two graphs, as (edge_index, num_nodes).
+        options: Options of the network and of its training.
+        seed: Seed of the weights and the relabellings.
+        device: Where to train.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    count = options.relabellings
+    both = [relabellings(graph, count, generator) for graph in pair]
+    chosen = pair[int(torch.randint(2, (), generator=generator))]
+    same = relabellings(chosen, 2 * count, generator)
+    alternating = [graph for two in zip(*both, strict=True) for graph in two]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        sizes = (NO_FEATURES, None, OUT_CHANNELS)
+        given = (*sizes, options.model_options())
+        network = build_model(options.model, *given, degrees=_degrees(pair)).to(device)
+        batches = _batches(alternating, network, device)
+        network.save_memory(recompute=is_large(batches[0].subgraphs, options, device))
+        epochs, loss = _train(network, batches, options)
+    # Rounding errors in float64 are far smaller than any learned difference.
+    network.double().eval()
+    recalibrate(network, batches)
+    rows = _embeddings(network, batches)
+    others = _embeddings(network, _batches(same, network, device))
+    found, check = (
+        paired_test(rows[::2], rows[1::2]),
+        paired_test(others[:count], others[count:]),
+    )
+    values = (found.released, found.corrected, check.released, check.corrected)
+    return TrialResult(*values, found.singular, epochs, loss)
+
+
+def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
+    """Return the number of nodes of a pair with each in-degree, for the base GNN PNA.
+
+    >>> path = (torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
+    >>> _degrees((path, path))
+    (0, 4, 2)
+    """
+    counts = [torch.bincount(ends[1], minlength=size) for ends, size in pair]
+    return tuple(torch.cat(counts).bincount().tolist())
+
+
+def _batches(
+    graphs: Sequence[Graph], network: Network, device: torch.device
+) -> list[Item]:
+    """Collect graphs in batches, with their rooted subgraphs if the network has any."""
+    whole = collate(graphs).to(device)
+    subgraphs = None
+    if network.shared is not None and network.drop is None:
+        given = (whole.edge_index, whole.num_nodes, None, whole.batch)
+        subgraphs = extract(network.shared.extractor, *given)
+    starts = range(0, len(graphs), BATCH_SIZE)
+    sizes = [min(BATCH_SIZE, len(graphs) - start) for start in starts]
+    window = make_window(whole, subgraphs, sizes)
+    return [
+        replace(item, shape=_shape(item))
+        for item in split(window, groups=subgraphs is not None)
+    ]
+
+
+def _shape(item: Item) -> Shape:
+    """Return the sizes of a batch, which has no padding.
+
+    All batches of a pair have the same sizes, except a smaller last batch, so that a
+    training step can be captured as a CUDA graph.
+    """
+    batch, subgraphs = item.batch, item.subgraphs
+    sizes = (batch.num_graphs, batch.num_nodes, batch.num_edges)
+    if subgraphs is None:
+        return Shape(*sizes)
+    copies = (subgraphs.num_copies, subgraphs.num_edge_copies)
+    return Shape(*sizes, subgraphs.num_subgraphs, *copies)
+
+
+def _train(
+    network: Network, batches: Sequence[Item], options: TrialOptions
+) -> tuple[int, float]:
+    """Train the network in place; return the number of epochs and the last loss.
+
+    Training synchronises once per epoch, to read the loss. On a GPU, steps are captured
+    as CUDA graphs if the network allows that.
+    """
+    device = batches[0].batch.device
+    network.train()
+    optimizer = Adam(network.parameters(), options.lr, weight_decay=WEIGHT_DECAY)
+    captured = _is_capturable(network, device)
+    make_ready(optimizer, device, captured)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+
+    def loss_of(item: Item) -> Tensor:
+        """Return the loss of a batch, in which graphs of the pair alternate."""
+        rows = network(item.batch, subgraphs=item.subgraphs)
+        target = rows.new_full((rows.size(0) // 2,), -1)
+        return functional.cosine_embedding_loss(rows[::2], rows[1::2], target)
+
+    step = make_step(loss_of, optimizer, device, precision="32", clip=None)
+    if captured:
+        step = make_captured(step, device, optimizer.zero_grad)
+    counts = [item.batch.num_graphs for item in batches]
+    epochs, mean = 0, float("inf")
+    while epochs < options.epochs and mean >= STOP_LOSS:
+        total = torch.zeros((), device=device)
+        for item, count in zip(batches, counts, strict=True):
+            total += step(item) * count
+        mean = float(total) / sum(counts)
+        scheduler.step(mean)
+        epochs += 1
+    return epochs, mean
+
+
+def _is_capturable(network: Network, device: torch.device) -> bool:
+    """Return whether training steps on batches without padding can be captured.
+
+    SubgraphDrop samples subgraphs in each step, and the k-hop GNN counts the rows of
+    its rings if they have no padding: both synchronise with the device.
+    """
+    if network.recompute or network.drop is not None:
+        return False
+    if any(isinstance(module, KHopLayer) for module in network.modules()):
+        return False
+    return can_capture(network, device, "32")
+
+
+def _embeddings(network: Network, batches: Sequence[Item]) -> Tensor:
+    """Run the network without gradients on all batches.
+
+    Returns:
+        One row per graph, [g, channels]: the output of the network.
+    """
+    with torch.no_grad():
+        rows = [network(item.batch, subgraphs=item.subgraphs) for item in batches]
+    return torch.cat(rows)

@@ -1,0 +1,222 @@
+"""CUDA streams for prefetching, captures and side work, and peak memory of a device."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+import torch
+
+SIDE_STREAMS = 16
+"""Number of side streams for kernels that run at the same time."""
+_lock = Lock()
+"""Locked while the streams of a GPU are created, so that all threads get the same."""
+
+
+class OwnStreams(NamedTuple):
+    """The streams that this package uses on one GPU."""
+
+    prefetch: torch.cuda.Stream
+    """The prefetching threads assemble batches on this stream."""
+    capture: torch.cuda.Stream
+    """Work is captured as CUDA graphs on this stream."""
+    side: tuple[torch.cuda.Stream, ...]
+    """Streams for independent kernels of captured work."""
+
+
+def own_streams(device: torch.device) -> OwnStreams:
+    """Return the streams of a GPU; they are the same for all calls in a process.
+
+    Args:
+        device: A GPU; "cuda" without an index means the current GPU.
+    """
+    index = torch.cuda.current_device() if device.index is None else device.index
+    with _lock:
+        return _streams_of(index)
+
+
+@contextmanager
+def on_capture_stream(device: torch.device) -> Iterator[None]:
+    """Context manager: make the capture stream of a GPU the current stream.
+
+    Its work starts after all work of the stream that is current outside, which waits
+    for it at the end. On other devices, this does nothing.
+
+    Args:
+        device: A device.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    outside, stream = torch.cuda.current_stream(device), own_streams(device).capture
+    stream.wait_stream(outside)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        outside.wait_stream(stream)
+
+
+@cache
+def _streams_of(index: int) -> OwnStreams:
+    """Create the streams of the GPU with this index; later calls return the same."""
+    device = torch.device("cuda", index)
+    streams = [torch.cuda.Stream(device) for _ in range(2 + SIDE_STREAMS)]
+    assert len(set(streams)) == len(streams), "PyTorch has fewer streams than expected"
+    return OwnStreams(streams[0], streams[1], tuple(streams[2:]))
+
+
+STATUS = Path("/proc/self/status")
+"""Linux file with the memory in use by this process (VmRSS) and its peak (VmHWM)."""
+CLEAR = Path("/proc/self/clear_refs")
+"""Linux file that resets the peak memory of this process if "5" is written to it."""
+
+_graph_pool_bytes: dict[int, int] = {}
+"""For each GPU, by its index: the bytes of memory that CUDA graphs use but PyTorch's
+peak counter misses."""
+_earlier_peak: dict[int, int] = {}
+"""For each GPU, by its index: the peak memory in bytes before `growth_measured` or
+`graph_pools_changing` reset PyTorch's peak counter; 0 after `reset_peak`."""
+
+
+def reset_peak(device: torch.device | str = "cpu") -> None:
+    """Restart the measurement of `peak_megabytes` from the memory in use now.
+
+    Args:
+        device: A GPU, or "cpu" for the resident memory of this process. For "cpu", this
+            does nothing on systems other than Linux.
+    """
+    device = torch.device(device)
+    if device.type == "cuda":
+        _restart_counter(_index(device), 0)
+    elif CLEAR.exists():
+        CLEAR.write_text("5")
+
+
+def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
+    """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
+
+    On a GPU, this is the memory allocated by PyTorch, including the pools of captured
+    CUDA graphs. On a CPU, it is the resident memory of the process as Linux counts it,
+    or None on other systems.
+    """
+    device = torch.device(device)
+    if device.type == "cuda":
+        return _peak_bytes(_index(device)) / 2**20
+    return _resident("VmHWM")
+
+
+@contextmanager
+def graph_pools_changing(device: torch.device) -> Iterator[None]:
+    """Context manager for code that frees or reuses the memory pools of CUDA graphs.
+
+    On exit, the sizes of the pools are measured again. `peak_megabytes` still includes
+    the peak before the block.
+
+    Args:
+        device: A GPU.
+    """
+    index = _index(device)
+    peak = _peak_bytes(index)
+    try:
+        yield
+    finally:
+        _restart_counter(index, peak)
+
+
+@contextmanager
+def growth_measured(device: torch.device) -> Iterator[list[int]]:
+    """Context manager: measure the growth of a GPU's memory within the `with` block.
+
+    The growth is the peak of the allocated memory within the block minus the allocated
+    memory at its start. `peak_megabytes` still includes the peak before the block.
+
+    Args:
+        device: A GPU.
+
+    Yields:
+        An empty list, to which the growth in bytes is appended on exit.
+    """
+    index = _index(device)
+    peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
+    torch.cuda.reset_peak_memory_stats(index)
+    grown: list[int] = []
+    try:
+        yield grown
+    finally:
+        grown.append(torch.cuda.max_memory_allocated(index) - start)
+        _earlier_peak[index] = peak
+
+
+def _index(device: torch.device) -> int:
+    """Return the index of a GPU; "cuda" without an index means the current GPU."""
+    return torch.cuda.current_device() if device.index is None else device.index
+
+
+def _peak_bytes(index: int) -> int:
+    """Return the peak memory of a GPU since `reset_peak`, in bytes.
+
+    The memory pools of CUDA graphs are included.
+    """
+    peak = torch.cuda.max_memory_allocated(index) + _graph_pool_bytes.get(index, 0)
+    return max(peak, _earlier_peak.get(index, 0))
+
+
+def _restart_counter(index: int, earlier_peak: int) -> None:
+    """Restart the measurement of a GPU's peak memory.
+
+    Args:
+        index: Index of the GPU.
+        earlier_peak: An earlier peak in bytes, to be reported until memory use exceeds
+            it; 0 to forget earlier peaks.
+    """
+    torch.cuda.reset_peak_memory_stats(index)
+    _graph_pool_bytes[index] = _measure_graph_pools(index)
+    _earlier_peak[index] = earlier_peak
+
+
+def _measure_graph_pools(index: int) -> int:
+    """Return the bytes of a GPU that are reserved for CUDA graphs but not allocated.
+
+    PyTorch's peak counter counts only allocated memory, so it misses these bytes.
+    """
+    return sum(
+        segment["total_size"] - segment["allocated_size"]
+        for segment in torch.cuda.memory_snapshot()
+        if segment["device"] == index and tuple(segment["segment_pool_id"]) != (0, 0)
+    )
+
+
+class PeakMemory:
+    """Context manager: measure by how much this process's memory grows; Linux only."""
+
+    megabytes: float
+    """Peak of the resident memory within the `with` block minus the resident memory at
+    its start, in MB; set on exit."""
+
+    def __enter__(self) -> "PeakMemory":
+        reset_peak()
+        self._before = _resident("VmRSS") or 0.0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.megabytes = (_resident("VmHWM") or 0.0) - self._before
+
+
+def _resident(field: str) -> float | None:
+    """Return a memory field of /proc/self/status in MB.
+
+    Args:
+        field: "VmRSS" for the resident memory now, or "VmHWM" for its peak.
+
+    Returns:
+        The value; None on systems without this file or field.
+    """
+    if not STATUS.exists():
+        return None
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    return None

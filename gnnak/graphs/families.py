@@ -1,0 +1,457 @@
+"""Families of graphs that Weisfeiler-Leman (WL) tests can hardly distinguish.
+
+Graphs are pairs `(edge_index, num_nodes)` with both directions of every edge:
+circulant graphs, Cai-Fürer-Immerman (CFI) and Fürer pairs, and strongly regular
+graphs.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
+from math import gcd
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from gnnak.errors import GraphError, OptionError
+from gnnak.graphs.named import Graph, rook, shrikhande, undirected
+
+CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
+"""Skips of the ten graphs of the data set CSL (circular skip links). In the graph with
+skip s, node i is joined to the nodes i ± 1 and i ± s. No two of the graphs are
+isomorphic."""
+
+
+def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
+    """Build a circulant graph: `i` is joined to `(i + step) % num_nodes` for each step.
+
+    The graph is regular, so the Weisfeiler-Leman test 1-WL gives all nodes the same
+    colour.
+
+    >>> edge_index, num_nodes = circulant(5, [1, 2])
+    >>> edge_index.size(1), num_nodes
+    (20, 5)
+    """
+    edges = {
+        (min(node, other), max(node, other))
+        for step in steps
+        for node in range(num_nodes)
+        if node != (other := (node + step) % num_nodes)
+    }
+    return undirected(sorted(edges), num_nodes)
+
+
+def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
+    """Build circular skip link (CSL) graphs, one for each of `skips`.
+
+    In the CSL graph with skip s, node i is joined to the nodes i ± 1 and i ± s. All CSL
+    graphs are 4-regular, so the Weisfeiler-Leman (WL) tests 1-WL and 2-WL distinguish
+    no two of them. The ten default graphs on 41 nodes are pairwise non-isomorphic, and
+    3-WL distinguishes all of them. The paper's test Subgraph-1-WL*, which compares
+    egonets by 1-WL, can only detect triangles if it uses 1-hop egonets. Only the graph
+    with skip 2 has triangles; to distinguish the others, the test needs larger egonets.
+
+    Args:
+        num_nodes: Number of nodes of each graph.
+        skips: The skips; each must be coprime to `num_nodes`, and in 2..num_nodes-2.
+    """
+    for skip in skips:
+        if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
+            raise OptionError(
+                f"skip is {skip}; give a number between 2 and {num_nodes - 2} that "
+                f"is coprime to num_nodes = {num_nodes}."
+            )
+    return [circulant(num_nodes, [1, skip]) for skip in skips]
+
+
+CfiNode = tuple[object, ...]
+
+
+def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
+    r"""Build two graphs, $A$ and $B$, that are hard to distinguish, from a base graph.
+
+    Each base node $u$ is replaced by ten nodes: $a_{u,v}$ and $b_{u,v}$ for each of its
+    three neighbours $v$, and a middle node $m_S$ for each set $S$ of zero or two
+    neighbours. CfiNode $m_S$ is joined to $a_{u,v}$ if $v \in S$, else to $b_{u,v}$.
+    For each base edge $(u, v)$, graph $A$ joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to
+    $b_{v,u}$. Graph $B$ is the same, except that for one base edge $(u, v)$ it joins
+    $a_{u,v}$ to $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
+
+    $A$ and $B$ are not isomorphic. The k-dimensional Weisfeiler-Leman test (k-WL) can
+    distinguish them only if k is larger than the size of the smallest separator of the
+    base graph. The paper's test Subgraph-1-WL, which compares the t-hop egonets of all
+    nodes, cannot distinguish them if t <= 4 and the base graph has girth at least 5,
+    even if it tests egonets for isomorphism exactly (Theorem 4).
+
+    Args:
+        base: A simple, undirected, connected graph in which every node has degree 3.
+
+    >>> edge_index, num_nodes = cfi_pair(nx.complete_graph(4))[0]
+    >>> num_nodes, edge_index.size(1) // 2
+    (40, 60)
+    """
+    check_simple(base)
+    wrong = [node for node, degree in base.degree if degree != 3]
+    if wrong or not base or not nx.is_connected(base):
+        found = "it is empty or disconnected"
+        if wrong:
+            found = f"node {wrong[0]!r} does not have degree 3"
+        raise GraphError(
+            f"the base graph must be connected and cubic, but {found}; give another."
+        )
+    crossed = next(iter(base.edges))
+    return _cfi_graph(base, None), _cfi_graph(base, crossed)
+
+
+def check_simple(base: nx.Graph) -> None:
+    """Raise `GraphError` if a base graph is directed or has parallel edges or loops."""
+    if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
+        raise GraphError(
+            "the base graph must be simple and undirected, but it is directed or has "
+            "parallel edges or self loops; give an nx.Graph without self loops."
+        )
+
+
+def _cfi_graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
+    """Build one of the two graphs of `cfi_pair` from the base graph.
+
+    The result is graph $A$ if `crossed` is None, else graph $B$, which differs from $A$
+    at the base edge `crossed`.
+    """
+    edges: list[tuple[CfiNode, CfiNode]] = []
+    for u in base:
+        for chosen in _even_pairs(list(base[u])):
+            middle = ("m", u, *chosen)
+            for v in base[u]:
+                edges.append((middle, ("a" if v in chosen else "b", u, v)))
+    for u, v in base.edges:
+        other = {"a": "b", "b": "a"} if (u, v) == crossed else {"a": "a", "b": "b"}
+        edges += [((side, u, v), (other[side], v, u)) for side in "ab"]
+    number: dict[CfiNode, int] = {}
+    for ends in edges:
+        for node in ends:
+            number.setdefault(node, len(number))
+    return undirected([(number[s], number[t]) for s, t in edges], len(number))
+
+
+def _even_pairs(neighbors: list[object]) -> list[tuple[object, ...]]:
+    """Return all subsets of a node's three neighbours with 0 or 2 elements."""
+    return [(), *combinations(neighbors, 2)]
+
+
+MAX_DEGREE = 12
+"""Largest degree of a base graph; a base node of degree d becomes 2^(d-1) nodes."""
+
+FurerNode = tuple[object, frozenset[object]]
+
+
+def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
+    r"""Build two non-isomorphic graphs from a connected base graph $B$.
+
+    The nodes of both graphs are the pairs $(x, S)$ of a base node $x$ and a set $S$ of
+    an even number of neighbours of $x$. In the first graph, $(x, S)$ and $(y, T)$ are
+    joined iff $xy$ is an edge of $B$ and $y \in S \Leftrightarrow x \in T$. The second
+    graph is the same, except that for one base edge $xy$ the condition is negated.
+
+    Fürer pairs are Cai-Fürer-Immerman pairs (see `cfi_pair`) without the nodes that
+    stand for the ends of base edges. The choice of the base graph decides which
+    Weisfeiler-Leman tests distinguish the pair.
+
+    Args:
+        base: A simple, undirected, connected graph with at least one edge, and with
+            degrees of at most `MAX_DEGREE`.
+
+    >>> edge_index, num_nodes = furer_pair(nx.complete_graph(4))[0]
+    >>> num_nodes, edge_index.size(1) // 2
+    (16, 48)
+    """
+    check_simple(base)
+    if not base.number_of_edges() or not nx.is_connected(base):
+        raise GraphError(
+            f"the base graph has {len(base)} nodes and {base.number_of_edges()} edges "
+            "and must be connected with at least one edge; give another."
+        )
+    top = max(degree for _, degree in base.degree)
+    if top > MAX_DEGREE:
+        raise GraphError(
+            f"the base graph has a node of degree {top}, which would become "
+            f"{2 ** (top - 1)} nodes; give a graph of degree {MAX_DEGREE} or less."
+        )
+    return _furer_graph(base, None), _furer_graph(base, next(iter(base.edges)))
+
+
+def _furer_graph(base: nx.Graph, negated: tuple[object, object] | None) -> Graph:
+    """Build one of the two graphs of `furer_pair`.
+
+    The result is the first graph if `negated` is None, else the second graph, whose
+    condition is negated for the base edge `negated`.
+    """
+    members = {x: [(x, chosen) for chosen in _even_sets(list(base[x]))] for x in base}
+    number: dict[FurerNode, int] = {}
+    for nodes in members.values():
+        for node in nodes:
+            number[node] = len(number)
+    edges = []
+    for x, y in base.edges:
+        equal = (x, y) != negated
+        for first in members[x]:
+            for second in members[y]:
+                if ((y in first[1]) == (x in second[1])) == equal:
+                    edges.append((number[first], number[second]))
+    return undirected(edges, len(number))
+
+
+def _even_sets(neighbors: list[object]) -> list[frozenset[object]]:
+    """Return all subsets of a list with an even number of elements."""
+    sizes = range(0, len(neighbors) + 1, 2)
+    return [frozenset(s) for size in sizes for s in combinations(neighbors, size)]
+
+
+Matrix = NDArray[np.int64]
+Block = frozenset[int]
+
+_CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
+"""Two triples of the points 0 to 12. Adding 0, 1, ..., 12 modulo 13 to both gives 26
+triples, which contain every pair of the 13 points exactly once."""
+
+_SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
+"""A 5x5 Latin square, one string per row. It cannot be turned into the cyclic Latin
+square, (row + column) mod 5, by permuting rows, columns and symbols."""
+
+
+def latin_squares() -> list[Matrix]:
+    """Return two 5x5 Latin squares, the cyclic one and one that is not equivalent.
+
+    Two Latin squares are equivalent if permuting rows, columns and symbols, or
+    exchanging the roles of these three, turns one square into the other. Every 5x5
+    Latin square is equivalent to one of the two returned squares.
+    """
+    cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
+    second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
+    return [cyclic, second]
+
+
+def triple_systems() -> list[list[Block]]:
+    """Return the two Steiner triple systems on 13 points.
+
+    Each system has 26 triples, and every pair of points is in exactly one triple. The
+    second system is the first one with four triples (a Pasch configuration) replaced by
+    four other triples that contain the same pairs of points.
+    """
+    first = [
+        frozenset((point + shift) % 13 for point in base)
+        for base in _CYCLIC_BLOCKS
+        for shift in range(13)
+    ]
+    for four in combinations(first, 4):
+        points = frozenset.union(*four)
+        if len(points) == 6:
+            exchanged = [points - block for block in four]
+            others = [block for block in first if block not in four]
+            return [first, others + exchanged]
+    raise AssertionError("the cyclic triple system has quadrilaterals")
+
+
+def regular_two_graphs() -> list[Matrix]:
+    """Return four 26x26 matrices from which strongly regular graphs are built.
+
+    Each is the Seidel matrix of a graph: 0 on the diagonal, -1 for adjacent nodes and
+    +1 for other pairs. The docstring of this module defines regular two-graphs; there
+    are four of them on 26 points, and each of the graphs belongs to a different one.
+
+    >>> [bool((s @ s == 25 * np.eye(26)).all()) for s in regular_two_graphs()]
+    [True, True, True, True]
+    """
+    cells = list(product(range(5), repeat=2))
+    found = []
+    for square in latin_squares():
+        lines = [(("r", r), ("c", c), ("s", int(square[r, c]))) for r, c in cells]
+        joined = [[len({*a} & {*b}) == 1 for b in lines] for a in lines]
+        found.append(_seidel(np.pad(np.array(joined), (0, 1))))
+    for blocks in triple_systems():
+        joined = [[len(a & b) == 1 for b in blocks] for a in blocks]
+        found.append(_seidel(np.array(joined)))
+    return found
+
+
+def _seidel(joined: NDArray[np.bool_]) -> Matrix:
+    """Convert a boolean adjacency matrix to a Seidel matrix.
+
+    A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
+    """
+    matrix = np.where(joined, -1, 1)
+    np.fill_diagonal(matrix, 0)
+    return matrix.astype(np.int64)
+
+
+def switched(matrix: Matrix, signs: Matrix) -> Matrix:
+    """Multiply row i and column i of a Seidel matrix by `signs[i]` (1 or -1)."""
+    return matrix * np.outer(signs, signs)
+
+
+def descendants(matrix: Matrix) -> list[Matrix]:
+    """For each node, isolate the node by switching, and remove it from the graph.
+
+    Switching a set of nodes exchanges edges and non-edges between the set and the other
+    nodes. The resulting graphs are called descendants.
+
+    Args:
+        matrix: The graph as a Seidel matrix: 0 on the diagonal, -1 for adjacent nodes,
+            +1 for other pairs.
+
+    Returns:
+        For each node, the Seidel matrix of the graph without the node.
+    """
+    found = []
+    for point in range(len(matrix)):
+        signs = matrix[point].copy()
+        signs[point] = 1
+        alone = switched(matrix, signs)
+        found.append(np.delete(np.delete(alone, point, 0), point, 1))
+    return found
+
+
+def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
+    """Return all regular graphs of one degree into which switching turns a graph.
+
+    Switching a set of nodes multiplies their rows and columns of the Seidel matrix by
+    -1. Afterwards every row sums to `value` if and only if the vector with -1 for
+    switched nodes and +1 for other nodes is an eigenvector with eigenvalue `value`. So
+    the function finds all such eigenvectors.
+
+    Args:
+        matrix: The graph as a Seidel matrix: 0 on the diagonal, -1 for adjacent nodes,
+            +1 for other pairs.
+        value: Sum of every row of the returned matrices; an eigenvalue of `matrix`.
+
+    Returns:
+        The Seidel matrix of each regular graph.
+    """
+    size = len(matrix)
+    values, vectors = np.linalg.eigh(matrix.astype(float))
+    space = vectors[:, np.abs(values - value) < 1e-6]
+    free = _independent_rows(space)
+    solve = space @ np.linalg.inv(space[free])
+    tries = np.array(list(product((1.0, -1.0), repeat=len(free) - 1)))
+    tries = np.concatenate([np.ones((len(tries), 1)), tries], axis=1)
+    whole = tries @ solve.T
+    good = (np.abs(np.abs(whole) - 1) < 1e-6).all(axis=1)
+    signs = np.rint(whole[good]).astype(np.int64).reshape(-1, size)
+    return [switched(matrix, row) for row in signs]
+
+
+def _independent_rows(space: NDArray[np.float64]) -> list[int]:
+    """Return the indices of rows that form a basis of the row space."""
+    chosen: list[int] = []
+    for row in range(len(space)):
+        if np.linalg.matrix_rank(space[[*chosen, row]], tol=1e-6) > len(chosen):
+            chosen.append(row)
+    return chosen
+
+
+_POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
+"""Which graphs `srg25` returns: for each of the four matrices of `regular_two_graphs`,
+indices into the 26 graphs built from the matrix. The 15 graphs are pairwise
+non-isomorphic."""
+
+_SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
+"""Which graphs `srg26` returns: for each of the four matrices of `regular_two_graphs`,
+indices into the graphs that `regular_members` builds from the matrix. The 10 graphs are
+pairwise non-isomorphic."""
+
+
+def srg16() -> list[Graph]:
+    """Return the 4x4 rook's graph and the Shrikhande graph.
+
+    These are the only strongly regular graphs with 16 nodes of degree 6 in which any
+    two nodes have 2 common neighbours: srg(16, 6, 2, 2).
+
+    The neighbours of a node form two triangles in the rook's graph and a hexagon in the
+    Shrikhande graph. 1-WL cannot distinguish two triangles from a hexagon, because both
+    are 2-regular. So the paper's test Subgraph-1-WL*, which compares egonets by 1-WL,
+    cannot distinguish the two graphs by 1-hop egonets. Its variant that compares
+    egonets by 3-WL can (Theorem 3).
+    """
+    return [rook(), shrikhande()]
+
+
+def srg25() -> list[Graph]:
+    """Return the 15 strongly regular graphs with 25 nodes of degree 12 (data set SR25).
+
+    Any two adjacent nodes have 5 common neighbours, and any two other nodes have 6:
+    srg(25, 12, 5, 6). The function `descendants` builds 26 such graphs from each of the
+    four matrices of `regular_two_graphs`; isomorphic duplicates are left out.
+    """
+    chosen = zip(regular_two_graphs(), _POINTS, strict=True)
+    return [_graph_of_matrix(descendants(s)[i]) for s, points in chosen for i in points]
+
+
+def srg26() -> list[Graph]:
+    """Return the 10 strongly regular graphs with 26 nodes of degree 10.
+
+    Any two adjacent nodes have 3 common neighbours, and any two other nodes have 4:
+    srg(26, 10, 3, 4). The function `regular_members` builds 188 such graphs from the
+    four matrices of `regular_two_graphs`; isomorphic duplicates are left out. The
+    graphs were first listed by Paulus.
+    """
+    found = []
+    for matrix, chosen in zip(regular_two_graphs(), _SWITCHINGS, strict=True):
+        # Each row has 10 entries -1 (edges) and 15 entries +1, so it sums to 5.
+        members = regular_members(matrix, 5)
+        found += [_graph_of_matrix(members[i]) for i in chosen]
+    return found
+
+
+def srg28() -> list[Graph]:
+    """Return the 4 strongly regular graphs with 28 nodes of degree 12.
+
+    Any two adjacent nodes have 6 common neighbours, and any two other nodes have 4:
+    srg(28, 12, 6, 4). One is the triangular graph T(8): its nodes are the pairs of 8
+    points, and two pairs are joined if they share one point. The other three, the Chang
+    graphs, are obtained from T(8) by switching a set of nodes, that is, by exchanging
+    edges and non-edges between the set and the other nodes. As sets of pairs of points,
+    the three switched sets are a perfect matching, an 8-cycle, and a triangle with a
+    5-cycle.
+    """
+    pairs = list(combinations(range(8), 2))
+    joined = np.array([[len({*a} & {*b}) == 1 for b in pairs] for a in pairs])
+    matrix = np.where(joined, -1, 1) - np.eye(28, dtype=np.int64)
+    switched = [[(0, 1), (2, 3), (4, 5), (6, 7)], _cycle(range(8))]
+    switched.append(_cycle(range(3)) + _cycle(range(3, 8)))
+    found = [_graph_of_matrix(matrix)]
+    for chosen in switched:
+        signs = np.array([-1 if pair in chosen else 1 for pair in pairs])
+        found.append(_graph_of_matrix(matrix * np.outer(signs, signs)))
+    return found
+
+
+def _cycle(points: range) -> list[tuple[int, int]]:
+    """Return the edges of the cycle through `points`, each as (smaller, larger)."""
+    ends = zip(points, [*points[1:], points[0]], strict=True)
+    return [(min(end), max(end)) for end in ends]
+
+
+def _graph_of_matrix(matrix: Matrix) -> Graph:
+    """Build a graph from a symmetric matrix in which -1 marks an edge."""
+    edges = np.argwhere(np.triu(matrix == -1))
+    return undirected([(int(u), int(v)) for u, v in edges], len(matrix))
+
+
+def is_strongly_regular(graph: Graph, degree: int, joined: int, apart: int) -> bool:
+    """Return whether a graph is strongly regular with the given parameters.
+
+    Args:
+        graph: The graph, with both directions of every edge.
+        degree: Degree of every node.
+        joined: Number of common neighbours of any two adjacent nodes.
+        apart: Number of common neighbours of any two non-adjacent nodes.
+
+    >>> is_strongly_regular(rook(), 6, 2, 2)
+    True
+    """
+    edge_index, num_nodes = graph
+    table = np.zeros((num_nodes, num_nodes), dtype=np.int64)
+    table[edge_index[0].numpy(), edge_index[1].numpy()] = 1
+    wanted = np.where(table == 1, joined, apart)
+    np.fill_diagonal(wanted, degree)
+    return bool((table @ table == wanted).all())

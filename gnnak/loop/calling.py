@@ -1,0 +1,260 @@
+"""Call any model with a PyG batch, and cast its weights for autocast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch_geometric.data import Batch
+from torch_geometric.data.data import BaseData
+from torch_geometric.nn import Linear as PyGLinear
+
+from gnnak.errors import EdgeAttrError, OptionError, kind_of
+from gnnak.graphs.batch import GraphBatch
+from gnnak.graphs.real import RealCounts
+from gnnak.models.network import Network
+from gnnak.nn.calling.signature import VARIADIC, arguments_of
+
+NUM_GRAPHS = ("num_graphs", "batch_size")
+"""Names of parameters that get the number of graphs."""
+GIVE_CALL = "give call=lambda model, batch: model(...)."
+"""What to do about a model that cannot be called by the names of its parameters."""
+
+
+def call_model(model: nn.Module, batch: Batch) -> Any:
+    """Call a model with a batch, and return what the model returns.
+
+    If the only parameter of `model.forward` without a default is no field of the batch,
+    or is called `batch`, the model gets the whole batch. Otherwise each parameter gets
+    the field of its name: `x`, `edge_index`, `edge_attr`, `batch` and so on. The
+    parameters `num_graphs` and `batch_size` get the number of graphs. A single `Data`
+    is one graph: its `batch` is a vector of zeros, for a parameter without a default.
+
+    Raises:
+        OptionError: If `batch` is no batch, if `model.forward` has no named parameters,
+            or if the batch has no field for a parameter without a default.
+        EdgeAttrError: If the batch has edge attributes that the model does not read.
+    """
+    inside = _inside(model)
+    _check_batch(batch, inside)
+    if isinstance(inside, Network):
+        return model(batch)
+    parameters = [p for p in arguments_of(inside) if p.kind not in VARIADIC]
+    if not parameters:
+        name = type(inside).__name__
+        raise OptionError(f"{name}.forward names no parameters; {GIVE_CALL}")
+    if _takes_batch(parameters, batch):
+        return model(batch)
+    by_position, by_name = [], {}
+    for parameter in parameters:
+        value = _value(parameter, batch)
+        if value is Parameter.empty:
+            raise _missing(parameter.name, batch, inside)
+        if parameter.kind is Parameter.POSITIONAL_ONLY:
+            by_position.append(value)
+        elif value is not parameter.default:
+            by_name[parameter.name] = value
+    try:
+        return model(*by_position, **by_name)
+    except EdgeAttrError as error:
+        told = str(error).rstrip(".")
+        raise EdgeAttrError(
+            f"{told}; the step passes every field that is a parameter of forward, so "
+            f"to leave one out, {GIVE_CALL}"
+        ) from error
+
+
+def _inside(model: nn.Module) -> nn.Module:
+    """Return the user's module inside wrappers such as DDP or `torch.compile`.
+
+    A wrapper is a module whose `forward` takes `*args` and `**kwargs` only, and calls
+    its submodule `module`.
+
+    Raises:
+        OptionError: If the wrapper is `DataParallel`.
+    """
+    wrapped = getattr(model, "_orig_mod", model)
+    if isinstance(wrapped, nn.DataParallel):
+        raise OptionError(
+            "DataParallel splits the rows of a batch, and not its graphs; give the "
+            "model inside, model.module, or use DistributedDataParallel."
+        )
+    inner = getattr(wrapped, "module", None)
+    if not isinstance(inner, nn.Module):
+        return wrapped
+    kinds = tuple(parameter.kind for parameter in arguments_of(wrapped))
+    return _inside(inner) if kinds == VARIADIC else wrapped
+
+
+def _check_batch(batch: object, model: nn.Module) -> None:
+    """Raise `OptionError` unless `batch` is a PyG batch, or a batch for a `Network`."""
+    known = (BaseData, GraphBatch) if isinstance(model, Network) else BaseData
+    if not isinstance(batch, known):
+        raise OptionError(
+            f"the step got {kind_of(batch)}; give a batch of a GraphLoader or of PyG's "
+            "DataLoader: for batch in loader: step(batch)."
+        )
+
+
+def _takes_batch(parameters: list[Parameter], batch: Batch) -> bool:
+    """Return whether a model with these parameters gets the whole batch."""
+    required = [p.name for p in parameters if p.default is p.empty]
+    names = required or [p.name for p in parameters[:1]]
+    if len(names) > 1:
+        return False
+    return names[0] == "batch" or names[0] not in batch
+
+
+def _value(parameter: Parameter, batch: Batch) -> Any:
+    """Return the value that a parameter of a model gets.
+
+    This is the field of its name, a number that belongs to the batch, or the default;
+    `Parameter.empty` if there is none of them.
+    """
+    name = parameter.name
+    if name in batch:
+        return batch[name]
+    if name == "num_nodes":
+        return batch.num_nodes
+    if name in NUM_GRAPHS and isinstance(batch, Batch):
+        return batch.num_graphs
+    if parameter.default is parameter.empty and not isinstance(batch, Batch):
+        return _value_of_one(name, batch)
+    return parameter.default
+
+
+def _value_of_one(name: str, graph: BaseData) -> Any:
+    """Return the vector `batch` or the number of graphs of a PyG `Data`.
+
+    A `Data` without a field `batch` is one graph. For other names, return
+    `Parameter.empty`.
+    """
+    if name in NUM_GRAPHS:
+        return int(graph["batch"].max()) + 1 if "batch" in graph else 1
+    if name != "batch":
+        return Parameter.empty
+    tensors = (v for v in graph.to_dict().values() if isinstance(v, Tensor))
+    device = next((tensor.device for tensor in tensors), None)
+    return torch.zeros(graph.num_nodes or 0, dtype=torch.long, device=device)
+
+
+def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
+    """Return the error about a batch without the field `name`.
+
+    If the batch is padded, then the same batch without padding has the field, since the
+    model is called with that batch first.
+    """
+    start = f"{type(model).__name__}.forward needs {name!r}"
+    fields = batch.to_dict()
+    inside = (*fields.values(), *vars(batch).values())
+    if any(isinstance(value, RealCounts) for value in inside):
+        return OptionError(f"{start}, a field that cannot be padded.")
+    known = ", ".join(sorted(fields))
+    return OptionError(f"{start}, but the batch has only {known}; {GIVE_CALL}")
+
+
+LINEARS = (nn.Linear, PyGLinear)
+"""The modules whose weights are cast together. Their subclasses may change weights
+before they use them, so they are not included."""
+
+
+class CastTogether(TorchFunctionMode):
+    """Context manager: with autocast, weights of Linears are cast by a single call.
+
+    `torch.nn.functional.linear` gets the cast weights; every other function gets the
+    weights themselves. Values and gradients are those of autocast. As with autocast's
+    cache, a weight that is used several times is cast once, and its gradients are
+    summed in autocast's dtype. Without autocast, this context manager does nothing.
+
+    Args:
+        model: The model that is called in the `with` block.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        # By id of a weight: its version counter when it was cast, and the cast weight.
+        self._cast: dict[int, tuple[int, Tensor]] = {}
+        self._device = next(model.parameters()).device
+        self._dtype = _autocast_dtype(self._device)
+        if self._dtype is None:
+            return
+        weights = {
+            id(weight): weight
+            for module in model.modules()
+            if type(module) in LINEARS
+            for weight in module.parameters(recurse=False)
+            if _can_cast(weight, self._device)
+        }
+        if weights:
+            found = _Cast.apply(self._dtype, *weights.values())
+            versions = [weight._version for weight in weights.values()]
+            pairs = zip(versions, found, strict=True)
+            self._cast = dict(zip(weights, pairs, strict=True))
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Call `func`; if it is `linear`, with the cast weights.
+
+        The model may have changed autocast, or a weight, since the weights were cast.
+        """
+        if func is F.linear and self._dtype == _autocast_dtype(self._device):
+            args = tuple(map(self._replaced, args))
+        return func(*args, **kwargs or {})
+
+    def _replaced(self, value: Any) -> Any:
+        """Return the cast form of a weight, and anything else unchanged."""
+        version, cast = self._cast.get(id(value), (None, None))
+        return value if cast is None or value._version != version else cast
+
+
+def _autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """Return the dtype that autocast uses on a device; None if autocast is off."""
+    if not torch.is_autocast_enabled(device.type):
+        return None
+    return torch.get_autocast_dtype(device.type)
+
+
+def _can_cast(weight: nn.Parameter, device: torch.device) -> bool:
+    """Return whether a weight is trained, in float32 and on a device.
+
+    Frozen weights are left to autocast, so that no gradient flows through them.
+    """
+    plain = type(weight) is nn.Parameter and weight.requires_grad
+    return plain and weight.dtype == torch.float32 and weight.device == device
+
+
+class _Cast(torch.autograd.Function):
+    """Autograd function that casts several tensors to one dtype."""
+
+    @staticmethod
+    def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.dtypes = [tensor.dtype for tensor in tensors]
+        ctx.set_materialize_grads(False)
+        return tuple(_cast(tensors, [dtype] * len(tensors)))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        pairs = list(zip(grads, ctx.dtypes, strict=True))
+        if torch.is_grad_enabled():
+            # The gradients are to be differentiated again.
+            return None, *(None if g is None else g.to(dtype) for g, dtype in pairs)
+        given = [(grad, dtype) for grad, dtype in pairs if grad is not None]
+        found = iter(_cast([g for g, _ in given], [dtype for _, dtype in given]))
+        return None, *(None if grad is None else next(found) for grad in grads)
+
+
+def _cast(tensors: Any, dtypes: list[torch.dtype]) -> list[Tensor]:
+    """Return tensors in other dtypes, with one kernel for all of them on a GPU."""
+    found = [
+        torch.empty_like(tensor, dtype=dtype)
+        for tensor, dtype in zip(tensors, dtypes, strict=True)
+    ]
+    if found:
+        torch._foreach_copy_(found, list(tensors))
+    return found

@@ -1,0 +1,416 @@
+"""Detect changes of a model: its attributes, and the tensors that its calls store."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import partial
+from itertools import chain
+from operator import is_
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+
+def is_inexact(tensor: Tensor) -> bool:
+    """Return whether a tensor has real or complex floating-point numbers.
+
+    >>> is_inexact(torch.ones(2) * 1j), is_inexact(torch.arange(2))
+    (True, False)
+    """
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def real_dtype(tensor: Tensor) -> torch.dtype:
+    """Return the dtype of a tensor's real numbers, or of real and imaginary parts.
+
+    >>> real_dtype(torch.ones(2, dtype=torch.cdouble))
+    torch.float64
+    """
+    return tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype
+
+
+NUMBERS = (bool, int, float, complex, str, type(None), np.generic)
+"""The types of values that are numbers here."""
+OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
+    ("_user_args", "_fused_user_args", "_edge_user_args")
+)
+"""Attributes that PyTorch gives to all modules (weights, hooks, the mode and so on),
+and PyG to all convs (names of arguments). They are no numbers of a model."""
+NAMESPACES = (SimpleNamespace, Namespace)
+"""The types of objects that only have attributes."""
+MOST_LEVELS = 4
+"""Number of levels of containers in which numbers are looked for."""
+MOST_ENTRIES = 300
+"""Number of entries of containers that are looked at, per module. Larger containers,
+such as vocabularies, are left out."""
+
+
+class Place(NamedTuple):
+    """A number, or a container with numbers, and where it was found.
+
+    A container is a dict, a list, a tuple, a dataclass or a namespace.
+    """
+
+    module: nn.Module
+    name: str
+    """The name of the value in its module, such as `config['p']`."""
+    get: Callable[[Any], Any]
+    """Takes `key`, and returns the present value."""
+    key: Any
+    value: Any
+    """The value when it was found."""
+    is_container: bool = False
+    is_fixed: bool = False
+    """Whether the value changes only if a container around it is replaced: it is an
+    entry of a tuple or of a frozen dataclass."""
+
+    def identity(self) -> tuple[int, str]:
+        """Return a key that tells this place from other places of the model."""
+        return id(self.module), self.name
+
+
+def find_numbers(model: nn.Module) -> list[Place]:
+    """Return the places of all numbers of a model, and of the containers around them.
+
+    Numbers are ints, floats, bools, strings, None, scalars of NumPy, and tuples of
+    these. They are attributes of modules, or entries of containers that are attributes
+    of modules, up to `MOST_LEVELS` and `MOST_ENTRIES`.
+
+    Args:
+        model: The model.
+    """
+    found: list[Place] = []
+    for module in model.modules():
+        entries_left = iter(range(MOST_ENTRIES))
+        values = vars(module)
+        for name, value in values.items():
+            if name in OF_LIBRARIES:
+                continue
+            place = Place(module, name, values.get, name, value)
+            if _is_number(value):
+                found.append(place)
+            elif _is_container(value):
+                place = place._replace(is_container=True)
+                found += _in_container(place, MOST_LEVELS, entries_left)
+    return found
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a number, or a tuple of numbers."""
+    if isinstance(value, tuple):
+        return all(isinstance(entry, NUMBERS) for entry in value)
+    return isinstance(value, NUMBERS)
+
+
+def _is_container(value: object) -> bool:
+    """Return whether a value may have numbers as entries, and is not too large."""
+    if isinstance(value, dict | list | tuple):
+        return len(value) <= MOST_ENTRIES
+    return isinstance(value, NAMESPACES) or (
+        is_dataclass(value) and not isinstance(value, type | nn.Module)
+    )
+
+
+def _in_container(
+    container: Place, levels: int, entries_left: Iterator[int]
+) -> list[Place]:
+    """Return a container, and all numbers and containers inside it.
+
+    Args:
+        container: The place of the container.
+        levels: Number of levels of containers to look at, including this one.
+        entries_left: Has one value for each entry that may still be looked at.
+
+    Returns:
+        The places; none if there is no number inside.
+    """
+    found: list[Place] = []
+    for entry, _ in zip(_entries(container), entries_left, strict=False):
+        if not entry.is_container:
+            found.append(entry)
+        elif levels > 1:
+            found += _in_container(entry, levels - 1, entries_left)
+    return [container, *found] if found else []
+
+
+def _entries(container: Place) -> Iterator[Place]:
+    """Yield the places of the entries of a container, numbers and containers."""
+    module, name, value = container.module, container.name, container.value
+    get, keys = _access(value)
+    pattern = "[{!r}]" if isinstance(value, dict | list | tuple) else ".{}"
+    parameters = getattr(value, "__dataclass_params__", None)
+    is_fixed = isinstance(value, tuple) or getattr(parameters, "frozen", False)
+    for key in keys:
+        try:
+            entry = get(key)
+        except Exception:
+            continue  # a field without a value
+        if _is_number(entry) or _is_container(entry):
+            where = (module, name + pattern.format(key), get, key, entry)
+            yield Place(*where, not _is_number(entry), is_fixed)
+
+
+def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
+    """Return a function that returns an entry of a container, and the keys."""
+    if isinstance(value, dict):
+        # Subclasses may have methods that raise errors.
+        keys = [key for key in dict.keys(value) if isinstance(key, NUMBERS)]
+        return partial(dict.get, value), keys
+    if isinstance(value, list | tuple):
+        kind: Any = list if isinstance(value, list) else tuple
+        return partial(kind.__getitem__, value), list(range(kind.__len__(value)))
+    if isinstance(value, NAMESPACES):
+        return vars(value).get, list(vars(value))
+    return partial(getattr, value), [field.name for field in fields(value)]
+
+
+class ModelWatch:
+    """Detects changes of a model that make its captured steps wrong.
+
+    These are new addresses of weights or buffers, frozen weights, another mode of a
+    module (training or evaluation), and whether autocast is on.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._modules: list[nn.Module] = []
+        # For each weight and buffer, the dict of its module that has it, and its key.
+        self._places: list[tuple[dict[str, Any], str]] = []
+        # The tensors at these places when they were listed. Weights and buffers are
+        # those with an address; lazy ones are built by a later call of the model.
+        self._listed: list[Tensor | None] = []
+        self._weights: list[Tensor] = []
+        self._buffers: list[Tensor] = []
+        self._lazy: list[Tensor] = []
+        self._state: tuple | None = None
+
+    def has_changed(self, quick: bool) -> bool:
+        """Return whether one of the changes above has happened since the last call.
+
+        Args:
+            quick: Whether to compare only the modules that were listed in an earlier
+                call. Listing all modules takes long, so it is done only before a
+                capture. Then, addresses of buffers do not matter: some modules replace
+                a buffer in each call.
+        """
+        if quick and self._has_listed() and self._present_state() == self._state:
+            return False
+        self._list_all()
+        before, self._state = self._state, self._present_state()
+        if before is None or quick:
+            return self._state != before
+        return self._state[1:] != before[1:]
+
+    def _list_all(self) -> None:
+        """List all modules of the model, with their weights and buffers."""
+        self._modules = list(self.model.modules())
+        weights = _places(each._parameters for each in self._modules)
+        buffers = _places(each._buffers for each in self._modules)
+        self._places = weights + buffers
+        self._listed = self._present_tensors()
+        tensors = [tensor for tensor in self._listed if tensor is not None]
+        self._lazy = list(filter(is_lazy, tensors))
+        count = len(weights)
+        self._weights = [t for t in map(_built, self._listed[:count]) if t is not None]
+        self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
+
+    def _has_listed(self) -> bool:
+        """Return whether the modules still have the weights and buffers listed."""
+        return all(map(is_, self._present_tensors(), self._listed)) and all(
+            map(is_lazy, self._lazy)
+        )
+
+    def _present_tensors(self) -> list[Tensor | None]:
+        """Return the tensors that the modules have at the listed places."""
+        return [tensors.get(name) for tensors, name in self._places]
+
+    def _present_state(self) -> tuple:
+        """Return the state of the listed modules, to be compared with a later state."""
+        kind = self._weights[0].device.type if self._weights else "cpu"
+        return (
+            [tensor.data_ptr() for tensor in self._buffers],
+            [tensor.data_ptr() for tensor in self._weights],
+            [tensor.requires_grad for tensor in self._weights],
+            [module.training for module in self._modules],
+            torch.is_autocast_enabled(kind),
+        )
+
+
+class NumberWatch:
+    """Detects numbers of a model that were changed between steps.
+
+    A replay of a captured step would use the number of the capture, such as the old
+    `model.temperature`, `dropout.p` or `model.config["p"]`; see `find_numbers`. Numbers
+    that change while the model is called, such as counters, are ignored, as are new
+    attributes and new entries of containers.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._places: dict[tuple[int, str], Place] = {}
+        self._ignored: set[tuple[int, str]] = set()
+        # How numbers and containers are read fastest, and what is read if none has
+        # changed: the values of numbers, and the ids of containers.
+        self._numbers: list[tuple[Callable[[Any], Any], Any]] = []
+        self._containers: list[tuple[Callable[[Any], Any], Any]] = []
+        self._values: list[object] = []
+        self._types: list[type] = []
+        self._ids: list[int] = []
+
+    def remember(self) -> None:
+        """Store all numbers of the model, to be compared with later ones."""
+        found = {place.identity(): place for place in find_numbers(self.model)}
+        self._places = {k: p for k, p in found.items() if k not in self._ignored}
+        read = [place for place in self._places.values() if not place.is_fixed]
+        numbers = [place for place in read if not place.is_container]
+        containers = [place for place in read if place.is_container]
+        self._numbers = [(place.get, place.key) for place in numbers]
+        self._containers = [(place.get, place.key) for place in containers]
+        self._values = [place.value for place in numbers]
+        self._types = [*map(type, self._values)]
+        self._ids = [id(place.value) for place in containers]
+
+    @contextmanager
+    def during_call(self) -> Iterator[None]:
+        """Context manager for a call of the model: ignore numbers that it changes."""
+        if not self._is_same():
+            self.remember()
+        yield
+        if not self._is_same():
+            self._ignored |= {place.identity() for place in self._different()}
+            self.remember()
+
+    def changed(self) -> str | None:
+        """Return the name of a number that has changed since `remember`, or None."""
+        if self._is_same():
+            return None
+        different = next(self._different(), None)
+        if different is None:
+            # A container was replaced by one with the same numbers.
+            self.remember()
+            return None
+        return f"{type(different.module).__name__}.{different.name}"
+
+    def _is_same(self) -> bool:
+        """Return whether no number has changed, and no container was replaced."""
+        try:
+            now = [get(key) for get, key in self._numbers]
+            # Types first: a comparison with a tensor on a GPU would synchronise.
+            same = [*map(type, now)] == self._types and now == self._values
+            return same and (
+                [id(get(key)) for get, key in self._containers] == self._ids
+            )
+        except Exception:
+            # A list is shorter now.
+            return False
+
+    def _different(self) -> Iterator[Place]:
+        """Yield the places of all numbers that have changed since `remember`."""
+        now = {place.identity(): place for place in find_numbers(self.model)}
+        for identity, before in self._places.items():
+            if not before.is_container and not _is_equal(before, now.get(identity)):
+                yield before
+
+
+def _is_equal(before: Place, now: Place | None) -> bool:
+    """Return whether a number has the value that it had before."""
+    if now is None or type(now.value) is not type(before.value):
+        return False
+    return now.value is before.value or now.value == before.value
+
+
+def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Return all pairs of a dict and one of its keys."""
+    return [(tensors, name) for tensors in parts for name in tensors]
+
+
+def built_weights(model: nn.Module) -> list[nn.Parameter]:
+    """Return the weights of a model, without those that its first call will build."""
+    return [each for each in model.parameters() if _built(each) is not None]
+
+
+def is_unbuilt(model: nn.Module) -> bool:
+    """Return whether the first call of a model will build weights or buffers."""
+    return any(map(is_lazy, chain(model.parameters(), model.buffers())))
+
+
+def _built(tensor: Tensor | None) -> Tensor | None:
+    """Return a tensor, or None if it has no shape yet, or no address (sparse)."""
+    if tensor is None or is_lazy(tensor) or tensor.layout != torch.strided:
+        return None
+    return tensor
+
+
+class StoredTensors:
+    """Tells which tensors a call of a model has stored.
+
+    These are attributes of modules, and entries of lists, tuples and dicts that are
+    attributes of modules, but no weights and buffers.
+
+    Args:
+        model: The model, before the call.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        # References to all tensors seen, since the id of a freed tensor may be used
+        # again.
+        self._seen: dict[int, Tensor] = {}
+        self.new()
+
+    def new(self) -> dict[tuple[nn.Module, str], list[Tensor]]:
+        """Return the tensors that were stored since the last call of this method.
+
+        Returns:
+            The tensors by module and name of the attribute. Entries of dicts have names
+            of their own: a model may cache tensors by the number of nodes.
+        """
+        found: dict[tuple[nn.Module, str], list[Tensor]] = {}
+        for module in self.model.modules():
+            for name, value in _attributes(module):
+                inside = _tensors_in(value)
+                tensors = [each for each in inside if id(each) not in self._seen]
+                if tensors:
+                    found[module, name] = tensors
+        for tensors in found.values():
+            self._seen |= {id(tensor): tensor for tensor in tensors}
+        return found
+
+
+def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
+    """Yield the names and values of a module's attributes, and of entries of dicts."""
+    for name, value in vars(module).items():
+        if name in OF_LIBRARIES:
+            continue
+        if isinstance(value, dict):
+            for key, entry in dict.items(value):
+                yield f"{name}[{key!r}]", entry
+        else:
+            yield name, value
+
+
+def _tensors_in(value: object, levels: int = MOST_LEVELS) -> Iterator[Tensor]:
+    """Yield a value that is a tensor, or the tensors in a list, tuple or dict.
+
+    Args:
+        value: Any value.
+        levels: Number of levels of lists, tuples and dicts to look at.
+    """
+    if isinstance(value, Tensor):
+        yield value
+    elif levels and isinstance(value, dict | list | tuple):
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(entry, levels - 1)

@@ -1,0 +1,289 @@
+"""Run any model on a padded batch so that padding does not change the result."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from gnnak.errors import GraphError, counted
+from gnnak.loading.forms import is_structure
+from gnnak.loading.items import Item
+from gnnak.loop.changes import is_inexact
+from gnnak.nn.norm import norm_real_rows
+from gnnak.nn.segment import embed_rows
+
+DISTURBANCE = 100.0
+"""Size of the random numbers in padding rows while a model is compared."""
+
+
+def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
+    """Return a dict from the size of a padded axis to its name and number of real rows.
+
+    Args:
+        item: A padded batch, whose axes (graphs, nodes, edges and so on) have different
+            sizes, so that the number of rows of a tensor tells its axis.
+    """
+    assert item.sizes is not None
+    return {
+        getattr(item.shape, axis): (axis, rows)
+        for axis, rows in item.sizes.items()
+        if axis != "fillings"
+    }
+
+
+def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
+    """Find out which outputs of a model have padding rows, and of which axis.
+
+    A tensor with as many rows for the padded batch as for the batch itself, such as a
+    table of weights, has no padding rows.
+
+    Args:
+        plain: The outputs for a batch: a tensor, or tensors in tuples, lists and dicts.
+        padded: The outputs for the padded form of the batch.
+        item: The padded form of the batch.
+
+    Returns:
+        For each output in the order of `tree_leaves`, the axis of its rows, such as
+        "nodes"; None if it has no padding rows.
+
+    Raises:
+        GraphError: If padding changes the number of outputs, or adds rows to a tensor
+            whose rows are neither graphs, nodes nor edges.
+    """
+    rows = padded_rows(item)
+    leaves, others = tree_leaves(plain), tree_leaves(padded)
+    if len(leaves) != len(others):
+        raise GraphError("padding changes the number of outputs")
+    axes: list[str | None] = []
+    for leaf, other in zip(leaves, others, strict=True):
+        count, more = _num_rows(leaf), _num_rows(other)
+        axis, real = rows.get(more, (None, -1))
+        if count != more and count != real:
+            raise GraphError(
+                f"an output has {counted(count, 'row')}, and with padding {more}, "
+                "which are neither graphs, nodes nor edges"
+            )
+        axes.append(None if count == more else axis)
+    return axes
+
+
+def _num_rows(value: Any) -> int:
+    """Return the number of rows of a tensor; -1 for other values and 0-dim tensors."""
+    return value.size(0) if isinstance(value, Tensor) and value.dim() else -1
+
+
+def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
+    """Return the outputs of a model without padding rows.
+
+    Args:
+        outputs: A tensor, or tensors in tuples, lists and dicts.
+        item: The padded batch.
+        axes: The axis of each output's rows, as returned by `axes_of`.
+
+    Raises:
+        GraphError: If there are more or fewer outputs than axes.
+    """
+    assert item.sizes is not None
+    leaves, form = tree_flatten(outputs)
+    if len(leaves) != len(axes):
+        raise GraphError(
+            f"the model returned {counted(len(leaves), 'value')}, but "
+            f"{len(axes)} on an earlier batch; return the same values for all batches."
+        )
+    found = [
+        leaf if axis is None else leaf.narrow(0, 0, item.sizes[axis])
+        for leaf, axis in zip(leaves, axes, strict=True)
+    ]
+    return tree_unflatten(found, form)
+
+
+def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
+    """Return a copy of a tensor with other values in its padding rows.
+
+    Every second padding row, from the first, gets large random numbers, which change
+    sums and means. The others get copies of random real rows, which change the nearest
+    neighbours of real rows.
+
+    Args:
+        value: A tensor. Other values, tensors without padding rows, and tensors of
+            integers are returned unchanged.
+        rows: The axis and the number of real rows by number of rows; see `padded_rows`.
+    """
+    found = rows.get(_num_rows(value))
+    if found is None or not is_inexact(value):
+        return value
+    real = value[: found[1]]
+    noise = DISTURBANCE * torch.randn_like(value[found[1] :])
+    if len(real):
+        copies = noise[1::2]
+        chosen = torch.randint(len(real), (len(copies),), device=value.device)
+        copies.copy_(real[chosen])
+    return torch.cat([real, noise])
+
+
+def _is_plain_lookup(*args: Any, **options: Any) -> bool:
+    """Return whether a call of `torch.nn.functional.embedding` uses no option."""
+    return len(args) >= 2 and not any(
+        option is not None and option is not False
+        for option in (*args[2:4], *args[5:], *options.values())
+    )
+
+
+def _is_index(value: object) -> bool:
+    """Return whether a value is a vector of indices."""
+    return isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 1
+
+
+class IgnorePadding(TorchFunctionMode):
+    """Context manager: BatchNorm in training ignores padding rows.
+
+    `torch.nn.functional.batch_norm`, which BatchNorm modules call, is replaced. PyG
+    infers the number of graphs from the maximum of the vector `batch`; this maximum is
+    returned from the host, so that the call does not synchronise. Lookups in small
+    embedding tables get a faster backward pass.
+
+    If the model looks up numbers that it computes, such as degrees, in a table
+    (`nn.Embedding`, `F.one_hot` or `table[index]`), the table may not have those of
+    padding rows. They are replaced by the nearest number that the table has.
+
+    Args:
+        item: The padded batch that a model is called with.
+        disturb: Whether padding rows get other values, many of them large, after each
+            Linear, embedding and BatchNorm; see `disturbed`. An operation that mixes
+            padding rows with real rows then changes the real rows much, however few
+            padding rows there are.
+    """
+
+    def __init__(self, item: Item, disturb: bool = False) -> None:
+        super().__init__()
+        self.item, self.rows, self.disturb = item, padded_rows(item), disturb
+        fields = (item.batch.x, item.batch.edge_attr, *item.extra.values())
+        self._fields = {f.data_ptr() for f in fields if isinstance(f, Tensor)}
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Call `func`, or what replaces it."""
+        kwargs = kwargs or {}
+        if func is F.embedding and len(args) >= 2:
+            index = self._valid_index(args[0], args[1].size(0))
+            args = (index, *args[1:])
+        elif func is F.one_hot and len(args) == 2:
+            args = (self._valid_index(*args), args[1])
+        elif func is Tensor.__getitem__ and _is_index(args[1]) and args[0].dim():
+            args = (args[0], self._valid_index(args[1], args[0].size(0)))
+        found = self._call(func, args, kwargs)
+        if self.disturb and func in (F.linear, F.embedding, F.batch_norm):
+            return disturbed(found, self.rows)
+        return found
+
+    def _call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
+        """Call `func`, or what replaces it."""
+        if func is F.batch_norm:
+            return self.batch_norm(*args, **kwargs)
+        if func is F.embedding and _is_plain_lookup(*args, **kwargs):
+            index, table = args[:2]
+            return embed_rows(table, index)
+        if func in (Tensor.max, torch.max) and len(args) == 1 and not kwargs:
+            given = self.item.batch
+            if args[0] is given.batch:
+                return torch.tensor(given.num_graphs - 1, device="cpu")
+        return func(*args, **kwargs)
+
+    def _valid_index(self, index: Tensor, size: int) -> Tensor:
+        """Return indices of a table of which those in padding rows exist.
+
+        Indices that are a field of the batch are zero in padding rows.
+
+        Args:
+            index: The indices, with any shape.
+            size: Number of rows of the table.
+        """
+        found = self.rows.get(index.size(0)) if index.dim() else None
+        if found is None or size < 1 or index.data_ptr() in self._fields:
+            return index
+        # Compare with the counts on the device: a replay has other numbers of rows than
+        # the capture.
+        row = torch.arange(index.size(0), device=index.device)
+        is_real = row < self._real_rows(found[0])
+        is_real = is_real.view(-1, *[1] * (index.dim() - 1))
+        return torch.where(is_real, index, index.clamp(0, size - 1))
+
+    def _real_rows(self, axis: str) -> Tensor:
+        """Return the number of real rows of an axis, such as "nodes", on the device."""
+        assert self.item.batch.real is not None
+        return getattr(self.item.batch.real, axis)
+
+    def batch_norm(
+        self,
+        x: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        """Normalise the rows of `x`; arguments as in PyTorch's `batch_norm`.
+
+        Raises:
+            GraphError: If the rows are neither graphs, nodes nor edges.
+        """
+        if not training:
+            given = (x, running_mean, running_var, weight, bias)
+            return F.batch_norm(*given, False, momentum, eps)
+        if x.dim() != 2 or x.size(0) not in self.rows:
+            raise GraphError(
+                f"a BatchNorm gets an input of shape {list(x.shape)}, whose rows are "
+                "neither graphs, nodes nor edges"
+            )
+        count = self._real_rows(self.rows[x.size(0)][0])
+        tensors = (running_mean, running_var, weight, bias)
+        return norm_real_rows(x, count, *tensors, momentum, eps)
+
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+
+def copied(batch: Batch) -> Batch:
+    """Return a copy of a batch, which a model may change without changing the batch.
+
+    The copy has the same tensor `edge_index`, since subgraphs are attached to it.
+    """
+    return _with(batch, Tensor.clone)
+
+
+def disturbed_batch(batch: Batch, item: Item) -> Batch:
+    """Return a copy of a padded batch with other values in its padding rows.
+
+    These are large random numbers, and copies of real rows; see `disturbed`.
+
+    Args:
+        batch: The padded batch, for the model.
+        item: The same batch.
+    """
+    rows = padded_rows(item)
+    return _with(batch, lambda value: disturbed(value.clone(), rows))
+
+
+def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+    """Return a copy of a batch with changed tensors, except for its edges and graphs.
+
+    Args:
+        batch: The batch.
+        change: Returns the new value of a field.
+    """
+    found = copy.copy(batch)
+    for name, value in batch._store.items():
+        if isinstance(value, Tensor) and not is_structure(name, value):
+            found[name] = change(value)
+    return found

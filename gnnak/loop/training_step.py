@@ -1,0 +1,542 @@
+"""`TrainingStep`: forward pass, loss, backward pass, clipping and optimiser step."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gnnak.backend import operation
+from gnnak.errors import OptionError, SizeError, counted, described, kind_of
+from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
+from gnnak.loading.items import Item, like, tensors_of
+from gnnak.loop.calling import CastTogether, call_model
+from gnnak.loop.changes import (
+    ModelWatch,
+    NumberWatch,
+    built_weights,
+    is_unbuilt,
+)
+from gnnak.loop.padding import (
+    IgnorePadding,
+    axes_of,
+    copied,
+    disturbed_batch,
+    real_rows_of,
+)
+from gnnak.loop.step import clip_gradients, train_once
+from gnnak.loop.verification import find_difference
+from gnnak.nn.calling.signature import check_module
+from gnnak.nn.padding import on_graph
+
+MOST_CAPTURED = 4
+"""Largest number of captured models in memory. There is one for each loader, and for
+each set of field names, widths and dtypes of its batches."""
+
+
+class CapturedModel(NamedTuple):
+    """A model whose calls are replays, and what is known about its outputs."""
+
+    run: Callable[[Item], Any]
+    """Returns the outputs for a padded batch, with padding rows."""
+    axes: list[str | None]
+    """The axis of the rows of each output; see `axes_of`."""
+
+
+class CapturedModels(dict[tuple, CapturedModel]):
+    """Captured models by the loader and the fields of its batches, oldest first."""
+
+    def add(self, key: tuple, captured: CapturedModel) -> None:
+        """Add a captured model; if there are too many, discard the oldest."""
+        if len(self) == MOST_CAPTURED:
+            _close(self.pop(next(iter(self))))
+        self[key] = captured
+
+    def close(self) -> None:
+        """Discard all captured models, and free their memory."""
+        while self:
+            _close(self.popitem()[1])
+
+
+def _close(captured: CapturedModel) -> None:
+    """Free the memory of a model if it is captured."""
+    if hasattr(captured.run, "close"):
+        captured.run.close()
+
+
+AUTOCAST = (torch.bfloat16, torch.float16)
+"""The data types of mixed precision."""
+PYTORCH_LOSSES = (
+    "torch",
+    "torch._C._nn",
+    "torch.nn.functional",
+    "torch.nn.modules.loss",
+)
+"""The modules in which PyTorch defines functions of tensors, such as losses."""
+
+
+def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
+    """Check the model, the loss and the optimiser of a `TrainingStep`.
+
+    Raises:
+        OptionError: If one of them has a wrong type, or if the optimiser does not fit.
+    """
+    check_module("the model", model)
+    if not any(True for _ in model.parameters()):
+        name = type(model).__name__
+        raise OptionError(f"{name} has no weights to train; give a model with weights.")
+    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
+        raise OptionError(
+            "the model is compiled by torch.jit, which TrainingStep does not support; "
+            "give the model itself, or compile it by torch.compile."
+        )
+    _check_loss(loss)
+    if not isinstance(optimizer, Optimizer):
+        raise OptionError(
+            f"optimizer is {described(optimizer)}; give an optimiser of torch.optim, "
+            "such as torch.optim.Adam(model.parameters())."
+        )
+    _check_optimizer(optimizer, model, loss)
+
+
+def _check_loss(loss: object) -> None:
+    """Check that a loss can be called with an output and a batch.
+
+    The loss functions and loss modules of PyTorch get tensors instead of a batch.
+    """
+    if isinstance(loss, type) or not callable(loss):
+        raise OptionError(
+            f"loss is {described(loss)}; give a function loss(output, batch)."
+        )
+    inside: Any = loss
+    while isinstance(inside, functools.partial):
+        inside = inside.func
+    inside = getattr(inside, "_orig_mod", inside)  # compiled by torch.compile
+    is_module = isinstance(inside, nn.Module)
+    function = type(inside).forward if is_module else inside
+    if getattr(function, "__module__", None) in PYTORCH_LOSSES:
+        name = type(inside).__name__ if is_module else inside.__name__
+        call = f"{name}()" if is_module else name
+        raise OptionError(
+            f"loss gets (output, batch), but {name} takes tensors; write "
+            f"loss=lambda output, batch: {call}(output, batch.y)."
+        )
+    _check_parameters("loss", "output, batch", loss)
+
+
+def _check_parameters(option: str, given: str, function: Callable) -> None:
+    """Raise `OptionError` if a function cannot be called with two arguments.
+
+    Args:
+        option: Name of the option that the function was given as.
+        given: Names of the two arguments that the function gets.
+        function: The function, or an object that is called like one.
+    """
+    called = function
+    if (
+        isinstance(function, nn.Module)
+        and type(function).__call__ is nn.Module.__call__
+    ):
+        called = function.forward
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):  # some functions in C have no signature
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        taken = ", ".join(signature.parameters)
+        raise OptionError(
+            f"{option} gets ({given}), but takes ({taken}); give a function "
+            f"{option}({given})."
+        ) from None
+
+
+def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
+    """Check that an optimiser trains the model or the loss, and needs no closure.
+
+    If the model is frozen, the optimiser may train anything.
+    """
+    name = type(optimizer).__name__
+    parameters = inspect.signature(optimizer.step).parameters
+    closure = parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        raise OptionError(
+            f"{name} calls the model several times per step, through a closure, which "
+            "TrainingStep does not support; use another optimiser, such as Adam."
+        )
+    known = {id(weight) for weight in model.parameters()}
+    if isinstance(loss, nn.Module):
+        known |= {id(weight) for weight in loss.parameters()}
+    given = [weight for group in optimizer.param_groups for weight in group["params"]]
+    frozen = not any(weight.requires_grad for weight in model.parameters())
+    if not frozen and not any(id(weight) in known for weight in given):
+        raise OptionError(
+            f"{name} trains no weight of the model {type(model).__name__}; build it "
+            "with the parameters() of this very model, or freeze the model."
+        )
+
+
+def check_choices(
+    clip: object, call: object, autocast: object, capture: object
+) -> None:
+    """Raise `OptionError` if an option of `TrainingStep` is not as it should be."""
+    number = isinstance(clip, Real) and not isinstance(clip, bool)
+    if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
+        raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
+    if call is not None and not callable(call):
+        raise OptionError(
+            f"call is {described(call)}; give a function call(model, batch), or None."
+        )
+    if callable(call):
+        _check_parameters("call", "model, batch", call)
+    if not isinstance(capture, bool):
+        raise OptionError(f"capture is {described(capture)}; give True or False.")
+    if autocast is not None and autocast not in AUTOCAST:
+        raise OptionError(
+            f"autocast is {autocast!r}; give torch.bfloat16, torch.float16 or None."
+        )
+
+
+def checked_loss(value: object) -> Tensor:
+    """Return the loss as a 0-dim tensor.
+
+    Raises:
+        OptionError: If the loss is no real scalar, or has no gradient.
+    """
+    if not isinstance(value, Tensor):
+        kind = kind_of(value)
+        raise OptionError(f"loss returned {kind}; return a tensor with one number.")
+    if value.numel() != 1:
+        raise OptionError(
+            f"loss returned a tensor of shape {list(value.shape)}; return one number, "
+            "for example its mean."
+        )
+    if value.is_complex():
+        raise OptionError("loss returned a complex number; return a real number.")
+    if not value.requires_grad:
+        raise OptionError(
+            "loss returned a tensor without gradient; compute it from the output, "
+            "without detach() or torch.no_grad(), from a model with weights that are "
+            "not frozen."
+        )
+    return value.reshape(()) if value.dim() else value
+
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+Call = Callable[[nn.Module, Any], Any]
+"""A function that calls a model with a batch, and returns the model's outputs."""
+MOST_CHANGES = 4
+"""If numbers of the model, such as `dropout.p`, change more often than this between
+steps, steps are no longer captured, since each change needs a new capture."""
+
+
+@operation
+def make_captured_model(
+    forward: Callable[[Item], Any],
+    weights: Sequence[nn.Parameter],
+    device: torch.device,
+    update: Callable[[], object],
+    optimizer: Optimizer,
+) -> Callable[[Item], Any]:
+    """Return `forward` unchanged; the fast backend replaces this function.
+
+    The replacement captures the forward pass, the backward pass and the update of the
+    weights as CUDA graphs, once for each shape of a batch, and replays these graphs.
+    Its method `update` updates the weights after the backward pass.
+
+    Args:
+        forward: Calls the model with a padded item, and returns the model's outputs.
+        weights: The weights of the model.
+        device: The device of the weights.
+        update: Clips the gradients and takes an optimiser step.
+        optimizer: The optimiser that `update` calls.
+    """
+    return forward
+
+
+class TrainingStep:
+    """Train a model on one batch: loss, backward pass, clipping and optimiser.
+
+    `value = step(batch)` does what these lines do:
+
+        optimizer.zero_grad()
+        value = loss(model(batch), batch)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(weights, clip)
+        optimizer.step()
+
+    On a GPU, all of these lines except the loss are captured as CUDA graphs and
+    replayed, for batches of a `GraphLoader`. The model is then run on the padded form
+    of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
+    `loss` gets real rows only. On the first padded batch, the model's outputs, buffers
+    and gradients with and without padding are compared. If they differ, or if the model
+    cannot be captured, one line is logged that says why and where, and steps run
+    without a capture.
+
+    Args:
+        model: Any PyTorch module, for example a PyG model, uplifted or not. It is
+            called with the batch, or by the names of its `forward`'s parameters: `x`,
+            `edge_index`, `edge_attr`, `batch` and so on; see `call`.
+        loss: `loss(output, batch)` returns the loss as a scalar tensor.
+        optimizer: Updates the weights. Schedulers of the learning rate work as usual.
+        clip: Largest norm of all gradients together; None = gradients are not clipped.
+        call: `call(model, batch)` calls the model and returns its output, if the model
+            cannot be called as above.
+        autocast: Data type of mixed precision, such as `torch.bfloat16`; None = full
+            precision.
+        capture: Whether steps on a GPU are captured as CUDA graphs.
+
+    Attributes:
+        reason: Why steps are not captured; None if they are or may be.
+
+    >>> from torch_geometric.nn import GIN
+    >>> model = GIN(4, 8, num_layers=2)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> TrainingStep(model, lambda out, batch: out.sum(), optimizer, clip=1.0)
+    TrainingStep(GIN, Adam, clip=1.0)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[Any, Any], Tensor],
+        optimizer: Optimizer,
+        clip: float | None = None,
+        *,
+        call: Call | None = None,
+        autocast: torch.dtype | None = None,
+        capture: bool = True,
+    ) -> None:
+        check_options(model, loss, optimizer)
+        check_choices(clip, call, autocast, capture)
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.clip, self.call, self.autocast = clip, call or call_model, autocast
+        self.capture = capture
+        self.reason: str | None = None
+        self._weights = built_weights(model)
+        self._watch, self._numbers = ModelWatch(model), NumberWatch(model)
+        self._num_changes = 0
+        self._logged: set[str] = set()
+        self._captured = CapturedModels()
+        self._update: Callable[[], object] = self._update_weights
+        self._is_called = False
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model's weights."""
+        return next(self.model.parameters()).device
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Train on one batch.
+
+        Args:
+            batch: A batch of a `GraphLoader` or of PyG's `DataLoader`, on the device of
+                the model.
+
+        Returns:
+            The loss, detached, as a 0-dim tensor.
+
+        Raises:
+            OptionError: If `batch` is no batch, or if the loss is no scalar tensor or
+                does not depend on weights.
+            SizeError: If the device has too little memory for the batch.
+        """
+        try:
+            return self._step(batch)
+        except torch.OutOfMemoryError as error:
+            graphs = counted(getattr(batch, "num_graphs", 1), "graph")
+            raise SizeError(
+                f"a step on a batch of {graphs} does not fit into the memory of "
+                f"{self.device}; use smaller batches."
+            ) from error
+
+    def _step(self, batch: Batch) -> Tensor:
+        """Train on one batch, and return the detached loss."""
+
+        def loss_of() -> Tensor:
+            """Return the loss, and check that it is a scalar with a gradient."""
+            return checked_loss(self.loss(self._outputs(batch), batch))
+
+        def update() -> None:
+            """Update the weights, in the way that `_outputs` has chosen."""
+            self._update()
+
+        given = (self.optimizer, update, self.device, self.autocast)
+        return train_once(loss_of, *given)
+
+    def _update_weights(self) -> None:
+        """Clip the gradients and take an optimiser step."""
+        clip_gradients(self.optimizer, self.clip)
+        self.optimizer.step()
+
+    def _outputs(self, batch: Batch) -> Any:
+        """Return the outputs of the model; replay a captured forward pass if possible.
+
+        Also set `_update`, which updates the weights after the backward pass.
+        """
+        self._notice_changes()
+        self._update = self._update_weights
+        if self.reason is not None or not self.capture:
+            return self.call(self.model, batch)
+        form = padded_form(batch)
+        if isinstance(form, str):
+            self._log_unpadded(form)
+            return self.call(self.model, batch)
+        key = (form.build, *form.kinds())
+        if key not in self._captured and not self._prepare(batch, form, key):
+            return self.call(self.model, batch)
+        captured, axes = self._captured[key]
+        if getattr(captured, "gave_up", False):
+            self.reason = captured.reason  # type: ignore[attr-defined]
+            return self.call(self.model, batch)
+        self._update = getattr(captured, "update", self._update_weights)
+        reason = getattr(captured, "update_reason", None)
+        if reason is not None:
+            self._log_once(reason, "updates of the optimizer are")
+        return real_rows_of(captured(form.item), form.item, axes)
+
+    def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
+        """Prepare the capture of steps on the batches of a loader.
+
+        If steps cannot be captured, for example because padding changes an output, the
+        reason is logged and stored in `reason`.
+
+        Args:
+            batch: A batch of the loader.
+            form: The padded form of the batch.
+            key: Identifies the loader and the fields of its batches in `_captured`.
+
+        Returns:
+            Whether steps can be captured.
+        """
+
+        def forward(item: Item, disturb: bool = False) -> Any:
+            """Return the outputs of the model for a padded item, with padding rows."""
+            given = form.build(item)
+            if disturb:
+                given = disturbed_batch(given, item)
+            with (
+                self._numbers.during_call(),
+                on_graph(item.batch.real),
+                IgnorePadding(item, disturb),
+                CastTogether(self.model),
+            ):
+                return self.call(self.model, given)
+
+        wanted: Any = None
+        axes: list[str | None] = []
+
+        def plain() -> Any:
+            """Return the outputs of the model for `batch`."""
+            nonlocal wanted
+            wanted = self.call(self.model, copied(batch))
+            return wanted
+
+        def padded(disturb: bool) -> Any:
+            """Return the outputs for the padded form of `batch`, without padding."""
+            # Copy the item: layers cache values in its rooted subgraphs, and the model
+            # may change features in place.
+            item = like(form.item, [each.clone() for each in tensors_of(form.item)])
+            found = forward(item, disturb)
+            axes[:] = axes_of(wanted, found, item)
+            return real_rows_of(found, item, axes)
+
+        if isinstance(self.model, nn.parallel.DistributedDataParallel):
+            self.reason = "several processes train the model (DistributedDataParallel)"
+        elif hasattr(self.model, "_orig_mod"):
+            self.reason = "the model is compiled by torch.compile"
+        elif is_unbuilt(self.model) and not self._is_called:
+            # The first call builds weights and buffers, so steps are captured later.
+            self._is_called = True
+            return False
+        elif not any(weight.requires_grad for weight in self._weights):
+            self.reason = "all weights of the model are frozen"
+        else:
+            self.reason = find_difference(self.model, plain, padded)
+        if self.reason is not None:
+            self._log_once(self.reason)
+            return False
+        if self._watch.has_changed(quick=False):
+            # The first call of the model has built weights.
+            self._list_weights()
+        weights = [weight for weight in self._weights if weight.requires_grad]
+        update = (self._update_weights, self.optimizer)
+        captured = make_captured_model(forward, weights, self.device, *update)
+        self._captured.add(key, CapturedModel(captured, axes))
+        self._numbers.remember()
+        form.pad_to_largest()
+        return True
+
+    def _log_unpadded(self, reason: str) -> None:
+        """Log once, on a GPU, why a batch cannot be padded.
+
+        A small last batch is no news if other batches are captured.
+        """
+        news = reason != TOO_SMALL or not self._captured
+        if news and self.device.type == "cuda":
+            self._log_once(reason, "steps on some batches are")
+
+    def _log_once(self, reason: str, subject: str = "steps are") -> None:
+        """Log why steps are not captured; log each reason only once."""
+        if reason not in self._logged:
+            self._logged.add(reason)
+            message = "%s not captured, which is slower: %s"
+            logging.getLogger("gnnak").warning(message, subject, reason)
+
+    def _notice_changes(self) -> None:
+        """Discard captured steps if the model was changed since the last step.
+
+        This is the case if weights or buffers were replaced, or if modes or numbers
+        (`dropout.p`) changed. The following steps are then captured anew.
+        """
+        number = self._numbers.changed() if self._captured else None
+        if self._watch.has_changed(quick=bool(self._captured)):
+            self._list_weights()
+            self.reason = None
+            self._captured.close()
+        if number is not None:
+            self._captured.close()
+            self._num_changes += 1
+            if self._num_changes > MOST_CHANGES:
+                self.reason = (
+                    f"{number} has changed between steps {self._num_changes} times; "
+                    "make it a tensor on the GPU, and change it by fill_()"
+                )
+                self._log_once(self.reason)
+
+    def _list_weights(self) -> None:
+        """List the weights of the model; warn if the optimiser does not train new ones.
+
+        A model may build weights in its first call, for example an uplifted model with
+        a conv that does not declare its input width.
+        """
+        known = {id(weight) for weight in self._weights}
+        for group in self.optimizer.param_groups:
+            known |= {id(weight) for weight in group["params"]}
+        self._weights = built_weights(self.model)
+        new = [weight for weight in self._weights if id(weight) not in known]
+        if new:
+            logging.getLogger("gnnak").warning(
+                "the model built %s in its first call, which the optimizer "
+                "does not train; call the model once under torch.no_grad() before "
+                "you build the optimizer",
+                counted(len(new), "weight"),
+            )
+
+    def __repr__(self) -> str:
+        parts = [type(self.model).__name__, type(self.optimizer).__name__]
+        options = {"clip": self.clip, "autocast": self.autocast}
+        parts += [f"{k}={v}" for k, v in options.items() if v is not None]
+        if self.reason is not None:
+            parts.append(f"not captured: {self.reason}")
+        return f"TrainingStep({', '.join(parts)})"

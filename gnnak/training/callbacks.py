@@ -1,0 +1,398 @@
+"""Lightning callbacks: learning curves, checkpoints, progress, recalibration."""
+
+import csv
+import io
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from lightning.pytorch import Callback, LightningModule, Trainer
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.text import Text
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from gnnak.backend import PLAIN, use_backend
+from gnnak.errors import TrainingError
+from gnnak.graphs.readers.files import write_bytes
+from gnnak.loading.items import Item
+from gnnak.nn.norm import several_processes
+from gnnak.training.data import GraphData
+from gnnak.training.module import GraphTask, batch_statistics
+from gnnak.training.records.checkpoint import seal_file, sync_folder
+from gnnak.training.timing import Clock
+
+
+class RestoreSignals(Callback):
+    """Callback that replaces Lightning's handler of SIGTERM with the earlier handler.
+
+    The earlier handler is the one that was installed when the callback was created.
+    Lightning's handler broadcasts to all processes of the run; the program hangs if one
+    of the processes does not take part in the broadcast.
+    """
+
+    def __init__(self) -> None:
+        self.terminate = signal.getsignal(signal.SIGTERM)
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Restore the handler of SIGTERM when training starts."""
+        self._restore()
+
+    def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Restore the handler of SIGTERM when the test starts."""
+        self._restore()
+
+    def _restore(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self.terminate)
+
+
+class Recalibrate(Callback):
+    """Callback that calls `recalibrate` with all training graphs before validation.
+
+    The new statistics are part of the weights of the epoch, so the test and
+    checkpoints use them too.
+    """
+
+    def on_validation_epoch_start(
+        self, trainer: Trainer, module: LightningModule
+    ) -> None:
+        """Recompute the running statistics (called by Lightning)."""
+        assert isinstance(module, GraphTask)
+        data = trainer.datamodule  # type: ignore[attr-defined]
+        assert isinstance(data, GraphData)
+        with trainer.precision_plugin.val_step_context():
+            recalibrate(module.network, data.statistics_dataloader())
+
+
+@torch.no_grad()
+def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
+    r"""Replace running statistics of batch norms by statistics of the given batches.
+
+    With $n_b$ rows, mean $\mu_b$ and biased variance $\sigma_b^2$ of a channel in
+    batch $b$, the new running statistics are
+
+    $$\mu = \sum_b n_b \mu_b / \sum_b n_b \qquad
+      \sigma^2 = \sum_b n_b \sigma_b^2 / \sum_b n_b$$
+
+    For a single batch, the network then computes the same in evaluation as with batch
+    statistics. A batch norm that gets no batch of two rows or more does not change.
+
+    Args:
+        network: The network, in evaluation mode: without dropout, and with all rooted
+            subgraphs.
+        batches: The batches, for example all training graphs. In distributed training,
+            each process has its own batches, and all processes must call this function
+            together.
+    """
+    with _statistics(network) as sums, use_backend(PLAIN), batch_statistics(network):
+        for item in batches:
+            network(item.batch, subgraphs=item.subgraphs)
+    for norm, total in sums.items():
+        if several_processes():
+            dist.all_reduce(total)
+        rows, mean, variance = total
+        if (rows > 0).all():
+            assert norm.running_mean is not None
+            assert norm.running_var is not None
+            norm.running_mean.copy_(mean / rows)
+            norm.running_var.copy_(variance / rows)
+
+
+@contextmanager
+def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
+    """Context manager: sum up the statistics of the inputs of all batch norms.
+
+    Yields:
+        For each batch norm with running statistics, a tensor [3, c] in float64: the
+        number of rows, and the sums over batches of rows * mean and rows * variance.
+    """
+    sums: dict[_BatchNorm, Tensor] = {}
+    with ExitStack() as hooks:
+        for norm in network.modules():
+            if isinstance(norm, _BatchNorm) and norm.running_mean is not None:
+                sums[norm] = norm.running_mean.new_zeros(
+                    3, norm.num_features, dtype=torch.double
+                )
+                hook = norm.register_forward_pre_hook(
+                    lambda norm, inputs: _add(sums[norm], inputs[0])
+                )
+                hooks.callback(hook.remove)
+        yield sums
+
+
+def _add(total: Tensor, x: Tensor) -> None:
+    """Add the number of rows, rows * mean and rows * biased variance to `total`.
+
+    Args:
+        total: The sums, [3, c]; changed in place.
+        x: Input of a batch norm, [n, c]. A single row is ignored, since a batch norm
+            does not normalise it with its own statistics.
+    """
+    rows = x.size(0)
+    if rows > 1:
+        variance, mean = torch.var_mean(x.double(), dim=0, correction=0)
+        total += rows * torch.stack([torch.ones_like(mean), mean, variance])
+
+
+SAVE_SECONDS = 20.0
+"""Least number of seconds between two checkpoints. Checkpoints are written only at the
+end of an epoch."""
+
+STATE_KEY = "Keeper"
+"""The name of the state of `RunHistory` in the checkpoint `last.ckpt`. The name must
+never change, or else older checkpoints could not be resumed."""
+
+
+class RunHistory(Callback):
+    """Callback for learning curves, best weights, early stopping and checkpoints.
+
+    Args:
+        folder: The folder to write the checkpoint `last.ckpt` and the learning curves
+            `metrics.csv` to.
+        clock: Measures the time of the run; checkpoints contain this time.
+        early_stop: Stop after this many epochs without a better validation score;
+            None = never.
+        fingerprint: A hash of the data set, which checkpoints contain.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        early_stop: int | None,
+        fingerprint: str | None = None,
+    ) -> None:
+        self.folder, self.clock, self.early_stop = folder, clock, early_stop
+        self.fingerprint = fingerprint
+        self.curves: dict[str, list[float]] = {"train_loss": [], "validation": []}
+        self.best_epoch = 0
+        self.best_weights: dict[str, Tensor] = {}
+        self._saved = -SAVE_SECONDS
+
+    @property
+    def epochs(self) -> int:
+        """Number of finished epochs; in a resumed run, all epochs since the start."""
+        return len(self.curves["validation"])
+
+    @property
+    def best(self) -> float:
+        """The best validation score so far; NaN before the end of the first epoch."""
+        return self.curves["validation"][self.best_epoch] if self.epochs else math.nan
+
+    @property
+    def state_key(self) -> str:
+        """The name of this callback's state in the checkpoint `last.ckpt`."""
+        return STATE_KEY
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Give the module the validation scores before a resumed run was stopped.
+
+        If the run had already stopped early, stop at once.
+        """
+        assert isinstance(module, GraphTask)
+        module.curve = self.curves["validation"]
+        self._stop_early(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Record the training loss and the validation score of the epoch.
+
+        Also copies the weights if the score is the best so far, stops the run if it is
+        time to stop, and writes a checkpoint unless the last one is less than
+        `SAVE_SECONDS` old.
+        """
+        assert isinstance(module, GraphTask)
+        best, score = self.best, module.scores["validation"]
+        loss = module.train_loss()
+        self.curves["train_loss"].append(loss)
+        self.curves["validation"].append(score)
+        _check_finite(loss, score, self.epochs)
+        sign = -1 if module.info.lower_is_better else 1
+        if not self.best_weights or sign * score > sign * best:
+            self.best_epoch = self.epochs - 1
+            weights = module.network.state_dict()
+            self.best_weights = {k: v.detach().clone() for k, v in weights.items()}
+        self._stop_early(trainer)
+        self._save(trainer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the learning curves, best weights and times, for checkpoints."""
+        return {
+            "curves": self.curves,
+            "best_epoch": self.best_epoch,
+            "best_weights": self.best_weights,
+            "seconds": dict(self.clock.seconds),
+            "megabytes": self.clock.megabytes,
+            "fingerprint": self.fingerprint,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state that `state_dict` returned, when a run is resumed."""
+        self.curves = state["curves"]
+        self.best_epoch = state["best_epoch"]
+        self.best_weights = state["best_weights"]
+        self.clock.seconds.update(state["seconds"])
+        self.clock.megabytes.update(state["megabytes"])
+
+    def _stop_early(self, trainer: Trainer) -> None:
+        """Stop if `early_stop` says so, or if the learning rate is below `stop_rate`.
+
+        The option `train.stop_rate` of the run belongs to its learning rate schedule.
+        """
+        if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
+            trainer.should_stop = True
+        module = trainer.lightning_module
+        assert isinstance(module, GraphTask)
+        least = module.config.train.stop_rate
+        if least is not None and module.learning_rate(self.epochs) < least:
+            trainer.should_stop = True
+
+    def _save(self, trainer: Trainer) -> None:
+        """Write the checkpoint `last.ckpt` and the learning curves `metrics.csv`.
+
+        Does nothing if the last checkpoint is less than `SAVE_SECONDS` old.
+        """
+        due = time.monotonic() - self._saved >= SAVE_SECONDS
+        if not trainer.strategy.broadcast(due):
+            return
+        # Write to a new file first: if the disk is full or the process is killed, the
+        # old checkpoint stays intact.
+        fresh, last = self.folder / "last.ckpt.new", self.folder / "last.ckpt"
+        try:
+            trainer.save_checkpoint(fresh)
+            if trainer.is_global_zero:
+                seal_file(fresh)
+                os.replace(fresh, last)
+                sync_folder(self.folder)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise TrainingError(
+                f"{last} cannot be written: {error.strerror}; free disk space and go "
+                "on with --resume."
+            ) from error
+        if trainer.is_global_zero:
+            self.write_curves()
+        self._saved = time.monotonic()
+
+    def write_curves(self) -> None:
+        """Write the learning curves to `metrics.csv`, one line per epoch."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["epoch", *self.curves])
+        writer.writerows(
+            [epoch, *values]
+            for epoch, values in enumerate(zip(*self.curves.values(), strict=True))
+        )
+        write_bytes(self.folder / "metrics.csv", text.getvalue().encode())
+
+
+def _check_finite(loss: float, score: float, epochs: int) -> None:
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"the loss is {loss} in epoch {epochs}; lower train.learning_rate, bound "
+            "the gradient with train.clip, or train with train.precision=32."
+        )
+    if not math.isfinite(score):
+        raise TrainingError(
+            f"the validation score is {score} in epoch {epochs}; lower "
+            "train.learning_rate if the outputs are not finite, and check that the "
+            "validation graphs have targets of every class."
+        )
+
+
+class ProgressLines(Callback):
+    """Callback that shows one progress bar for the run, with loss and scores below it.
+
+    Args:
+        console: The console to write to; only the main process of a run writes.
+        title: The title of the run, shown left of the bar.
+        history: Records the loss and the scores that are shown.
+    """
+
+    def __init__(self, console: Console, title: str, history: RunHistory) -> None:
+        self.title, self.history = title, history
+        self.progress = _BarAndText(
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            console=console,
+            expand=True,
+        )
+        self.task = self.progress.add_task(title)
+        self.shown = False
+
+    def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Show the bar when training starts."""
+        self.progress.update(self.task, total=trainer.max_epochs)
+        self.shown = trainer.is_global_zero
+        if self.shown:
+            self.progress.start()
+
+    def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Set the bar to the number of finished epochs.
+
+        In a resumed run, the bar thus includes the epochs before the interruption.
+        """
+        self.progress.update(self.task, completed=trainer.current_epoch)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: LightningModule, *more: Any
+    ) -> None:
+        """Advance the bar, which counts epochs, by one training step."""
+        self.progress.advance(self.task, 1 / trainer.num_training_batches)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Show the training loss, the validation score and the best score so far."""
+        history = self.history
+        if not history.epochs:
+            return
+        self.progress.text = (
+            f"  loss {history.curves['train_loss'][-1]:.4g}"
+            f"   validation {history.curves['validation'][-1]:.4g}"
+            f"   best {history.best:.4g} in epoch {history.best_epoch + 1}"
+        )
+        self.progress.update(self.task, completed=history.epochs)
+
+    def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Stop updating the bar, which stays on the screen."""
+        self._stop()
+
+    def on_exception(
+        self, trainer: Trainer, module: LightningModule, exception: BaseException
+    ) -> None:
+        """Stop updating the bar, so that it does not overwrite the error message."""
+        self._stop()
+
+    def _stop(self) -> None:
+        if self.shown:
+            self.progress.stop()
+        self.shown = False
+
+
+class _BarAndText(Progress):
+    """A progress bar with a line of text below it."""
+
+    text = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield the bar, then the text if there is any."""
+        yield self.make_tasks_table(self.tasks)
+        if self.text:
+            yield Text(self.text, no_wrap=True, overflow="ellipsis")

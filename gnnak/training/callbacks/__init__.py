@@ -1,1 +1,0 @@
-"""Lightning callbacks: learning curves, progress bar, timing, signal handlers."""

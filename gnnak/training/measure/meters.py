@@ -1,0 +1,311 @@
+"""Measure seconds, phases, peak memory and GPU kernels of training steps."""
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch.autograd import DeviceType
+from torch.profiler import profile
+
+from gnnak.device import peak_megabytes, reset_peak
+from gnnak.loading.items import Item
+from gnnak.loading.prefetch import prefetching_paused
+from gnnak.loop.step import backward, clip_gradients
+from gnnak.training.data import GraphData
+from gnnak.training.module import GraphTask
+
+Notify = Callable[[str], None]
+"""A function that is called with a short text about the progress of a benchmark."""
+
+
+def synchronised_time(device: torch.device) -> float:
+    """Synchronise with the device, then return `time.perf_counter()`, in seconds."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+class Stopwatch(Callback):
+    """Callback that measures the seconds and the peak memory of training epochs.
+
+    The time of an epoch starts at the end of the previous epoch, so that it includes
+    everything an epoch needs, such as the creation of loaders. Evaluation is timed
+    separately.
+
+    Args:
+        warm_up: Number of untimed epochs at the start.
+        epochs: Number of timed epochs, which follow the untimed ones.
+        notify: Called at the start of each epoch with a text such as "epoch 2 of 4";
+            None = not called.
+    """
+
+    def __init__(self, warm_up: int, epochs: int, notify: Notify | None = None) -> None:
+        self.warm_up, self.epochs, self.notify = warm_up, epochs, notify
+        self.training: list[float] = []
+        self.evaluation: list[float] = []
+        self.megabytes: float | None = None
+        self._since: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Median seconds of the timed epochs; evaluation is not included."""
+        return median(self.training)
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Start timing the first epoch."""
+        self._since = synchronised_time(trainer.strategy.root_device)
+
+    def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Reset the peak-memory counter; call `notify` with the number of the epoch."""
+        reset_peak(trainer.strategy.root_device)
+        if self.notify is not None:
+            epoch, total = trainer.current_epoch + 1, trainer.max_epochs
+            kind = " (warm-up)" if epoch <= self.warm_up else ""
+            self.notify(f"epoch {epoch} of {total}{kind}")
+
+    def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Record the training time of the epoch and start timing the evaluation."""
+        self._end_training(trainer)
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Record the evaluation time of the epoch."""
+        now = synchronised_time(trainer.strategy.root_device)
+        if self._is_timed(trainer) and self._since is not None:
+            self.evaluation.append(now - self._since)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Start timing the next epoch.
+
+        If there was no evaluation, first record the training time of this epoch;
+        otherwise `on_validation_start` has already recorded it.
+        """
+        if len(self.training) <= trainer.current_epoch - self.warm_up:
+            self._end_training(trainer)
+        self._since = synchronised_time(trainer.strategy.root_device)
+
+    def _end_training(self, trainer: Trainer) -> None:
+        """Record training time and peak memory, if this is a timed epoch."""
+        device = trainer.strategy.root_device
+        now = synchronised_time(device)
+        if self._is_timed(trainer) and self._since is not None:
+            self.training.append(now - self._since)
+            peak = peak_megabytes(device)
+            if peak is not None:
+                self.megabytes = max(peak, self.megabytes or 0.0)
+        self._since = now
+
+    def _is_timed(self, trainer: Trainer) -> bool:
+        return 0 <= trainer.current_epoch - self.warm_up < self.epochs
+
+
+PHASES = ("data", "forward", "backward", "optimiser")
+"""The phases of a training step, in order; `data` is the assembly of the batch."""
+WARM_UP, MOST = 2, 20
+"""Number of untimed training steps at the start, and largest number of timed steps."""
+
+
+class PhaseTimes(Callback):
+    """Callback that times the phases of training steps.
+
+    After training, the callback runs some further steps and synchronises with the
+    device after every phase. These steps are never captured as CUDA graphs. If the
+    training itself used CUDA graphs, its steps were faster than the timed ones; then
+    only the ratios between the phases are meaningful.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        """Seconds per epoch of each phase; empty before the end of the training."""
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """After training, run some more steps, time their phases and set `seconds`."""
+        assert isinstance(module, GraphTask)
+        module.train()
+        timed = list(_steps(trainer, module))[WARM_UP:]
+        batches = int(trainer.num_training_batches)
+        for phase in PHASES:
+            mean = sum(step[phase] for step in timed) / len(timed)
+            self.seconds[phase] = mean * batches
+
+
+def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
+    """Run training steps, and yield after each step the seconds of its phases.
+
+    If the batches of an epoch do not suffice, the loader starts another epoch.
+    """
+    data = trainer.datamodule  # type: ignore[attr-defined]
+    assert isinstance(data, GraphData)
+    device = trainer.strategy.root_device
+    batches = iter(data.train_dataloader())
+    for _ in range(WARM_UP + min(MOST, int(trainer.num_training_batches))):
+        taken: dict[str, float] = {}
+        with _timed("data", taken, device):
+            item = next(batches, None)
+            if item is None:
+                batches = iter(data.train_dataloader())
+                item = next(batches)
+        _take_step(trainer, task, item, taken)
+        yield taken
+
+
+def _take_step(
+    trainer: Trainer, task: GraphTask, item: Item, taken: dict[str, float]
+) -> None:
+    device, optimiser = trainer.strategy.root_device, trainer.optimizers[0]
+    with (
+        _timed("forward", taken, device),
+        trainer.precision_plugin.train_step_context(),
+    ):
+        loss = task.loss_of(item)
+    with _timed("backward", taken, device):
+        backward(loss)
+    with _timed("optimiser", taken, device):
+        clip_gradients(optimiser, task.config.train.clip)
+        optimiser.step()
+        optimiser.zero_grad()
+
+
+@contextmanager
+def _timed(phase: str, taken: dict[str, float], device: torch.device) -> Iterator[None]:
+    begin = synchronised_time(device)
+    yield
+    taken[phase] = synchronised_time(device) - begin
+
+
+STEPS, TOP, WIDTH = 10, 12, 60
+"""Number of training steps to profile, largest number of kernels to report, and largest
+number of characters of a kernel's name."""
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """How often one GPU kernel is launched in a training step, and how long it runs."""
+
+    name: str
+    """The name of the kernel, shortened by `short_name`."""
+    calls: float
+    """Mean number of launches per training step."""
+    microseconds: float
+    """Mean microseconds per training step, summed over all launches in the step."""
+
+
+class KernelTimes(Callback):
+    """Callback that profiles the first steps of one epoch, then stops the training.
+
+    Prefetching of batches is paused while the profiler starts and stops, because the
+    process may crash if another thread uses the GPU at that time.
+
+    Args:
+        epoch: The number of the epoch to profile, from 0.
+    """
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch, self.steps = epoch, 0
+        self.kernels: list[KernelTime] = []
+        """The times of all kernels, the longest time first; empty before profiling."""
+        self._profile: Any = None
+
+    @property
+    def microseconds(self) -> float:
+        """Mean microseconds per training step, summed over all kernels."""
+        return sum(kernel.microseconds for kernel in self.kernels)
+
+    def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Start and stop the profiler once, before any CUDA graph is captured.
+
+        The profiler does not see the kernels of CUDA graphs that were captured before
+        the profiler was first started.
+        """
+        with prefetching_paused(), profile(acc_events=True):
+            pass
+
+    def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Start the profiler if this is the epoch to profile."""
+        if trainer.current_epoch == self.epoch:
+            synchronised_time(trainer.strategy.root_device)
+            with prefetching_paused():
+                self._profile = profile(acc_events=True).__enter__()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: LightningModule, *more: Any
+    ) -> None:
+        """Stop the profiler and the training after `STEPS` profiled steps."""
+        if self._profile is not None:
+            self.steps += 1
+            if self.steps == STEPS:
+                trainer.should_stop = True
+                self._end(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Stop the profiler if the epoch had fewer than `STEPS` training steps."""
+        if self._profile is not None:
+            self._end(trainer)
+
+    def _end(self, trainer: Trainer) -> None:
+        """Stop the profiler and store the times of the kernels in `kernels`."""
+        synchronised_time(trainer.strategy.root_device)
+        with prefetching_paused():
+            self._profile.__exit__(None, None, None)
+        self.kernels = kernel_times(self._profile.key_averages(), self.steps)
+        self._profile = None
+
+
+def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
+    """Return the time of each GPU kernel in a profile, the longest time first.
+
+    Args:
+        events: The result of `profile.key_averages()`. Events other than GPU
+            kernels are ignored.
+        steps: Number of profiled training steps, to compute means per step.
+    """
+    calls: dict[str, float] = defaultdict(float)
+    taken: dict[str, float] = defaultdict(float)
+    for event in events:
+        if event.device_type != DeviceType.CUDA or event.is_user_annotation:
+            continue
+        name = short_name(event.key)
+        calls[name] += event.count / steps
+        taken[name] += event.self_device_time_total / steps
+    names = sorted(taken, key=lambda name: -taken[name])
+    return [KernelTime(name, calls[name], taken[name]) for name in names]
+
+
+def short_name(kernel: str) -> str:
+    """Return the name of a kernel without return type, namespaces and arguments.
+
+    Longer names are cut to `WIDTH` characters.
+
+    >>> short_name("void at::native::vectorized_add<4, float>(int, float*)")
+    'vectorized_add<4, float>'
+    """
+    name = kernel.removeprefix("void ")
+    name = re.sub(r"\((anonymous|unnamed)[ \w]*\)::", "", name)
+    name = re.sub(r"\b(at|native|cuda|cutlass|std|c10)::", "", name)
+    name = re.sub(r"\(.*$", "", name)
+    return name if len(name) <= WIDTH else name[: WIDTH - 3] + "..."
+
+
+def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
+    """Return the results of profiling as a dict, for the record of a benchmark.
+
+    The entry `share` is the fraction of a training step in which GPU kernels run;
+    `microseconds` and `calls` are the time and number of all kernels per step; `top`
+    lists the kernels with the longest times.
+
+    Args:
+        found: The callback that has profiled the kernels.
+        step_seconds: Seconds of a training step, measured without the profiler.
+    """
+    return {
+        "share": found.microseconds / 1e6 / step_seconds,
+        "microseconds": found.microseconds,
+        "calls": sum(kernel.calls for kernel in found.kernels),
+        "top": [vars(kernel) for kernel in found.kernels[:TOP]],
+    }

@@ -1,0 +1,101 @@
+"""Measure seconds and peak memory of the phases of a run: data, train, evaluation.
+
+Written by hand because Lightning's `Timer` neither synchronises with the device nor
+measures memory.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Literal
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from gnnak.device import peak_megabytes, reset_peak
+
+Phase = Literal["data", "train", "evaluation"]
+"""A phase of a run: assembling training batches, training, or evaluation."""
+
+
+class Clock:
+    """Sums up the seconds of each phase of a run, and records peak memory.
+
+    Phases may nest: the time of an inner phase does not count for the outer phase. The
+    attribute `seconds` maps each phase to its seconds; `megabytes` maps each phase that
+    was measured with the method `measure` to its peak memory.
+
+    Args:
+        device: The device on which training and evaluation run.
+    """
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.megabytes: dict[str, float] = {}
+        self._inner = 0.0
+
+    @contextmanager
+    def time(self, phase: Phase) -> Iterator[None]:
+        """Context manager: add the seconds of the `with` block to those of a phase."""
+        begin, outer = time.perf_counter(), self._inner
+        self._inner = 0.0
+        try:
+            yield
+        finally:
+            elapsed = time.perf_counter() - begin
+            self.seconds[phase] += elapsed - self._inner
+            self._inner = outer + elapsed
+
+    @contextmanager
+    def measure(self, phase: Phase) -> Iterator[None]:
+        """Context manager: measure the seconds and the peak memory of a phase.
+
+        Like the method `time`, but synchronises with the device at the end of the
+        `with` block, and stores the peak memory of the device in `megabytes`.
+        """
+        reset_peak(self.device)
+        with self.time(phase):
+            try:
+                yield
+            finally:
+                if self.device.type == "cuda":
+                    torch.cuda.synchronize(self.device)
+        peak = peak_megabytes(self.device)
+        if peak is not None:
+            self.megabytes[phase] = max(peak, self.megabytes.get(phase, 0.0))
+
+
+class Timing(Callback):
+    """Callback that measures the training and the evaluation of every epoch.
+
+    Args:
+        clock: Sums up the seconds of both phases and records their peak memory.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._phase = ExitStack()
+
+    def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Start measuring the phase `train`."""
+        self._enter("train")
+
+    def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Stop measuring the phase `train` and start measuring `evaluation`."""
+        self._enter("evaluation")
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Stop measuring the phase `evaluation`."""
+        self._phase.close()
+
+    def on_exception(
+        self, trainer: Trainer, module: LightningModule, exception: BaseException
+    ) -> None:
+        """Stop measuring the current phase after an error."""
+        self._phase.close()
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase.close()
+        self._phase.enter_context(self.clock.measure(phase))

@@ -1,0 +1,296 @@
+"""Families of graphs that are not isomorphic but hard to distinguish, by name."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import combinations
+from math import gcd
+from typing import NamedTuple
+
+import networkx as nx
+import torch
+
+from gnnak.errors import OptionError
+from gnnak.graphs.families import (
+    cfi_pair,
+    circulant,
+    csl,
+    furer_pair,
+    srg16,
+    srg25,
+    srg26,
+    srg28,
+)
+from gnnak.graphs.named import Graph, four_regular_pair, rook, shrikhande, undirected
+from gnnak.typing import check_choice, check_count
+from gnnak.wl.inputs import read_graph, read_union
+from gnnak.wl.isomorphism import isomorphism_classes
+
+__all__ = [
+    "cfi_pair",
+    "circulant",
+    "circulants",
+    "connected_graphs",
+    "csl",
+    "cycle_and_two",
+    "four_regular_pair",
+    "furer_pair",
+    "regular_pair",
+    "rook",
+    "shrikhande",
+    "srg16",
+    "srg25",
+    "srg26",
+    "srg28",
+    "trees",
+]
+
+
+def unlike(graphs: Sequence[Graph]) -> list[Graph]:
+    """Return the first graph of each isomorphism class, in the given order.
+
+    >>> from gnnak.graphs.named import undirected
+    >>> path, same = undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (0, 2)], 3)
+    >>> len(unlike([path, same]))
+    1
+    """
+    first: dict[int, Graph] = {}
+    for graph, number in zip(graphs, classes(graphs), strict=True):
+        first.setdefault(number, graph)
+    return list(first.values())
+
+
+def classes(graphs: Sequence[Graph]) -> list[int]:
+    """Return a number for every graph, equal for two graphs iff they are isomorphic."""
+    return isomorphism_classes(read_union(graphs)).tolist()
+
+
+def circulants(num_nodes: int, num_steps: int = 2) -> list[Graph]:
+    """Return all connected circulant graphs with `num_steps` steps, up to isomorphism.
+
+    In a circulant graph, node i is adjacent to the nodes i ± s (modulo `num_nodes`) for
+    each step s. All steps are below `num_nodes / 2`, so all graphs are regular of
+    degree `2 * num_steps`, and 1-WL (Weisfeiler-Leman) distinguishes no pair of them.
+
+    >>> len(circulants(13))
+    3
+    """
+    steps = range(1, (num_nodes + 1) // 2)
+    sets = [s for s in combinations(steps, num_steps) if gcd(num_nodes, *s) == 1]
+    return unlike([circulant(num_nodes, s) for s in sets])
+
+
+@lru_cache
+def _connected(num_nodes: int) -> tuple[Graph, ...]:
+    """Return all connected graphs of one size; see `connected_graphs`."""
+    if num_nodes == 1:
+        return (undirected([], 1),)
+    grown = []
+    new = num_nodes - 1
+    for edge_index, _ in _connected(num_nodes - 1):
+        for mask in range(1, 1 << new):
+            nodes = torch.tensor([node for node in range(new) if mask >> node & 1])
+            spokes = torch.stack([nodes, torch.full_like(nodes, new)])
+            ends = torch.cat([edge_index, spokes, spokes.flip(0)], dim=1)
+            grown.append((ends, num_nodes))
+    return tuple(unlike(grown))
+
+
+def connected_graphs(num_nodes: int) -> list[Graph]:
+    """Return all connected graphs with `num_nodes` nodes, one per isomorphism class.
+
+    There are 1, 1, 2, 6, 21, 112 and 853 connected graphs with 1 to 7 nodes, 996 in
+    total.
+    They are built by adding one node in all possible ways to each connected graph with
+    one node less. This finds all connected graphs, since every connected graph has a
+    node whose removal leaves the graph connected. The test 2-FWL distinguishes all 996
+    graphs.
+
+    >>> [len(connected_graphs(n)) for n in range(1, 6)]
+    [1, 1, 2, 6, 21]
+    """
+    return list(_connected(check_count("num_nodes", num_nodes, least=1)))
+
+
+def trees(num_nodes: int) -> list[Graph]:
+    """Return all trees with `num_nodes` nodes, one per isomorphism class.
+
+    There are 11, 23, 47 and 106 trees with 7, 8, 9 and 10 nodes. The test 1-WL
+    distinguishes all trees.
+
+    >>> len(trees(7))
+    11
+    """
+    check_count("num_nodes", num_nodes, least=2)
+    found = nx.nonisomorphic_trees(num_nodes)
+    return [(read_graph(tree).edge_index, num_nodes) for tree in found]
+
+
+def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
+    """Return one cycle with `num_nodes` nodes, and two disjoint cycles of half length.
+
+    Both graphs are 2-regular, so 1-WL does not distinguish them; 3-WL does, since it
+    detects connectivity. Subgraph-1-WL* distinguishes them if an egonet contains a
+    whole shorter cycle, that is if `num_hops` is at least half the length of the
+    shorter cycle, rounded down.
+
+    >>> (_, n), (two, _) = cycle_and_two(7)
+    >>> n, two.max().item()
+    (7, 6)
+    """
+    check_count("num_nodes", num_nodes, least=6)
+    half = num_nodes // 2
+    whole = [(i, (i + 1) % num_nodes) for i in range(num_nodes)]
+    left = [(i, (i + 1) % half) for i in range(half)]
+    rest = num_nodes - half
+    right = [(half + i, half + (i + 1) % rest) for i in range(rest)]
+    return undirected(whole, num_nodes), undirected(left + right, num_nodes)
+
+
+def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
+    """Sample two random regular graphs that are not isomorphic.
+
+    The test 1-WL does not distinguish the two graphs; 3-WL and Subgraph-1-WL*
+    distinguish most pairs of random regular graphs.
+
+    Args:
+        num_nodes: Number of nodes of each graph.
+        degree: Degree of every node, at least 3; `num_nodes * degree` must be even.
+        seed: Seed of the random graphs.
+
+    Raises:
+        OptionError: If 30 graphs were sampled and all of them are isomorphic.
+    """
+    check_count("degree", degree, least=3)
+    found: list[Graph] = []
+    for attempt in range(30):
+        graph = nx.random_regular_graph(degree, num_nodes, seed=1000 * seed + attempt)
+        found = unlike([*found, (read_graph(graph).edge_index, num_nodes)])
+        if len(found) == 2:
+            return found[0], found[1]
+    raise OptionError(
+        f"all {degree}-regular graphs sampled on {num_nodes} nodes were isomorphic; "
+        "raise num_nodes."
+    )
+
+
+class Separation(NamedTuple):
+    """Two graphs, a test that distinguishes them, and a test that does not.
+
+    Each test is its name and its readout (`vs` or `sv`, see `gnnak.wl.pair_tests`); the
+    readout is None for tests without readouts. Subgraphs are whole graphs with marked
+    roots. Graphs have no labels.
+    """
+
+    edges: str
+    """The edges of the base graph, such as `01 02 12`; nodes are hexadecimal digits."""
+    stronger: tuple[str, str | None]
+    """A test that distinguishes the two graphs."""
+    weaker: tuple[str, str | None]
+    """A test that does not distinguish the two graphs."""
+
+    def pair(self) -> tuple[Graph, Graph]:
+        """Build the two graphs: the Fürer pair of the base graph."""
+        ends = [(int(edge[0], 16), int(edge[1], 16)) for edge in self.edges.split()]
+        return furer_pair(nx.Graph(ends))
+
+
+SEPARATIONS: tuple[Separation, ...] = (
+    Separation("01 02 12 13 23 34 35 45 46 56", ("swl", "sv"), ("pswl", "vs")),
+    Separation("01 02 03 04 12 34 37 47 56 57 67", ("pswl", "vs"), ("swl", "sv")),
+    Separation(
+        "01 02 12 13 23 34 35 45 56 57 67 68 78", ("gswl", "vs"), ("pswl", "sv")
+    ),
+    Separation("01 02 13 23 24 35 45 46 57 67", ("sswl", "vs"), ("gswl", "vs")),
+    Separation("01 02 12 13 14 24 25 34 45", ("2-lfwl", None), ("sswl", "vs")),
+    Separation("01 02 06 13 17 24 35 45 46 57", ("sswl", "vs"), ("2-lfwl", None)),
+    Separation(
+        "01 02 03 04 15 25 36 46 57 67 78 79 8a 8b 9c 9d ae be ce de",
+        ("swl", "sv"),
+        ("2-lfwl", None),
+    ),
+    Separation(
+        "03 04 05 06 13 14 17 18 25 26 27 28", ("2-fwl", None), ("2-slfwl", None)
+    ),
+)
+"""One pair of graphs for each gap in the hierarchy of subgraph WL tests."""
+
+
+Groups = list[list[Graph]]
+"""A family of graphs: a list of groups, each a list of graphs. No two graphs of a group
+are isomorphic, so an ideal test distinguishes them. Graphs of different groups are not
+compared."""
+
+_REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
+"""The number of nodes and the degree, for each pair of random regular graphs."""
+
+
+def _cfi(base: Callable[[], nx.Graph]) -> Callable[[], Groups]:
+    """Return a function that builds a family of one CFI pair, from a base graph."""
+    return lambda: [list(cfi_pair(base()))]
+
+
+FAMILIES: dict[str, Callable[[], Groups]] = {
+    "four-regular": lambda: [list(four_regular_pair())],
+    "cycles": lambda: [list(cycle_and_two(n)) for n in range(6, 16)],
+    "trees": lambda: [trees(n) for n in range(4, 11)],
+    "regular": lambda: [list(regular_pair(n, d, seed=n)) for n, d in _REGULAR],
+    "circulant": lambda: [circulants(n) for n in range(8, 17)],
+    "csl": lambda: [csl()],
+    "srg16": lambda: [srg16()],
+    "srg25": lambda: [srg25()],
+    "srg26": lambda: [srg26()],
+    "srg28": lambda: [srg28()],
+    "cfi-k4": _cfi(lambda: nx.complete_graph(4)),
+    "cfi-petersen": _cfi(nx.petersen_graph),
+    "cfi-heawood": _cfi(nx.heawood_graph),
+    "cfi-dodecahedron": _cfi(nx.dodecahedral_graph),
+    "separating": lambda: [list(row.pair()) for row in SEPARATIONS],
+    "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
+}
+"""Maps the name of each family of graphs to a function that builds the family. The
+docstrings of the graph generators say which tests distinguish the graphs."""
+
+
+def family(name: str) -> Groups:
+    """Build a family of graphs: a list of groups, each a list of graphs.
+
+    No two graphs of a group are isomorphic, but they are hard to distinguish by
+    Weisfeiler-Leman (WL) tests. Graphs of different groups are not compared.
+
+    Args:
+        name: Name of the family, a key of `FAMILIES`.
+
+    The family srg16 has one group, which consists of two graphs:
+
+    >>> [len(group) for group in family("srg16")]
+    [2]
+    """
+    check_choice("family", name, FAMILIES)
+    return FAMILIES[name]()
+
+
+def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
+    """Count the pairs of graphs in a family, and the pairs that a test distinguishes.
+
+    Only graphs of the same group form a pair.
+
+    Args:
+        groups: The graphs of the family, as a list of groups.
+        classes: The result of the test as a number for each graph, group by group: the
+            test distinguishes two graphs iff their numbers differ.
+
+    Returns:
+        The number of pairs, and the number of distinguished pairs.
+
+    The family srg16 is one pair of graphs; equal numbers mean "not distinguished":
+
+    >>> pairs_apart(family("srg16"), [0, 0])
+    (1, 0)
+    """
+    total = apart = start = 0
+    for group in groups:
+        own = classes[start : start + len(group)]
+        start += len(group)
+        total += len(own) * (len(own) - 1) // 2
+        apart += sum(a != b for a, b in combinations(own, 2))
+    return total, apart

@@ -1,0 +1,140 @@
+"""Wrong arguments of a `TrainingStep` are refused when it is built."""
+
+import functools
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gnnak import GraphLoader, TrainingStep
+from gnnak.errors import OptionError
+from tests.loop.models import Gine, mae, molecules
+
+
+def weighted(weight, output, batch, scale=1.0):
+    return weight * scale * mae(output, batch)
+
+
+class Weighted(nn.Module):
+    """A loss of a user, as a module."""
+
+    def forward(self, output, batch):
+        return mae(output, batch)
+
+
+class Derived(nn.MSELoss):
+    """A loss of a user that derives from a loss of PyTorch."""
+
+    def forward(self, output, batch):
+        return super().forward(output, batch.y)
+
+
+class Callable:
+    """A loss of a user, as an object."""
+
+    def __call__(self, output, batch):
+        return mae(output, batch)
+
+    def method(self, output, batch):
+        return mae(output, batch)
+
+    def of_output(self, output):
+        return output.mean()
+
+
+class Called(nn.Module):
+    """A loss of a user that defines `__call__` in place of `forward`."""
+
+    def __call__(self, output, batch):
+        return mae(output, batch)
+
+
+def build(loss=mae, **options: object) -> TrainingStep:
+    model = Gine().double()
+    return TrainingStep(
+        model, loss, torch.optim.SGD(model.parameters(), 0.1), **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("loss", "wanted"),
+    [
+        (F.mse_loss, r"mse_loss takes tensors; write .*: mse_loss\(output, batch.y\)"),
+        (F.cosine_similarity, "cosine_similarity takes tensors"),
+        (functools.partial(F.cross_entropy, label_smoothing=0.1), "cross_entropy take"),
+        (
+            nn.MSELoss(),
+            r"MSELoss takes tensors; write .*: MSELoss\(\)\(output, batch.y",
+        ),
+        (nn.CTCLoss(), "loss gets .output, batch., but CTCLoss takes tensors"),
+        (torch.compile(nn.L1Loss()), "but L1Loss takes tensors"),
+        (torch.compile(F.l1_loss), "but l1_loss takes tensors"),
+        (nn.MSELoss, "loss is the class MSELoss; give a function"),
+        (
+            lambda out: out,
+            r"loss gets \(output, batch\), but takes \(out\); give a fun",
+        ),
+        (lambda: 0, r"but takes \(\)"),
+        (weighted, r"but takes \(weight, output, batch, scale\)"),
+        (Callable().of_output, r"but takes \(output\)"),
+        (lambda out, *, batch: out, r"but takes \(out, batch\)"),
+    ],
+)
+def test_training_step_refuses_a_loss_of_other_arguments(loss, wanted):
+    with pytest.raises(OptionError, match=wanted):
+        build(loss)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda *args: mae(*args),
+        lambda output, batch, scale=1.0: mae(output, batch) * scale,
+        functools.partial(weighted, 2.0),
+        functools.partial(weighted, 2.0, scale=3.0),
+        Weighted(),
+        Derived(),
+        Callable(),
+        Callable().method,
+        Called(),
+        torch.no_grad()(mae),
+    ],
+)
+def test_training_step_takes_any_loss_of_an_output_and_a_batch(loss):
+    assert build(loss).loss is loss
+
+
+def test_training_step_trains_with_a_loss_that_derives_from_one_of_pytorch():
+    batch = next(iter(GraphLoader(molecules(3), 3)))
+    assert build(Derived())(batch) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"call": lambda batch: 0}, r"call gets \(model, batch\), but takes \(batch\)"),
+        ({"call": 3}, "call is 3; give a function"),
+        ({"capture": "no"}, "capture is 'no'; give True or False"),
+        ({"capture": 1}, "capture is 1; give True or False"),
+        ({"capture": None}, "capture is None; give True or False"),
+    ],
+)
+def test_training_step_refuses_wrong_choices(options, wanted):
+    with pytest.raises(OptionError, match=wanted):
+        build(**options)
+
+
+def test_training_step_describes_arguments_in_the_wrong_order_in_one_line():
+    model = Gine()
+    optimizer = torch.optim.Adam(model.parameters())
+    with pytest.raises(OptionError, match=r"^loss is an Adam; give a function loss"):
+        TrainingStep(model, optimizer, mae)
+    with pytest.raises(
+        OptionError, match=r"^optimizer is a function; give an optimiser"
+    ):
+        TrainingStep(model, mae, mae)
+    with pytest.raises(
+        OptionError, match=r"^the model is an Adam; give a built PyTorch"
+    ):
+        TrainingStep(optimizer, mae, model)
