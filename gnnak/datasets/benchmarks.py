@@ -10,7 +10,6 @@ from torch import Tensor
 
 from gnnak.datasets.assemble import (
     build,
-    check_features,
     download,
     read_or_download,
 )
