@@ -16,6 +16,7 @@ import statistics
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,9 @@ def measure_loop(
         optimizer = torch.optim.Adam(model.parameters())
         autocast = torch.bfloat16 if loop == BF16 else None
         step = gnnak.TrainingStep(model, loss, optimizer, autocast=autocast)
-    times, last = seconds(loader, step, options.epochs, device)
+    in_thread = gnnak.loop.backward_in_calling_thread()
+    with nullcontext() if loop == PYG else in_thread:
+        times, last = seconds(loader, step, options.epochs, device)
     kind = "uplifted" if uplifted else "plain"
     record = {"model": kind, "loop": loop, "seconds": min(times), "loss": last}
     record["median"] = statistics.median(times)
