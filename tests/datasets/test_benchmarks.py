@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from gnnak.datasets.benchmarks import _neighbors, superpixel_edges
+from gnnak.datasets.benchmarks import (
+    _neighbors,
+    folds_by_group,
+    stratified_folds,
+    superpixel_edges,
+)
+from gnnak.errors import OptionError
 from gnnak.graphs import GraphStore, read_npz
 
 
@@ -67,3 +73,25 @@ def test_superpixel_edges_of_real_images_are_as_many_as_published(data_dir):
     built = superpixel_edges(file.store.subset(slice(0, 60_000, 20)))
     mean = float(built.num_edges.double().mean())
     assert mean == pytest.approx(1129.8, abs=1)
+
+
+def test_folds_by_group_test_every_graph_once_and_keep_groups_together():
+    group = torch.arange(40) // 2
+    folds = folds_by_group(group, 10, seed=1)
+    assert folds.sum(dim=0).tolist() == [1] * 40
+    assert folds.sum(dim=1).tolist() == [4] * 10
+    assert torch.equal(folds[:, 0::2], folds[:, 1::2])
+    assert not torch.equal(folds, folds_by_group(group, 10, seed=2))
+
+
+def test_stratified_folds_have_their_share_of_every_class():
+    y = torch.arange(10).repeat_interleave(15)
+    folds = stratified_folds(y, 5)
+    assert folds.sum(dim=0).tolist() == [1] * 150
+    for fold in folds:
+        assert y[fold == 1].bincount().tolist() == [3] * 10
+
+
+def test_folds_are_at_least_two():
+    with pytest.raises(OptionError, match="num_folds is 1"):
+        folds_by_group(torch.zeros(3, dtype=torch.long), 1)
