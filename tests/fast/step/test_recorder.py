@@ -1,3 +1,6 @@
+import threading
+import time
+import warnings
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -6,14 +9,16 @@ import torch
 
 from gnnak.fast.step import recorder as recorder_module
 from gnnak.fast.step.captured import CapturedStep
-from gnnak.fast.step.recorder import GraphRecorder
+from gnnak.fast.step.recorder import GraphRecorder, synchronisations_recorded
 from gnnak.loading import shapes
+from gnnak.loading.prefetch import Prefetcher
 from gnnak.training import callbacks as callbacks_module
 from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 from tests.fast.recorders import make_recorder
 from tests.fast.step.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.gpu import needs_gpu
+from tests.loading.fake_stream import FakeStream
 from tests.training.small import edge_counts, small_config, triangles, well_joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
@@ -294,3 +299,56 @@ def test_run_on_a_gpu_can_be_resumed_captured_or_not(fast, tmp_path, monkeypatch
     rest = run(config, triangles(), tmp_path / "part", second, resume=True)
     losses = [record["curves"]["train_loss"] for record in (rest, whole)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+@pytest.fixture
+def mode(monkeypatch):
+    """Stands in for PyTorch's debug mode, which only builds for CUDA have."""
+    modes = [0]
+    monkeypatch.setattr("torch.cuda.get_sync_debug_mode", lambda: modes[-1])
+    monkeypatch.setattr("torch.cuda.set_sync_debug_mode", modes.append)
+    return modes
+
+
+def wait(modes):
+    if modes[-1] == "warn":
+        warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+
+
+def test_synchronisations_are_recorded_with_their_place_in_any_thread(mode):
+    with synchronisations_recorded() as waits:
+        wait(mode)
+        backward = threading.Thread(target=wait, args=(mode,))
+        backward.start()
+        backward.join()
+    assert len(waits) == 2
+    assert all(place.startswith("test_recorder.py, line ") for place in waits)
+    assert mode[-1] == 0
+
+
+def test_synchronisations_of_prefetching_are_not_recorded(mode):
+    def results():
+        for number in range(20):
+            wait(mode)
+            time.sleep(0.002)
+            wait(mode)
+            yield number
+
+    noted = []
+    for _ in Prefetcher(results(), FakeStream()):
+        with synchronisations_recorded() as waits:
+            time.sleep(0.002)
+        noted += waits
+    assert noted == []
+
+
+def test_synchronisations_recorded_passes_other_warnings_on(mode):
+    def work():
+        with synchronisations_recorded() as waits:
+            warnings.warn("something else", stacklevel=1)
+            warnings.warn("mode is a prototype feature", stacklevel=1)
+        return waits
+
+    with pytest.warns(UserWarning, match="something else") as passed:
+        assert work() == []
+    assert len(passed) == 1
