@@ -1,5 +1,7 @@
 """The paper's network: node encoder, layers with a residual sum, readout and head."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
@@ -24,154 +26,6 @@ from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce, check_choice, check_count
-
-
-@operation
-def run_with_edges(
-    encoder: nn.Module,
-    values: Tensor | None,
-    num_edges: int,
-    run: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """Encode raw edge features as edge states, [e, c], and run a GNN with these.
-
-    A backend may replace both steps by one faster implementation.
-    """
-    return run(encoder(values, num_edges))
-
-
-class Kernel(nn.Module):
-    """One GNN inside an `OuterLayer`, with an encoder of the raw edge features.
-
-    Args:
-        gnn: A `GNNAK` layer, which runs on the rooted subgraphs, or any other GNN,
-            which runs on the whole graph.
-        channels: Width of the node states, in and out.
-        edge_encoder: Maps raw edge features to edge states; None for GNNs that read no
-            edge attributes, and for all but the first GNN of an `OuterLayer`.
-    """
-
-    def __init__(
-        self, gnn: nn.Module, channels: int, edge_encoder: nn.Module | None = None
-    ) -> None:
-        super().__init__()
-        self.gnn = gnn
-        self.edge_encoder = edge_encoder
-        if isinstance(gnn, GNNAK):
-            self.calling = None
-            widths = gnn.in_channels, gnn.out_channels
-        else:
-            origin = f"channels of the network, {channels}"
-            self.calling = try_out(gnn, channels, origin)
-            widths = channels, self.calling.out_channels
-        if widths != (channels, channels):
-            raise WidthError(
-                f"{type(gnn).__name__} maps width {widths[0]} to {widths[1]} in a "
-                f"network of width {channels}; build it with {channels} channels, in "
-                "and out."
-            )
-
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Tensor | None,
-        batch: Tensor,
-        subgraphs: RootedSubgraphs | None,
-        edge_states: Tensor | None = None,
-    ) -> Tensor:
-        """Compute new node states, [n, c].
-
-        Args:
-            x: Node states, [n, c].
-            edge_index: Directed edges, [2, e].
-            edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
-            batch: Index of the graph that each node is in, [n].
-            subgraphs: Rooted subgraphs; required if `gnn` is a `GNNAK` layer, unused
-                otherwise.
-            edge_states: Edge features that are encoded already, [e, c]; None = encode
-                `edge_attr`.
-        """
-        encoder = self.edge_encoder
-        if edge_states is not None or encoder is None:
-            return self._run(x, edge_index, edge_states, batch, subgraphs)
-        return run_with_edges(
-            encoder,
-            edge_attr,
-            edge_index.size(1),
-            lambda states: self._run(x, edge_index, states, batch, subgraphs),
-        )
-
-    def _run(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_states: Tensor | None,
-        batch: Tensor,
-        subgraphs: RootedSubgraphs | None,
-    ) -> Tensor:
-        """Run the GNN with edge states, [e, c], or with None if it reads none."""
-        if self.calling is not None:
-            return self.calling(self.gnn, x, edge_index, edge_states, batch)
-        if subgraphs is None:
-            raise SubgraphError(
-                "an uplifted layer got no rooted subgraphs; build the network with an "
-                "extractor, or pass subgraphs."
-            )
-        return self.gnn(x, subgraphs, edge_states)
-
-
-class OuterLayer(nn.Module):
-    r"""One layer of `Network`: GNNs, BatchNorm, ReLU, dropout and a residual sum.
-
-    $$x \leftarrow x + \text{Dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$$
-
-    Args:
-        kernels: The GNNs $K_i$, whose outputs are summed. Usually there is one; there
-            are two if a conv on the whole graph is added to a GNN-AK layer. The second
-            then has no edge encoder: it reads the first c channels of the edge states
-            of the first.
-        channels: Width of the node states.
-        dropout: Dropout probability after the ReLU.
-    """
-
-    def __init__(
-        self, kernels: Sequence[Kernel], channels: int, dropout: float = 0.0
-    ) -> None:
-        super().__init__()
-        if not kernels:
-            raise OptionError("an OuterLayer has no kernels; give at least one.")
-        if any(kernel.edge_encoder is not None for kernel in kernels[1:]):
-            raise OptionError(
-                "only the first kernel of an OuterLayer may have an edge encoder; the "
-                "others read its edge states."
-            )
-        self.kernels = nn.ModuleList(kernels)
-        self.after = NormReluDropout(channels, dropout)
-
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Tensor | None,
-        batch: Tensor,
-        subgraphs: RootedSubgraphs | None,
-    ) -> Tensor:
-        """Compute new node states, [n, c]; arguments as in `Kernel.forward`."""
-        first, *others = cast("list[Kernel]", list(self.kernels))
-        if not others:
-            out = first(x, edge_index, edge_attr, batch, subgraphs)
-            return self.after.added_to(x, out)
-        states = narrow = None
-        if first.edge_encoder is not None:
-            states = first.edge_encoder(edge_attr, edge_index.size(1))
-            narrow = states[:, : x.size(1)]
-        out = first(x, edge_index, edge_attr, batch, subgraphs, states)
-        for kernel in others:
-            reads = kernel.calling is None or kernel.calling.edge_arguments
-            given = narrow if reads else None
-            out = out + kernel(x, edge_index, edge_attr, batch, subgraphs, given)
-        return self.after.added_to(x, out)
 
 
 class GraphLike(Protocol):
@@ -236,8 +90,7 @@ class Network(nn.Module):
             recompute: Whether training saves only the node states between layers for
                 the backward pass, which recomputes the activations inside each layer.
             max_copies: In evaluation, each GNN-AK layer computes about this many node
-                copies (a node copy is a node as seen in one rooted subgraph) at a time;
-                None = all at once. Other subgraph GNNs ignore this option.
+                copies at a time; None = all at once. Other subgraph GNNs ignore it.
         """
         if max_copies is not None:
             check_count("max_copies", max_copies, least=1)
@@ -377,3 +230,136 @@ def _check_graph(
             f"batch names graph {low if low < 0 else high}, but there are {num_graphs} "
             f"graphs (0 to {num_graphs - 1})."
         )
+
+
+class OuterLayer(nn.Module):
+    r"""One layer of `Network`: GNNs, BatchNorm, ReLU, dropout and a residual sum.
+
+    $$x \leftarrow x + \text{Dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$$
+
+    Args:
+        kernels: The GNNs $K_i$, whose outputs are summed. Usually there is one; there
+            are two if a conv on the whole graph is added to a GNN-AK layer. The second
+            then has no edge encoder: it reads the first c channels of the edge states
+            of the first.
+        channels: Width of the node states.
+        dropout: Dropout probability after the ReLU.
+    """
+
+    def __init__(
+        self, kernels: Sequence[Kernel], channels: int, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        if not kernels:
+            raise OptionError("an OuterLayer has no kernels; give at least one.")
+        if any(kernel.edge_encoder is not None for kernel in kernels[1:]):
+            raise OptionError(
+                "only the first kernel of an OuterLayer may have an edge encoder; the "
+                "others read its edge states."
+            )
+        self.kernels = nn.ModuleList(kernels)
+        self.after = NormReluDropout(channels, dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        batch: Tensor,
+        subgraphs: RootedSubgraphs | None,
+    ) -> Tensor:
+        """Compute new node states, [n, c]; arguments as in `Kernel.forward`."""
+        first, *others = cast("list[Kernel]", list(self.kernels))
+        states = narrow = None
+        if others and first.edge_encoder is not None:
+            states = first.edge_encoder(edge_attr, edge_index.size(1))
+            narrow = states[:, : x.size(1)]
+        out = first(x, edge_index, edge_attr, batch, subgraphs, states)
+        for kernel in others:
+            reads = kernel.calling is None or kernel.calling.edge_arguments
+            given = narrow if reads else None
+            out = out + kernel(x, edge_index, edge_attr, batch, subgraphs, given)
+        return self.after.added_to(x, out)
+
+
+class Kernel(nn.Module):
+    """One GNN inside an `OuterLayer`, with an encoder of the raw edge features.
+
+    Args:
+        gnn: A `GNNAK` layer, which runs on the rooted subgraphs, or any other GNN,
+            which runs on the whole graph.
+        channels: Width of the node states, in and out.
+        edge_encoder: Maps raw edge features to edge states; None for GNNs that read no
+            edge attributes, and for all but the first GNN of an `OuterLayer`.
+    """
+
+    def __init__(
+        self, gnn: nn.Module, channels: int, edge_encoder: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.gnn = gnn
+        self.edge_encoder = edge_encoder
+        if isinstance(gnn, GNNAK):
+            self.calling = None
+            widths = gnn.in_channels, gnn.out_channels
+        else:
+            origin = f"channels of the network, {channels}"
+            self.calling = try_out(gnn, channels, origin)
+            widths = channels, self.calling.out_channels
+        if widths != (channels, channels):
+            raise WidthError(
+                f"{type(gnn).__name__} maps width {widths[0]} to {widths[1]} in a "
+                f"network of width {channels}; build it with {channels} channels, in "
+                "and out."
+            )
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        batch: Tensor,
+        subgraphs: RootedSubgraphs | None,
+        edge_states: Tensor | None = None,
+    ) -> Tensor:
+        """Compute new node states, [n, c].
+
+        Args:
+            x: Node states, [n, c].
+            edge_index: Directed edges, [2, e].
+            edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
+            batch: Index of the graph that each node is in, [n].
+            subgraphs: Rooted subgraphs; required if `gnn` is a `GNNAK` layer, unused
+                otherwise.
+            edge_states: Edge features that are encoded already, [e, c]; None = encode
+                `edge_attr`.
+        """
+
+        def run(states: Tensor | None) -> Tensor:
+            if self.calling is not None:
+                return self.calling(self.gnn, x, edge_index, states, batch)
+            if subgraphs is None:
+                raise SubgraphError(
+                    "an uplifted layer got no rooted subgraphs; build the network with "
+                    "an extractor, or pass subgraphs."
+                )
+            return self.gnn(x, subgraphs, states)
+
+        encoder, num_edges = self.edge_encoder, edge_index.size(1)
+        if edge_states is not None or encoder is None:
+            return run(edge_states)
+        return run_with_edges(encoder, edge_attr, num_edges, run)
+
+
+@operation
+def run_with_edges(
+    encoder: nn.Module,
+    values: Tensor | None,
+    num_edges: int,
+    run: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Encode raw edge features as edge states, [e, c], and run a GNN with these.
+
+    A backend may replace both steps by one faster implementation.
+    """
+    return run(encoder(values, num_edges))

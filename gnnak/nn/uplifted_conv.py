@@ -1,5 +1,7 @@
 """`UpliftedConv`: a GNN-AK layer that is called like the PyG conv inside it."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -22,102 +24,6 @@ from gnnak.nn.features import is_finite, warn_not_finite
 from gnnak.nn.uplift import GNNAK, check_states
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-
-PASSES = 3
-"""Number of forward passes in training in which states are measured."""
-MAX_GROWTH = 10.0
-"""Factor between the last and the first states above which `GrowthWatch` warns."""
-MAX_SIZE = 30.0
-"""Root mean square of the model's output above which `GrowthWatch` warns."""
-
-
-class _LayerSizes(NamedTuple):
-    """The root mean square of node states before and after one layer."""
-
-    name: str
-    before: float
-    after: float
-    nodes: float
-    """Mean number of nodes of a subgraph."""
-
-
-class GrowthWatch:
-    """Warns if node states grow from layer to layer, in the first passes in training.
-
-    Sum pools over large subgraphs multiply the size of states in every layer. Without a
-    norm between the layers, the first loss is then very large, and training is slow or
-    fails. The size of states is their root mean square.
-    """
-
-    def __init__(self) -> None:
-        self._passes = 0
-        self._sizes: list[_LayerSizes] = []
-
-    @torch.compiler.disable
-    def see(
-        self,
-        name: str,
-        layer: GNNAK,
-        x: Tensor,
-        states: Tensor,
-        subgraphs: RootedSubgraphs,
-    ) -> None:
-        """Measure the states before and after a layer; synchronises on a GPU.
-
-        This does nothing in evaluation, for padded batches, after the first `PASSES`
-        forward passes, and for layers that do not pool by sums.
-        """
-        if self._passes >= PASSES or not layer.training or not x.numel():
-            return
-        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
-        if capturing or subgraphs.real is not None:
-            # Steps on padded batches are captured, so they must not synchronise.
-            return
-        if layer.reduce == "sum" and layer.encodings != ("centroid",):
-            nodes = subgraphs.num_copies / max(subgraphs.num_subgraphs, 1)
-            self._sizes.append(_LayerSizes(name, _size(x), _size(states), nodes))
-
-    @torch.compiler.disable
-    def end_pass(self, model: object, args: object, output: Any) -> None:
-        """Warn if states have grown; this method is a PyTorch forward hook."""
-        if not self._sizes:
-            return
-        layers, self._sizes = self._sizes, []
-        self._passes += 1
-        growth = layers[-1].after / max(layers[0].before, 1e-12)
-        if not isinstance(output, Tensor) or not output.is_floating_point():
-            return
-        size = _size(output)
-        if growth > MAX_GROWTH and size > MAX_SIZE:
-            self._passes = PASSES
-            worst = max(layers, key=lambda each: each.after / max(each.before, 1e-12))
-            warnings.warn(_message(len(layers), growth, size, worst), stacklevel=2)
-
-
-def _message(count: int, growth: float, size: float, worst: _LayerSizes) -> str:
-    """Return the warning; `size` is that of the model's output."""
-    return (
-        f"{count} uplifted convs multiply the size of node states by "
-        f"{growth:.0f}, and the model's output has a typical size of {size:.0f}; most "
-        f"of it comes from {worst.name or 'the conv'}, which adds up the states of "
-        f"{worst.nodes:.0f} nodes per subgraph. Set reduce='mean' in gnnak.uplift, or "
-        "put a norm, such as BatchNorm, after every conv. Warned once per model."
-    )
-
-
-def _size(values: Tensor) -> float:
-    """Return the root mean square of the entries of a tensor; 0 for an empty tensor."""
-    values = values.detach()
-    return float(values.square().mean().sqrt()) if values.numel() else 0.0
-
-
-class SharedInputs:
-    """What all uplifted convs of a model share."""
-
-    def __init__(self, subgraphs: SharedSubgraphs) -> None:
-        self.subgraphs = subgraphs
-        self.edges = EdgeReader()
-        self.growth = GrowthWatch()
 
 
 class UpliftedConv(nn.Module):
@@ -212,7 +118,11 @@ class UpliftedConv(nn.Module):
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
         if first and not self.warned and subgraphs.real is None:
-            named = {"x": x, **_named_tensors(inputs)}
+            named = {"x": x}
+            if isinstance(inputs, Inputs):
+                named |= {**inputs.node, **inputs.edge}
+            elif inputs is not None:
+                named["edge_attr"] = inputs
             # Read all inputs at once, since a read synchronises on a GPU.
             wrong = {} if is_finite(*named.values()) else named
             for name, values in wrong.items():
@@ -227,79 +137,6 @@ class UpliftedConv(nn.Module):
             reset = getattr(module, "reset_parameters", None)
             if module is not self.layer and callable(reset):
                 reset()
-
-
-def _named_tensors(inputs: Tensor | Inputs | None) -> dict[str, Tensor]:
-    """Return the tensors among the further inputs of a conv, by name."""
-    named: Mapping[str, object] = {"edge_attr": inputs}
-    if isinstance(inputs, Inputs):
-        named = {**inputs.node, **inputs.edge}
-    return {name: each for name, each in named.items() if isinstance(each, Tensor)}
-
-
-def with_values(
-    given: Mapping[str, Any], values: Tensor | None, calling: Calling
-) -> dict[str, Any]:
-    """Add the entries of a sparse adjacency matrix, [e] or [e, c], to the arguments.
-
-    As in PyG, one number per edge is a weight, a whole number may also be a type, and a
-    row per edge is an edge attribute. Values that the conv does not read are left out.
-    """
-    named = dict(given)
-    if values is None:
-        return named
-    name = "edge_attr" if values.dim() > 1 else "edge_weight"
-    if "edge_type" in calling.further and not values.is_floating_point():
-        name = "edge_type"
-    if name in (*calling.edge_arguments, *calling.further):
-        named.setdefault(name, values)
-    return named
-
-
-def check_graph(x: object, edges: object, conv: str, name: str) -> None:
-    """Raise `GraphError` unless `x` is one dense tensor of node states.
-
-    `conv` is the class of the conv and `name` its name in the model.
-    """
-    out = f"skip={name!r}" if name else f"skip={conv}"
-    if isinstance(x, Mapping) or isinstance(edges, Mapping):
-        raise GraphError(
-            "x and edge_index are dicts, as for heterogeneous graphs, but rooted "
-            "subgraphs are taken of homogeneous graphs; convert the graphs with "
-            f"HeteroData.to_homogeneous(), or leave {conv} out with {out}."
-        )
-    if isinstance(x, tuple | list):
-        raise GraphError(
-            f"x is {kind_of(x)}: {conv} is called on a bipartite graph, as in "
-            "models for heterogeneous graphs, but rooted subgraphs are taken of one "
-            f"set of nodes; leave this conv out with {out}."
-        )
-    if not isinstance(x, Tensor) or x.layout != torch.strided:
-        kind = f"a {x.layout} tensor" if isinstance(x, Tensor) else kind_of(x)
-        raise GraphError(
-            f"x is {kind}; an uplifted {conv} takes one dense tensor of node states "
-            "[n, c]; give, for example, positions or an embedding of node numbers."
-        )
-
-
-def read_call(
-    conv: "UpliftedConv | LazyUpliftedConv", args: tuple[Any, ...], options: Any
-) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Return node states, `edge_index`, values of a sparse matrix, further arguments.
-
-    Raises:
-        GraphError: If node states and edges are not tensors on one device.
-    """
-    x, edges, given = conv.binding.bind(args, options)
-    check_graph(x, edges, conv.binding.name, conv.name)
-    num_nodes = x.size(0) if x.dim() else 0
-    edge_index, values = conv.shared.edges.read(edges, num_nodes)
-    if x.device != edge_index.device:
-        raise GraphError(
-            f"x is on {x.device}, but edge_index is on {edge_index.device}; move both "
-            "to one device."
-        )
-    return x, edge_index, values, given
 
 
 class LazyUpliftedConv(nn.Module):
@@ -432,3 +269,162 @@ class LazyUpliftedConv(nn.Module):
     def extra_repr(self) -> str:
         """Return a note that the layer is not built yet, as text for `repr`."""
         return "built at the first call, for the width of its input"
+
+
+class SharedInputs:
+    """What all uplifted convs of a model share."""
+
+    def __init__(self, subgraphs: SharedSubgraphs) -> None:
+        self.subgraphs = subgraphs
+        self.edges = EdgeReader()
+        self.growth = GrowthWatch()
+
+
+def read_call(
+    conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
+) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
+    """Return node states, `edge_index`, values of a sparse matrix, further arguments.
+
+    Raises:
+        GraphError: If node states and edges are not tensors on one device.
+    """
+    x, edges, given = conv.binding.bind(args, options)
+    check_graph(x, edges, conv.binding.name, conv.name)
+    num_nodes = x.size(0) if x.dim() else 0
+    edge_index, values = conv.shared.edges.read(edges, num_nodes)
+    if x.device != edge_index.device:
+        raise GraphError(
+            f"x is on {x.device}, but edge_index is on {edge_index.device}; move both "
+            "to one device."
+        )
+    return x, edge_index, values, given
+
+
+def check_graph(x: object, edges: object, conv: str, name: str) -> None:
+    """Raise `GraphError` unless `x` is one dense tensor of node states.
+
+    `conv` is the class of the conv and `name` its name in the model.
+    """
+    out = f"skip={name!r}" if name else f"skip={conv}"
+    if isinstance(x, Mapping) or isinstance(edges, Mapping):
+        raise GraphError(
+            "x and edge_index are dicts, as for heterogeneous graphs, but rooted "
+            "subgraphs are taken of homogeneous graphs; convert the graphs with "
+            f"HeteroData.to_homogeneous(), or leave {conv} out with {out}."
+        )
+    if isinstance(x, tuple | list):
+        raise GraphError(
+            f"x is {kind_of(x)}: {conv} is called on a bipartite graph, as in "
+            "models for heterogeneous graphs, but rooted subgraphs are taken of one "
+            f"set of nodes; leave this conv out with {out}."
+        )
+    if not isinstance(x, Tensor) or x.layout != torch.strided:
+        kind = f"a {x.layout} tensor" if isinstance(x, Tensor) else kind_of(x)
+        raise GraphError(
+            f"x is {kind}; an uplifted {conv} takes one dense tensor of node states "
+            "[n, c]; give, for example, positions or an embedding of node numbers."
+        )
+
+
+def with_values(
+    given: Mapping[str, Any], values: Tensor | None, calling: Calling
+) -> dict[str, Any]:
+    """Add the entries of a sparse adjacency matrix, [e] or [e, c], to the arguments.
+
+    As in PyG, one number per edge is a weight, a whole number may also be a type, and a
+    row per edge is an edge attribute. Values that the conv does not read are left out.
+    """
+    named = dict(given)
+    if values is None:
+        return named
+    name = "edge_attr" if values.dim() > 1 else "edge_weight"
+    if "edge_type" in calling.further and not values.is_floating_point():
+        name = "edge_type"
+    if name in (*calling.edge_arguments, *calling.further):
+        named.setdefault(name, values)
+    return named
+
+
+PASSES = 3
+"""Number of forward passes in training in which states are measured."""
+MAX_GROWTH = 10.0
+"""Factor between the last and the first states above which `GrowthWatch` warns."""
+MAX_SIZE = 30.0
+"""Root mean square of the model's output above which `GrowthWatch` warns."""
+
+
+class _LayerSizes(NamedTuple):
+    """The root mean square of node states before and after one layer."""
+
+    name: str
+    before: float
+    after: float
+    nodes: float
+    """Mean number of nodes of a subgraph."""
+
+
+class GrowthWatch:
+    """Warns if node states grow from layer to layer, in the first passes in training.
+
+    Sum pools over large subgraphs multiply the size of states in every layer. Without a
+    norm between the layers, the first loss is then very large, and training is slow or
+    fails. The size of states is their root mean square.
+    """
+
+    def __init__(self) -> None:
+        self._passes = 0
+        self._sizes: list[_LayerSizes] = []
+
+    @torch.compiler.disable
+    def see(
+        self,
+        name: str,
+        layer: GNNAK,
+        x: Tensor,
+        states: Tensor,
+        subgraphs: RootedSubgraphs,
+    ) -> None:
+        """Measure the states before and after a layer; synchronises on a GPU.
+
+        This does nothing in evaluation, for padded batches, after the first `PASSES`
+        forward passes, and for layers that do not pool by sums.
+        """
+        if self._passes >= PASSES or not layer.training or not x.numel():
+            return
+        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
+        if capturing or subgraphs.real is not None:
+            # Steps on padded batches are captured, so they must not synchronise.
+            return
+        if layer.reduce == "sum" and layer.encodings != ("centroid",):
+            nodes = subgraphs.num_copies / max(subgraphs.num_subgraphs, 1)
+            self._sizes.append(_LayerSizes(name, _size(x), _size(states), nodes))
+
+    @torch.compiler.disable
+    def end_pass(self, model: object, args: object, output: Any) -> None:
+        """Warn if states have grown; this method is a PyTorch forward hook."""
+        if not self._sizes:
+            return
+        layers, self._sizes = self._sizes, []
+        self._passes += 1
+        growth = layers[-1].after / max(layers[0].before, 1e-12)
+        if not isinstance(output, Tensor) or not output.is_floating_point():
+            return
+        size = _size(output)
+        if growth > MAX_GROWTH and size > MAX_SIZE:
+            self._passes = PASSES
+            worst = max(layers, key=lambda each: each.after / max(each.before, 1e-12))
+            warnings.warn(
+                f"{len(layers)} uplifted convs multiply the size of node states by "
+                f"{growth:.0f}, and the model's output has a typical size of "
+                f"{size:.0f}; most of it comes from {worst.name or 'the conv'}, which "
+                f"adds up the states of {worst.nodes:.0f} nodes per subgraph. Set "
+                "reduce='mean' in gnnak.uplift, or put a norm, such as BatchNorm, "
+                "after every conv. Warned once per model.",
+                stacklevel=2,
+            )
+
+
+def _size(values: Tensor) -> float:
+    """Return the root mean square of the entries of a tensor; 0 for an empty tensor."""
+    values = values.detach()
+    return float(values.square().mean().sqrt()) if values.numel() else 0.0

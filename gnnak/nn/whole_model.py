@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import Unpack
 
 from torch import nn
 from torch_geometric.nn import MessagePassing
@@ -25,68 +25,6 @@ Selector = str | type
 """A name of a module, such as "encoder.conv1", which may contain `*`; the name of a
 class; or a class."""
 Selectors = Selector | Sequence[Selector] | None
-T = TypeVar("T")
-
-
-def matches(selector: Selector, name: str, module: nn.Module) -> bool:
-    """Return whether a selector names a module, a module around it, or its type.
-
-    >>> matches("convs.*", "convs.0", nn.Identity())
-    True
-    >>> matches("encoder", "encoder.convs.0", nn.Identity())
-    True
-    """
-    if isinstance(selector, type):
-        return isinstance(module, selector)
-    if selector in {cls.__name__ for cls in type(module).__mro__[:-1]}:
-        return True
-    parts = name.split(".")
-    heads = [".".join(parts[: end + 1]) for end in range(len(parts))]
-    return any(fnmatchcase(head, selector) for head in heads)
-
-
-def listed(option: str, given: Selectors) -> list[Selector]:
-    """Return one selector or several as a list; `option` is for the error message."""
-    if given is None:
-        return []
-    many: list[Selector] = []
-    if isinstance(given, str | type) or not isinstance(given, Iterable):
-        many.append(given)
-    else:
-        many.extend(given)
-    for selector in many:
-        if not isinstance(selector, str | type):
-            raise OptionError(
-                f"{option} has {selector!r}; give names of modules, such as 'convs.0', "
-                "or classes, such as GCNConv."
-            )
-    return many
-
-
-def find(given: Mapping[Selector, T], name: str, module: nn.Module) -> T | None:
-    """Return the value of the first selector that matches a module, else None."""
-    for selector, value in given.items():
-        if matches(selector, name, module):
-            return value
-    return None
-
-
-def check_used(
-    option: str, selectors: Sequence[Selector], modules: Mapping[str, nn.Module]
-) -> None:
-    """Raise `OptionError` if a selector matches none of the modules."""
-    for selector in selectors:
-        if not any(matches(selector, *item) for item in modules.items()):
-            shown = repr(selector)
-            if isinstance(selector, type):
-                shown = selector.__name__
-            known = ", ".join(
-                f"{name or 'the model'} ({type(module).__name__})"
-                for name, module in modules.items()
-            )
-            raise OptionError(
-                f"{option}={shown} matches no conv of the model: {known}."
-            )
 
 
 def uplift(
@@ -154,7 +92,7 @@ def uplift(
             "nodes are in one graph; use gnnak.EgoNets, or call gnnak.GNNAK layers "
             "with the subgraphs of a batch."
         )
-    chosen = _choose(model, listed("only", only), listed("skip", skip), call or {})
+    chosen = _choose(model, only, skip, call or {})
     shared = SharedInputs(SharedSubgraphs(extractor, drop))
     hops = extractor.max_hops
     make_layer = partial(GNNAK, max_hops=hops, hop="add", options=options)
@@ -177,10 +115,7 @@ def uplift(
 
 
 def _choose(
-    model: nn.Module,
-    only: list[Selector],
-    skip: list[Selector],
-    call: Mapping[Selector, Call],
+    model: nn.Module, only: Selectors, skip: Selectors, call: Mapping[Selector, Call]
 ) -> dict[str, Call | None]:
     """Return the names of the modules to uplift, each with its `Call` or None.
 
@@ -197,7 +132,8 @@ def _choose(
         """Add the convs in `module` to `found` and `calls`."""
         if isinstance(module, GNNAK | UpliftedConv | LazyUpliftedConv):
             return
-        explicit = find(call, name, module)
+        found_calls = (call[s] for s in call if matches(s, name, module))
+        explicit = next(found_calls, None)
         if explicit is not None or isinstance(module, MessagePassing):
             found[name], calls[name] = module, explicit
             return
@@ -213,13 +149,13 @@ def _choose(
             "(those in GNNAK layers are uplifted already); wrap your own GNN with "
             "gnnak.GNNAK, or say how it is called with call=."
         )
-    for option, selectors in (("only", only), ("skip", skip), ("call", list(call))):
-        check_used(option, selectors, found)
-    wanted, left_out = dict.fromkeys(only, True), dict.fromkeys(skip, True)
+    wanted, left_out = listed("only", only, found), listed("skip", skip, found)
+    listed("call", list(call), found)
     chosen = {
         name: calls[name]
         for name, conv in found.items()
-        if (not only or find(wanted, name, conv)) and not find(left_out, name, conv)
+        if (not wanted or any(matches(s, name, conv) for s in wanted))
+        and not any(matches(s, name, conv) for s in left_out)
     }
     if not chosen:
         raise OptionError(
@@ -228,6 +164,50 @@ def _choose(
         )
     _check_homogeneous(model, chosen)
     return chosen
+
+
+def matches(selector: Selector, name: str, module: nn.Module) -> bool:
+    """Return whether a selector names a module, a module around it, or its type.
+
+    >>> matches("convs.*", "convs.0", nn.Identity())
+    True
+    >>> matches("encoder", "encoder.convs.0", nn.Identity())
+    True
+    """
+    if isinstance(selector, type):
+        return isinstance(module, selector)
+    if selector in {cls.__name__ for cls in type(module).__mro__[:-1]}:
+        return True
+    parts = name.split(".")
+    heads = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    return any(fnmatchcase(head, selector) for head in heads)
+
+
+def listed(
+    option: str, given: Selectors, modules: Mapping[str, nn.Module]
+) -> list[Selector]:
+    """Return the selectors of an option as a list; each must match a module."""
+    many: list[Selector] = []
+    if isinstance(given, str | type) or not isinstance(given, Iterable):
+        many += [] if given is None else [given]
+    else:
+        many += given
+    for selector in many:
+        if not isinstance(selector, str | type):
+            raise OptionError(
+                f"{option} has {selector!r}; give names of modules, such as 'convs.0', "
+                "or classes, such as GCNConv."
+            )
+        if not any(matches(selector, *item) for item in modules.items()):
+            shown = getattr(selector, "__name__", repr(selector))
+            known = ", ".join(
+                f"{name or 'the model'} ({type(module).__name__})"
+                for name, module in modules.items()
+            )
+            raise OptionError(
+                f"{option}={shown} matches no conv of the model: {known}."
+            )
+    return many
 
 
 def _check_calls(call: Mapping[Selector, Call]) -> None:
