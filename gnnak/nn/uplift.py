@@ -349,8 +349,7 @@ def check_subgraphs(
 ) -> None:
     """Raise an error unless the subgraphs fit the node states and edge attributes.
 
-    There must be one rooted subgraph per node, or a sample of these by `SubgraphDrop`,
-    one row of `edge_attr` per edge, and everything on one device.
+    There must be one rooted subgraph per node, or a sample of these by `SubgraphDrop`.
     """
     num_nodes = x.size(0)
     if not isinstance(subgraphs, RootedSubgraphs):
@@ -386,8 +385,7 @@ def check_subgraphs(
 def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
     """Raise `SubgraphError` if a node is farther than `max_hops` from its root.
 
-    In code that `torch.compile` compiles, an assertion on the device replaces the
-    error.
+    In compiled code, an assertion on the device replaces the error.
     """
     if torch.compiler.is_compiling():
         within = (subgraphs.hop <= max_hops).all()

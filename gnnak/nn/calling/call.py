@@ -192,11 +192,7 @@ class Calling:
     """Width of `edge_attr` that the GNN declares as `edge_dim`; None = it does not."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
-        """Return the name of the argument that takes these edge attributes.
-
-        Raises:
-            EdgeAttrError: If the GNN reads no edge attributes of this shape.
-        """
+        """Return the name of the argument that takes these edge attributes."""
         if edge_attr.dim() == 1 and "edge_weight" in self.edge_arguments:
             return "edge_weight"
         if "edge_attr" in self.edge_arguments:
@@ -230,13 +226,9 @@ class Calling:
     ) -> Tensor:
         """Call `gnn` with the arguments that it reads; return new node states, [n, c].
 
-        Args:
-            gnn: The GNN that this object describes.
-            x: Node states, [n, c].
-            edge_index: Directed edges, [2, e].
-            edge_attr: Edge states [e, c] or weights [e]; or several arguments by name;
-                None if there are none.
-            batch: Index of the graph or rooted subgraph that each node is in, [n].
+        `edge_attr` has edge states, [e, c], or weights, [e], or several arguments by
+        name. `batch` is the index of the graph or rooted subgraph that each node is in,
+        [n].
         """
         options = self._options(edge_attr)
         if self.takes_batch:

@@ -9,7 +9,6 @@ from torch import nn
 from torch_geometric.nn import GIN, GINEConv
 
 from gnnak import GNNAK, PAPER, EgoNets, LayerOptions, uplift
-from gnnak.errors import EdgeAttrError
 from gnnak.nn.base.convs import gat, gatedgcn, gine, sage
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
@@ -158,9 +157,8 @@ def test_plain_backend_does_not_fuse(fused_operations, given):
 def test_edge_states_of_wrong_width_raise(fused_operations, given, width):
     x, subgraphs, edge_attr = given
     wrong = torch.ones(edge_attr.size(0), width).double()
-    wanted = rf"edge_attr has shape \[.*give edge attributes of shape \[e, {WIDTH}\]"
     for fused in (True, False):
-        with path(fused), pytest.raises(EdgeAttrError, match=wanted):
+        with path(fused), pytest.raises(ValueError, match="dimensionalities do not"):
             make_layer()(x, subgraphs, wrong)
 
 
