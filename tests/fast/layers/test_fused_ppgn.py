@@ -189,10 +189,13 @@ def test_fused_ppgn_on_a_gpu_is_as_exact_as_plain_ppgn():
     found = outcome(gnn, given)
     with use_backend(PLAIN):
         wanted = outcome(gnn.double(), graphs(torch.double, "cuda", 32))
-    for ours, theirs in zip(found, wanted, strict=True):
+    names = ["out", "x", "e", *(name for name, _ in gnn.named_parameters())]
+    names += [name for name, _ in gnn.named_buffers()]
+    for name, ours, theirs in zip(names, found, wanted, strict=True):
         off = (ours.double() - theirs.double()).norm()
-        # The gradients of biases that a BatchNorm cancels are rounding errors.
-        assert off <= 1e-3 * theirs.double().norm() + 1e-5
+        # The BatchNorm of the readout cancels this bias: its gradient is rounding.
+        least = 1e-5 if name == "norm.bias" else 1e-6
+        assert off <= 1e-3 * theirs.double().norm() + least, name
 
 
 @needs_gpu
