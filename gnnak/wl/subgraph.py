@@ -19,8 +19,13 @@ from gnnak.wl.isomorphism import (
     pointed_classes,
     representatives,
 )
-from gnnak.wl.refinement import Coloring, color_refinement, stable
-from gnnak.wl.tuples import folklore_refinement, tuple_refinement
+from gnnak.wl.refinement import (
+    Coloring,
+    color_refinement,
+    folklore_refinement,
+    stable,
+    tuple_refinement,
+)
 
 REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "1-wl": color_refinement,
