@@ -8,7 +8,7 @@ from gnnak.datasets import find_entry, load_dataset
 from gnnak.datasets.assemble import build
 from gnnak.datasets.pattern import pattern_graphs
 from gnnak.datasets.record import Dataset
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 
 SIZES = {
     "zinc": (10_000, 1_000, 1_000),

@@ -12,7 +12,7 @@ from gnnak.datasets.cache import Request, cache_dir, cached_path, find_file, loa
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, GnnakError, GraphError
 from gnnak.graphs import GraphFile, read_npz
-from gnnak.graphs.reverse_edges import without_reverse_edges
+from gnnak.graphs.store import without_reverse_edges
 from gnnak.nn.features import Categorical, Features, describe
 
 

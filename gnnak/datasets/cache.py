@@ -15,7 +15,7 @@ from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.files import write_bytes
 from gnnak.graphs.readers.npz import to_array
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 
 DATA_VARIABLE = "GNNAK_DATA"
 CACHE_VARIABLE = "GNNAK_CACHE"

@@ -17,7 +17,7 @@ from gnnak.datasets.pattern import COLORS, pattern_graphs
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
 from gnnak.graphs.families import srg25
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 from gnnak.nn.features import Categorical
 
 

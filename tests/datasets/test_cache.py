@@ -14,7 +14,7 @@ from gnnak.datasets.cache import (
 from gnnak.datasets.counting import counting_graphs
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphStore, parse_graph6, read_npz
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 from tests.graphs.graph_strategies import assert_same
 
 

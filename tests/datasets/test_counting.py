@@ -14,7 +14,7 @@ from gnnak.datasets.counting import (
 )
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import from_networkx, read_npz
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 from tests.graphs.graph_strategies import assert_same
 
 

@@ -7,7 +7,7 @@ from gnnak.datasets.mixture import MIXTURE, graph_property, property_graphs, tog
 from gnnak.errors import OptionError
 from gnnak.graphs import from_networkx, to_networkx
 from gnnak.graphs.ragged import counts_of
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 from tests.graphs.graph_strategies import assert_same
 
 

@@ -12,7 +12,7 @@ from gnnak.datasets.pairs import (
     regular_triangles,
 )
 from gnnak.graphs import to_networkx
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 from gnnak.wl import partition
 from gnnak.wl.families import classes
 from tests.graphs.graph_strategies import assert_same

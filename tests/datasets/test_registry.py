@@ -10,7 +10,7 @@ from gnnak.datasets.pattern import pattern_graphs
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, write_npz
 from gnnak.graphs.families import srg25
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
 
 SMALL = ("exp-like", "sr25", "csl", "cfi")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch, GraphStore
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 
 
 def int_tensor(values: list, columns: int | None = None) -> Tensor:

@@ -24,7 +24,7 @@ from gnnak.datasets.sources.archive import (
 from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphFile, GraphStore
 from gnnak.graphs.ragged import counts_of, pointers
-from gnnak.graphs.reverse_edges import with_reverse_edges
+from gnnak.graphs.store import with_reverse_edges
 
 SPLITS = ("train", "val", "test")
 

@@ -14,8 +14,7 @@ import torch
 
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs.readers.files import FilePath, read_bytes, write_bytes
-from gnnak.graphs.reverse_edges import with_reverse_edges, without_reverse_edges
-from gnnak.graphs.store import GraphStore
+from gnnak.graphs.store import GraphStore, with_reverse_edges, without_reverse_edges
 
 HEADER = b">>graph6<<"
 OTHERS = {b":": "sparse6", b"&": "digraph6", b";": "incremental sparse6"}

@@ -14,8 +14,7 @@ from torch import Tensor
 from gnnak.errors import FileFormatError, GraphError, kind_of
 from gnnak.graphs.readers.files import FilePath, format_suffix, read_bytes
 from gnnak.graphs.readers.rows import BadRow
-from gnnak.graphs.reverse_edges import with_reverse_edges
-from gnnak.graphs.store import GraphStore
+from gnnak.graphs.store import GraphStore, with_reverse_edges
 
 Categories = Mapping[str, Sequence[str]]
 """For each attribute whose values are strings, all values; the position of a value is

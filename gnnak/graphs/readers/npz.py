@@ -23,8 +23,7 @@ from gnnak.graphs.readers.files import (
     open_bytes,
     write_bytes,
 )
-from gnnak.graphs.reverse_edges import with_reverse_edges, without_reverse_edges
-from gnnak.graphs.store import GraphStore
+from gnnak.graphs.store import GraphStore, with_reverse_edges, without_reverse_edges
 from gnnak.typing import check_choice
 
 Part = Literal["train", "validation", "test"]

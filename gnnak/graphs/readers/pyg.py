@@ -140,7 +140,13 @@ def _collect(
 
 def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]:
     """Return the number of nodes of one graph, and its checked fields by name."""
-    size = _num_nodes(data)
+    # PyG would infer the number from edge_index, which misses isolated nodes.
+    if "num_nodes" in data and data["num_nodes"] is not None:
+        size = as_num_nodes(data["num_nodes"])
+    elif isinstance(data.x, Tensor) and data.x.dim():
+        size = data.x.size(0)
+    else:
+        raise GraphError("it has neither num_nodes nor x; set num_nodes.")
     device = next((v.device for _, v in data if isinstance(v, Tensor)), None)
     edge_index = data.edge_index
     if edge_index is None:
@@ -164,16 +170,3 @@ def _columns(value: Tensor | None) -> Tensor | None:
     """Return a vector [k] as one column [k, 1], and anything else unchanged."""
     vector = isinstance(value, Tensor) and value.dim() == 1
     return value[:, None] if vector else value  # type: ignore[index]
-
-
-def _num_nodes(data: Data) -> int:
-    """Return `data.num_nodes` if it is set, else the number of rows of `data.x`.
-
-    The number of nodes that PyG infers from `edge_index` can be too small, because it
-    misses isolated nodes.
-    """
-    if "num_nodes" in data and data["num_nodes"] is not None:
-        return as_num_nodes(data["num_nodes"])
-    if not isinstance(data.x, Tensor) or data.x.dim() == 0:
-        raise GraphError("it has neither num_nodes nor x; set num_nodes.")
-    return data.x.size(0)

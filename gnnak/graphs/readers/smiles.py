@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError, kind_of
-from gnnak.graphs.reverse_edges import with_reverse_edges
-from gnnak.graphs.store import GraphStore
+from gnnak.graphs.store import GraphStore, with_reverse_edges
 from gnnak.optional import missing_package
 
 CHIRALITY = (
