@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch, GraphStore
-from gnnak.graphs.readers.pyg_fields import FieldStore
+from gnnak.graphs.readers.pyg import FieldStore
 from gnnak.loading.items import Item
 from gnnak.loading.order import epoch_seed
 from gnnak.loading.padder import Padder

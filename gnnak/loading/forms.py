@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gnnak.graphs import GraphBatch
 from gnnak.graphs.ragged import pointers
-from gnnak.graphs.readers.pyg_fields import FieldStore
+from gnnak.graphs.readers.pyg import FieldStore
 from gnnak.graphs.real import REAL
 from gnnak.loading.items import Item
 from gnnak.loading.padder import Padder

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.pyg_fields import FieldStore
+from gnnak.graphs.readers.pyg import FieldStore
 from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs
 from gnnak.loading.items import Item
 from gnnak.loading.order import BatchSampler, Epochs

@@ -12,7 +12,7 @@ from torch.utils import data as torch_data
 from gnnak.datasets.record import Dataset
 from gnnak.errors import GraphError, OptionError, described, kind_of
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.pyg_fields import (
+from gnnak.graphs.readers.pyg import (
     Attributes,
     FieldStore,
     check_has_values,

@@ -8,7 +8,7 @@ import torch
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop
 from gnnak.errors import SizeError
-from gnnak.graphs.readers.pyg_fields import FieldStore
+from gnnak.graphs.readers.pyg import FieldStore
 from gnnak.loading import assembler as assembler_module
 from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs
 from gnnak.loading.loader import Loader

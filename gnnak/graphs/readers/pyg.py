@@ -3,26 +3,498 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Number
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
-from gnnak.errors import FileFormatError, GraphError, kind_of
+from gnnak.errors import (
+    FileFormatError,
+    GraphError,
+    OptionError,
+    counted,
+    described,
+    kind_of,
+    with_article,
+)
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.graphs.fields import check_alike, check_rows
+from gnnak.graphs.ragged import pointers, ragged_ranges
 from gnnak.graphs.readers.files import FilePath, read_bytes
-from gnnak.graphs.readers.pyg_fields import (
-    as_num_nodes,
-    check_has_values,
-    check_is_graph,
-    check_is_list,
-)
 from gnnak.graphs.store import GraphStore
+from gnnak.typing import as_count
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+
+def check_is_list(graphs: object) -> None:
+    """Raise `GraphError` if a user gave one `Data` or `Batch` instead of a list."""
+    from torch_geometric.data import Batch, Data  # takes seconds to import
+
+    if isinstance(graphs, Batch):
+        raise GraphError(
+            "this is one Batch; give a list of its graphs, batch.to_data_list()."
+        )
+    if isinstance(graphs, Data):
+        raise GraphError("this is one Data; give a list of them.")
+
+
+def check_is_graph(number: int, value: object) -> None:
+    """Raise `GraphError` unless a value is a PyG `Data` of one graph."""
+    from torch_geometric.data import Batch, Data
+
+    if isinstance(value, Batch):
+        size = getattr(value, "_num_graphs", None)
+        content = "" if size is None else f" of {counted(size, 'graph')}"
+        raise GraphError(
+            f"graph {number} is a Batch{content}; give the graphs themselves, for "
+            "example batch.to_data_list()."
+        )
+    if not isinstance(value, Data):
+        kind = kind_of(value)
+        raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
+
+
+def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
+    """Raise `GraphError` if a field of the graphs is on PyTorch's meta device."""
+    for name, value in fields:
+        if isinstance(value, Tensor) and value.is_meta:
+            raise GraphError(
+                f"{name} of the graphs is on the meta device, so it has no values; "
+                "give graphs on 'cpu' or 'cuda'."
+            )
+
+
+def as_num_nodes(value: object, of: str = "") -> int:
+    """Return the field `num_nodes` of a graph, a number or a tensor of one, as an int.
+
+    >>> as_num_nodes(2.5, " of graph 3")
+    Traceback (most recent call last):
+    gnnak.errors.GraphError: num_nodes of graph 3 is 2.5; give a whole number of at \
+least 0.
+    """
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    try:
+        return as_count("num_nodes", value)
+    except OptionError as error:
+        raise GraphError(
+            f"num_nodes{of} is {described(value)}; give a whole number of at least 0."
+        ) from error
+
+
+FieldAxis = Literal["graphs", "nodes", "edges"]
+"""What a field has one row for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """One tensor field of g graphs, concatenated."""
+
+    value: Tensor
+    """[r, ...]: the rows of all graphs, one graph after the other."""
+    count: Tensor
+    """[g], int64, on the CPU: number of rows of each graph."""
+    axis: FieldAxis | None = None
+    """What the field has one row for; None = the number of rows is arbitrary."""
+    dim: int = 0
+    """The dimension of the rows in a batch, as PyG's `Data.__cat_dim__` returns it."""
+    step: Tensor | None = None
+    """[g], int64, on the CPU: for indices, how many numbers each graph uses, as PyG's
+    `Data.__inc__` returns it. In a batch, the indices of a graph are increased by the
+    sum over the graphs before it. None = the field has no indices."""
+
+    @cached_property
+    def start(self) -> Tensor:
+        """[g + 1], on the CPU: position of the first row of each graph."""
+        return pointers(self.count)
+
+    def of(self, graphs: Tensor) -> Tensor:
+        """Return the field of a batch of the graphs `graphs`, as in PyG's `Batch`."""
+        device, count = self.value.device, self.count[graphs]
+        graph, row = ragged_ranges(self.start[graphs], count)
+        value = self.value.index_select(0, row.to(device, non_blocking=True))
+        if self.step is not None:
+            shift = pointers(self.step[graphs])[graph].to(device, non_blocking=True)
+            value = value + shift.view(-1, *[1] * (value.dim() - 1)).to(value.dtype)
+        return value.movedim(0, self.dim)
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """All further fields of g graphs, by name."""
+
+    tensors: Mapping[str, Attribute] = field(default_factory=dict)
+    objects: Mapping[str, list] = field(default_factory=dict)
+    """The fields that are no tensors or numbers, as lists with one value for each
+    graph."""
+
+    @property
+    def aligned(self) -> dict[str, Attribute]:
+        """The fields with one row for each node, edge or graph, without indices."""
+        return {k: v for k, v in self.tensors.items() if is_aligned(v)}
+
+    @property
+    def irregular(self) -> list[str]:
+        """The names of all other tensor fields, which cannot be padded."""
+        return [k for k, v in self.tensors.items() if not is_aligned(v)]
+
+    def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
+        """Return the rows of all aligned fields of some graphs, by name."""
+        chosen: dict[str, Tensor] = {}
+        index: dict[FieldAxis, Tensor] = {}
+        there = graphs.to(store.device, non_blocking=True)
+        for name, attribute in self.aligned.items():
+            axis = attribute.axis
+            assert axis is not None
+            if axis not in index:
+                index[axis] = _rows(store, axis, graphs, there)
+            chosen[name] = attribute.value.index_select(0, index[axis])
+        return chosen
+
+    def others(self, graphs: Tensor) -> dict[str, Any]:
+        """Return the fields of a batch that are not aligned, by name."""
+        tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
+        numbers = graphs.tolist() if self.objects else []
+        lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
+        return tensors | lists
+
+    def to(self, device: torch.device) -> Attributes:
+        """Return these fields on another device."""
+        moved = {
+            name: replace(attribute, value=attribute.value.to(device))
+            for name, attribute in self.tensors.items()
+        }
+        return replace(self, tensors=moved)
+
+
+def is_aligned(attribute: Attribute) -> bool:
+    """Return whether a field has one row for each node, edge or graph, no indices."""
+    return attribute.axis is not None and attribute.step is None and not attribute.dim
+
+
+def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
+    """Return the positions of the rows of some graphs, on the store's device.
+
+    `host` and `there` are the positions of the graphs on the CPU and on that device.
+    """
+    if axis == "graphs":
+        return there
+    nodes = axis == "nodes"
+    start = store.node_ptr if nodes else store.edge_ptr
+    count = store.num_nodes if nodes else store.num_edges
+    total = int(store.counts[0 if nodes else 1, host].sum())
+    return ragged_ranges(start[there], count[there], total)[1]
+
+
+DENSE = (
+    "GraphLoader takes dense tensors, so leave out the transform that converts it, "
+    "such as ToSparseTensor, or use PyG's DataLoader."
+)
+
+
+def is_numeric(value: object) -> bool:
+    """Return whether PyG converts a field to a tensor if its first value is this."""
+    return isinstance(value, Tensor | int | float)
+
+
+def concatenate_field(
+    name: str,
+    values: list,
+    data: Sequence[Data],
+    num_nodes: Tensor,
+    num_edges: Tensor,
+) -> Attribute:
+    """Concatenate the values of one field in all graphs, as PyG's `Batch` does."""
+    tensors = isinstance(values[0], Tensor)
+    if tensors:
+        _check_tensors(name, values)
+    numbered = enumerate(zip(data, values, strict=True))
+    shifts = [_step(name, i, each, value) for i, (each, value) in numbered]
+    steps = torch.tensor(shifts, device="cpu")
+    step = steps if steps.any() else None
+    if not tensors:
+        value = _numbers(name, values)
+        return Attribute(value, torch.ones_like(num_nodes), "graphs", step=step)
+    dim = data[0].__cat_dim__(name, values[0])
+    if dim is None or values[0].dim() == 0:
+        check_alike(name, values, "graph", axis=None)
+        dim, values = 0, [value[None] for value in values]
+    check_alike(name, values, "graph", axis=dim % values[0].dim())
+    count = torch.tensor([value.size(dim) for value in values], device="cpu")
+    rows = torch.cat(values, dim=dim).movedim(dim, 0)
+    axis = _axis(name, count, num_nodes, num_edges)
+    return Attribute(rows.contiguous(), count, axis, dim, step)
+
+
+def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
+    """Raise `GraphError` unless `__inc__` of `edge_index` is the number of nodes.
+
+    Other numbers are for graphs with two kinds of nodes, for example; a batch of the
+    loader has one kind.
+    """
+    from torch_geometric.data import Data
+
+    for number, (each, size) in enumerate(zip(data, num_nodes.tolist(), strict=True)):
+        if type(each).__inc__ is Data.__inc__:
+            continue
+        step = _step("edge_index", number, each, each.edge_index)
+        if step != size:
+            raise GraphError(
+                f"__inc__ of field 'edge_index' of graph {number} is {step}, but the "
+                f"graph has {counted(size, 'node')}; use PyG's DataLoader for such "
+                "graphs."
+            )
+
+
+def _check_tensors(name: str, values: list) -> None:
+    """Raise `GraphError` unless all values are dense tensors with equal dimensions."""
+    for number, value in enumerate(values):
+        if not isinstance(value, Tensor) or value.dim() != values[0].dim():
+            raise GraphError(_differ(name, values, number))
+        if value.layout != torch.strided:
+            kind = with_article(str(value.layout).removeprefix("torch."))
+            raise GraphError(
+                f"field {name!r} of graph {number} is {kind} tensor; {DENSE}"
+            )
+
+
+def _numbers(name: str, values: list) -> Tensor:
+    """Return numbers as a tensor [g]; raise `GraphError` if that is not possible."""
+    try:
+        return torch.tensor(values, device="cpu")
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        for number, value in enumerate(values):
+            if not isinstance(value, Number):
+                raise GraphError(_differ(name, values, number)) from error
+        raise GraphError(
+            f"field {name!r} has a whole number that does not fit into 64 bits; give "
+            "floats or texts."
+        ) from error
+
+
+def _differ(name: str, values: list, number: int) -> str:
+    """Return the message that a field of graph `number` differs from graph 0."""
+    first, other = (
+        f"a tensor of shape {list(value.shape)}"
+        if isinstance(value, Tensor)
+        else kind_of(value)
+        for value in (values[0], values[number])
+    )
+    return (
+        f"{name} is {first} in graph 0 but {other} in graph {number}; make them equal."
+    )
+
+
+def _step(name: str, number: int, data: Data, value: object) -> int:
+    """Return `__inc__` of a field of graph `number`, if it is a whole number."""
+    try:
+        step = data.__inc__(name, value)
+    except RuntimeError as error:
+        if not isinstance(value, Tensor) or value.numel():
+            raise
+        raise GraphError(
+            f"field {name!r} of graph {number} is empty, but PyG adds the largest "
+            "number of a field with 'batch' in its name to the next graph; rename the "
+            "field."
+        ) from error
+    if isinstance(step, Tensor) and step.numel() == 1:
+        step = int(step)
+    if not isinstance(step, int):
+        shown = step.tolist() if isinstance(step, Tensor) else repr(step)
+        raise GraphError(
+            f"__inc__ of field {name!r} of graph {number} is {shown}; give one whole "
+            "number, or use PyG's DataLoader."
+        )
+    return step
+
+
+def _axis(
+    name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
+) -> FieldAxis | None:
+    """Return what a field has one row for; None if the numbers of rows do not say."""
+    sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
+    order: list[FieldAxis] = ["graphs", "nodes", "edges"]
+    if name in ("x", "pos", "z") or "node" in name:
+        order = ["nodes", "graphs", "edges"]
+    elif "edge" in name:
+        order = ["edges", "graphs", "nodes"]
+    return next((axis for axis in order if torch.equal(count, sizes[axis])), None)
+
+
+def check_objects(name: str, values: list) -> list:
+    """Return the values of a field without tensors; raise `GraphError` for others."""
+    from torch_geometric.typing import SparseTensor
+
+    for number, value in enumerate(values):
+        parts = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(part, SparseTensor) for part in parts):
+            raise GraphError(f"field {name!r} of graph {number} is sparse; {DENSE}")
+        if any(isinstance(part, Tensor | dict) for part in parts):
+            kind = kind_of(value)
+            raise GraphError(
+                f"field {name!r} of graph {number} is {kind}; GraphLoader takes "
+                "tensors, numbers, texts and lists without tensors, so remove the "
+                "field or use PyG's DataLoader."
+            )
+    return values
+
+
+STORED: dict[str, tuple[FieldAxis, ...]] = {
+    "x": ("nodes",),
+    "edge_attr": ("edges",),
+    "y": ("graphs", "nodes"),
+}
+"""The fields that a `GraphStore` has, and what they may have one row for."""
+NOTED = {"_num_nodes"}
+"""Private fields of PyG: the numbers of nodes of the graphs of a batch."""
+MADE = {"edge_index", "num_nodes", "batch", "ptr"} | NOTED
+"""The fields that are converted in their own way, or made for each batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class FieldStore:
+    """Many graphs with all their fields, concatenated into a few tensors."""
+
+    store: GraphStore
+    """The graphs, with `x`, `edge_attr` and `y` where these have their usual rows."""
+    attributes: Attributes = field(default_factory=Attributes)
+    kind: type | None = None
+    """The class of the PyG graphs; None = `torch_geometric.data.Data`."""
+    has_edges: bool = True
+    """Whether the graphs have a field `edge_index`."""
+    has_counts: bool = False
+    """Whether the graphs have a field `num_nodes`."""
+
+    def to(self, device: torch.device) -> FieldStore:
+        """Return these graphs with all fields on a device.
+
+        Fields may be on another device than `edge_index`: numbers are on the CPU.
+        """
+        fields = [getattr(self.store, name) for name in ("edge_index", *STORED)]
+        fields += [each.value for each in self.attributes.tensors.values()]
+        if all(value is None or value.device == device for value in fields):
+            return self
+        moved = self.store.to(device), self.attributes.to(device)
+        return FieldStore(*moved, self.kind, self.has_edges, self.has_counts)
+
+
+def read_fields(graphs: Iterable[Data]) -> FieldStore:
+    """Concatenate PyG graphs, with all their fields.
+
+    All graphs have the same fields; a tensor field has the same dtype and, except for
+    the number of rows, the same shape in all graphs. `GraphError` names the first graph
+    and field that differ.
+    """
+    data = _checked(graphs)
+    # Counts are on the CPU, also if a user has set another default device.
+    counts = [_num_nodes(number, each) for number, each in enumerate(data)]
+    sizes = torch.tensor(counts, device="cpu")
+    has_edges = "edge_index" in data[0]
+    edge_index, num_edges = (_edges if has_edges else _no_edges)(data, sizes)
+    given: dict[str, Any] = {"node_targets": False}
+    tensors, objects = {}, {}
+    for name in sorted(set(data[0].keys()) - MADE):
+        values = [each[name] for each in data]
+        if is_numeric(values[0]):
+            attribute = concatenate_field(name, values, data, sizes, num_edges)
+            if is_aligned(attribute) and attribute.axis in STORED.get(name, ()):
+                given[name] = attribute.value
+                given["node_targets"] |= name == "y" and attribute.axis == "nodes"
+            else:
+                tensors[name] = attribute
+        else:
+            objects[name] = check_objects(name, values)
+    device = edge_index.device
+    store = GraphStore(sizes.to(device), num_edges.to(device), edge_index, **given)
+    attributes = Attributes(tensors, objects)
+    has_counts = "num_nodes" in data[0]
+    return FieldStore(store, attributes, type(data[0]), has_edges, has_counts)
+
+
+def _checked(graphs: Iterable[Data]) -> list[Data]:
+    """Return the graphs as a list; raise `GraphError` if their fields differ."""
+    check_is_list(graphs)
+    try:
+        data = list(graphs)
+    except TypeError as error:
+        kind = type(graphs).__name__
+        raise GraphError(f"this {kind} is no list of PyG Data objects.") from error
+    if not data:
+        raise GraphError("there are no graphs; give at least one.")
+    for number, each in enumerate(data):
+        check_is_graph(number, each)
+        names, first = ({*graph.keys()} - NOTED for graph in (each, data[0]))
+        if names != first:
+            name = min(names ^ first)
+            without, having = (number, 0) if name in first else (0, number)
+            raise GraphError(
+                f"graph {having} has a field {name!r}, but graph {without} has not; "
+                "give all graphs the same fields."
+            )
+    check_has_values(data[0])
+    return data
+
+
+def _num_nodes(number: int, data: Data) -> int:
+    """Return the number of nodes of a graph; raise `GraphError` if it is not clear."""
+    if "num_nodes" in data:
+        return as_num_nodes(data["num_nodes"], f" of graph {number}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            size = data.num_nodes
+        except UserWarning:
+            size = None
+    if size is None:
+        raise GraphError(
+            f"graph {number} has neither num_nodes nor x; set num_nodes, since "
+            "isolated nodes are not in edge_index."
+        )
+    return size
+
+
+def _no_edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the edges of graphs without edges, as `_edges` does."""
+    tensors = (value for _, value in data[0] if isinstance(value, Tensor))
+    given = next(tensors, sizes)
+    return given.new_zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)
+
+
+def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the edges of all graphs, [2, e], and the number of edges of each graph."""
+    values = [each.edge_index for each in data]
+    for number, value in enumerate(values):
+        dense = isinstance(value, Tensor) and value.layout == torch.strided
+        if not dense or value.dtype != torch.long or value.shape[:-1] != (2,):
+            kind = kind_of(value)
+            if isinstance(value, Tensor):
+                kind = f"{value.dtype} {list(value.shape)}"
+            raise GraphError(
+                f"edge_index of graph {number} is {kind}; give an int64 tensor [2, e]."
+            )
+    check_shifts(data, sizes)
+    check_alike("edge_index", values, "graph", axis=1)
+    counts = torch.tensor([value.size(1) for value in values], device="cpu")
+    edge_index = torch.cat(values, dim=1)
+    size = sizes.repeat_interleave(counts).to(edge_index.device)
+    wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()
+    if wrong.numel():
+        edge = int(wrong[0])
+        number = int(torch.searchsorted(counts.cumsum(0), edge, right=True))
+        ends = " and ".join(map(str, edge_index[:, edge].tolist()))
+        raise GraphError(
+            f"edge_index of graph {number} joins nodes {ends}, but the graph has "
+            f"{int(sizes[number])} nodes; number the nodes from 0."
+        )
+    return edge_index, counts
+
 
 FIELDS = ("x", "edge_index", "edge_attr", "y", "num_nodes")
 
