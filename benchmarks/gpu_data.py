@@ -6,7 +6,7 @@ import torch
 
 from gnnak.datasets import find_entry, load_dataset
 from gnnak.datasets.assemble import build
-from gnnak.datasets.pattern import pattern_graphs
+from gnnak.datasets.loaders import pattern_graphs
 from gnnak.datasets.record import Dataset
 from gnnak.graphs.store import with_reverse_edges
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gnnak.datasets.metric_names import METRICS
 from gnnak.datasets.own.read import READERS
+from gnnak.datasets.record import METRICS
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
 from gnnak.training.config.experiment import DEFAULTS
 

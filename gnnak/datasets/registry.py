@@ -7,9 +7,8 @@ from functools import partial
 from gnnak.datasets import benchmarks, loaders, pairs
 from gnnak.datasets.cache import Request
 from gnnak.datasets.counting import SUBSTRUCTURES
-from gnnak.datasets.metric_names import Task
 from gnnak.datasets.mixture import PROPERTIES
-from gnnak.datasets.record import Dataset, DatasetInfo, Entry, Protocol, Published
+from gnnak.datasets.record import Dataset, DatasetInfo, Entry, Protocol, Published, Task
 from gnnak.errors import OptionError
 from gnnak.nn.features import Categorical
 from gnnak.typing import check_count, check_known

@@ -8,8 +8,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gnnak.datasets.metric_names import Task
-from gnnak.datasets.record import Dataset, DatasetInfo, Scaling
+from gnnak.datasets.record import Dataset, DatasetInfo, Scaling, Task
 from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 

@@ -16,8 +16,7 @@ from torchmetrics.functional.classification import (
 )
 from torchmetrics.utilities import dim_zero_cat
 
-from gnnak.datasets.metric_names import METRICS
-from gnnak.datasets.record import DatasetInfo
+from gnnak.datasets.record import METRICS, DatasetInfo
 
 
 class Collected(Metric):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.datasets.cache import with_node_features
-from gnnak.datasets.own.features import fit_features
+from gnnak.datasets.own.load import fit_features
 from gnnak.datasets.own.molecules import (
     find_featurizer,
     molecules_in_list,

@@ -5,8 +5,8 @@ import torch
 from gnnak.datasets import DATASETS, dataset_names, load_dataset, loaders
 from gnnak.datasets.cache import cached_path
 from gnnak.datasets.counting import SUBSTRUCTURES, count_substructures, counting_graphs
+from gnnak.datasets.loaders import pattern_graphs
 from gnnak.datasets.mixture import property_graphs
-from gnnak.datasets.pattern import pattern_graphs
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, write_npz
 from gnnak.graphs.families import srg25

@@ -3,8 +3,7 @@ import math
 import pytest
 import torch
 
-from gnnak.datasets.metric_names import metrics_for
-from gnnak.datasets.record import DatasetInfo
+from gnnak.datasets.record import DatasetInfo, metrics_for
 from gnnak.nn.features import Categorical
 from gnnak.training.metrics import make_metric, why_undefined
 

@@ -1,4 +1,8 @@
-"""Load the user's own data as a `Dataset`: graphs, targets and splits."""
+"""Load the user's own data as a `Dataset`: graphs, features, targets and splits.
+
+Categories have one more value than the data show, "other": new data may have categories
+that the training graphs do not have.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.datasets.assemble import MAX_CATEGORIES
 from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.datasets.cache import with_node_features
-from gnnak.datasets.metric_names import DEFAULTS, check_metric
-from gnnak.datasets.own.features import describe_features
+from gnnak.datasets.own.molecules import FEATURIZERS
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.own.splits import (
@@ -27,11 +31,12 @@ from gnnak.datasets.own.splits import (
 )
 from gnnak.datasets.own.targets import Targets
 from gnnak.datasets.own.which import find_targets, with_node_targets, with_points
-from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.errors import FileFormatError, OptionError, counted
+from gnnak.datasets.record import DEFAULTS, Dataset, DatasetInfo, check_metric
+from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import format_stem
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any, refuse
+from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
 """A split [g] and folds [k, g]; one of both is None."""
@@ -296,3 +301,74 @@ def _rows(data: Any, own: OwnData) -> GraphRows:
     rows = as_rows(data, reading)
     check_any(rows)
     return with_points(rows, own.targets, own.task)
+
+
+def describe_features(
+    store: GraphStore, featurizer: str | None
+) -> tuple[Features, Features | None]:
+    """Return the descriptions of node features and of edge features.
+
+    Molecules have the known sizes of their `featurizer`; other data have the sizes
+    found, and one more category, "other".
+    """
+    if featurizer is not None:
+        return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
+    nodes = _described("x", store.x)
+    return nodes or Categorical((1,)), _described("edge_attr", store.edge_attr)
+
+
+def fit_features(
+    key: str, values: Tensor | None, wanted: Features | None
+) -> Tensor | None:
+    """Make the features of new graphs fit a trained network.
+
+    Categories that the network does not know become the last category, "other".
+    Integers become floating-point numbers if the network was trained on those.
+
+    Args:
+        key: Name of the features in error messages: `x` or `edge_attr`.
+        values: The features, [rows, c] or [rows]; None if the graphs have none.
+        wanted: Description of the features that the network was trained on.
+    """
+    if wanted is None or values is None:
+        if wanted is not None:
+            raise GraphError(
+                f"the graphs have no {key}, but the network needs {wanted}."
+            )
+        return None
+    values = values[:, None] if values.dim() == 1 else values
+    columns = len(wanted.sizes) if isinstance(wanted, Categorical) else wanted.channels
+    if values.dim() != 2 or values.size(1) != columns:
+        raise GraphError(
+            f"{key} has shape {list(values.shape)}, but the network was trained with "
+            f"{columns} columns; give the same features as in training."
+        )
+    if isinstance(wanted, Continuous):
+        return values if values.is_floating_point() else values.float()
+    if values.is_floating_point():
+        raise GraphError(
+            f"{key} has real numbers, but the network was trained with categories; "
+            "give whole numbers."
+        )
+    if values.numel() and values.min() < 0:
+        raise GraphError(f"{key} has the category {int(values.min())}; give 0 or more.")
+    return torch.minimum(values, torch.tensor(wanted.sizes, device=values.device) - 1)
+
+
+def _described(key: str, values: Tensor | None) -> Features | None:
+    """Describe features, with one more category than the data show."""
+    if values is None:
+        return None
+    if values.is_floating_point() and not values.isfinite().all():
+        raise GraphError(
+            f"{key} has entries that are not finite numbers; correct them."
+        )
+    found = describe(values)
+    if not isinstance(found, Categorical):
+        return found
+    if max(found.sizes) >= MAX_CATEGORIES:
+        raise GraphError(
+            f"{key} has the category {max(found.sizes) - 1}; give categories below "
+            f"{MAX_CATEGORIES - 1}, or convert to float for real numbers."
+        )
+    return Categorical(tuple(size + 1 for size in found.sizes))

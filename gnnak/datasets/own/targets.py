@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.metric_names import Task
+from gnnak.datasets.record import Task
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.readers.rows import BadRow
 

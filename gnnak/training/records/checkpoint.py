@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from gnnak import __version__
-from gnnak.datasets.metric_names import METRICS
-from gnnak.datasets.record import DatasetInfo, Scaling
+from gnnak.datasets.record import METRICS, DatasetInfo, Scaling
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
 from gnnak.models.network import Network

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gnnak.datasets.pattern import pattern_graphs
+from gnnak.datasets.loaders import pattern_graphs
 from gnnak.graphs.ragged import counts_of
 from tests.graphs.graph_strategies import assert_same
 
