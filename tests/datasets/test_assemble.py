@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from gnnak.datasets import load_dataset
+from gnnak.datasets import archive, load_dataset
 from gnnak.datasets.assemble import download
-from gnnak.datasets.sources import archive
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore
 

@@ -1,17 +1,25 @@
+import gzip
+import io
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from gnnak.datasets import load_dataset
 from gnnak.datasets.benchmarks import (
     _neighbors,
+    fetch_tu,
     folds_by_group,
+    read_csv,
     stratified_folds,
     superpixel_edges,
 )
-from gnnak.errors import OptionError
+from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore, read_npz
+from gnnak.nn.features import Categorical, Continuous
+from tests.datasets.conftest import Evil, zipped
 
 
 def random_superpixels(sizes, seed=0):
@@ -95,3 +103,252 @@ def test_stratified_folds_have_their_share_of_every_class():
 def test_folds_are_at_least_two():
     with pytest.raises(OptionError, match="num_folds is 1"):
         folds_by_group(torch.zeros(3, dtype=torch.long), 1)
+
+
+def graph(label):
+    generator = torch.Generator().manual_seed(label)
+    x, pos = (torch.rand(20, c, generator=generator) for c in (3, 2))
+    return {
+        "x": x,
+        "pos": pos,
+        "edge_index": torch.tensor([[0, 1, 2, 19], [1, 0, 4, label]]),
+        "edge_attr": torch.tensor([0.5, 0.5, 0.25, 0.75]),
+        "y": torch.tensor([label]),
+    }
+
+
+def cifar10_archive(content):
+    file = io.BytesIO()
+    torch.save(content, file)
+    return zipped({"CIFAR10_v2.pt": file.getvalue()})
+
+
+def test_cifar10_is_downloaded_with_its_edges_in_both_directions(internet):
+    internet.contents["CIFAR10_v2.zip"] = cifar10_archive(
+        [[graph(4)], [graph(5)], [graph(6)]]
+    )
+    found = load_dataset("cifar10")
+    assert found.store.y.tolist() == [4, 5, 6]
+    assert found.split.tolist() == [0, 1, 2]
+    assert found.info.node_features == Continuous(5)
+    assert found.info.edge_features is None
+    assert found.store.num_edges.tolist() == [6, 6, 6]
+    assert found.store.edge_index[:, 6:12].tolist() == [
+        [0, 1, 2, 4, 5, 19],
+        [1, 0, 4, 2, 19, 5],
+    ]
+    assert found.store.edge_attr is None
+    wanted = graph(4)
+    pixels = torch.cat([wanted["x"], wanted["pos"]], dim=1)
+    assert (found.store.x[:20] - pixels).abs().max() <= 0.5 / 255 + 1e-6
+
+
+def test_a_planted_object_is_not_executed(internet, tmp_path):
+    file = tmp_path / "evil"
+    for content in (
+        cifar10_archive([Evil(file)]),
+        zipped({"CIFAR10_v2.pt": pickle.dumps(Evil(file))}),
+    ):
+        internet.contents["CIFAR10_v2.zip"] = content
+        with pytest.raises(
+            FileFormatError, match="it is not read, because it could run"
+        ):
+            load_dataset("cifar10")
+    assert not file.exists()
+
+
+def test_other_tensors_are_refused(internet):
+    internet.contents["CIFAR10_v2.zip"] = cifar10_archive([[{"x": torch.ones(2)}]])
+    with pytest.raises(FileFormatError, match="does not contain superpixels"):
+        load_dataset("cifar10")
+
+
+def ogb_archive(title, columns, **changes):
+    """Three molecules: a pair of atoms, one atom, and a pair of atoms."""
+    label = ",".join(["1.0"] * columns)
+    other = "0" if columns == 1 else "," * (columns - 1)
+    parts = {
+        "raw/edge": "0,1\n0,1\n",
+        "raw/num-node-list": "2\n1\n2\n",
+        "raw/num-edge-list": "1\n0\n1\n",
+        "raw/node-feat": "".join(f"{i},0,0,0,0,0,0,0,0\n" for i in range(5)),
+        "raw/edge-feat": "1,0,0\n2,0,1\n",
+        "raw/graph-label": f"{label}\n{other}\n{label}\n",
+        "split/scaffold/train": "2\n",
+        "split/scaffold/valid": "0\n",
+        "split/scaffold/test": "1\n",
+    } | changes
+    return zipped(
+        {f"{title}/{k}.csv.gz": gzip.compress(v.encode()) for k, v in parts.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "columns"), [("molhiv", "hiv", 1), ("molpcba", "pcba", 128)]
+)
+def test_ogb_archives_are_read_without_the_package_ogb(name, title, columns, internet):
+    internet.contents[f"{title}.zip"] = ogb_archive(title, columns)
+    for found in (load_dataset(name), load_dataset(name)):
+        assert found.split.tolist() == [1, 2, 0]
+        assert found.store.num_edges.tolist() == [2, 0, 2]
+        assert found.store.edge_index.tolist() == [[0, 1, 0, 1], [1, 0, 1, 0]]
+        assert found.store.edge_attr[:, 0].tolist() == [1, 1, 2, 2]
+        assert found.store.x[:, 0].tolist() == [0, 1, 2, 3, 4]
+        assert found.store.y.dtype == torch.float
+        assert found.store.y.shape == (3, columns)
+        unknown = columns if columns > 1 else 0
+        assert found.store.y.isnan().sum(dim=1).tolist() == [0, unknown, 0]
+    assert len(internet.opened) == 1
+
+
+def test_damaged_ogb_archives_raise_a_clear_error(internet):
+    internet.contents["hiv.zip"] = ogb_archive("hiv", 1, **{"raw/edge": "0,x\n"})
+    with pytest.raises(FileFormatError, match="is not a molecule data set of OGB"):
+        load_dataset("molhiv")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (b"1,2\n3,4", [[1, 2], [3, 4]]),
+        (b",,\r\n,5,\r\n", [[None] * 3, [None, 5, None]]),
+        (b"7\n", [[7]]),
+    ],
+)
+def test_read_csv_by_hand(text, rows):
+    found = read_csv(text, np.float32)
+    assert [[None if v != v else v for v in row] for row in found.tolist()] == rows
+
+
+MUTAG = {
+    "A": "1, 2\n2, 1\n2, 1\n3, 3\n4, 5\n5, 4\n",
+    "graph_indicator": "1\n1\n1\n2\n2\n2\n",
+    "graph_labels": "-1\n1\n",
+    "node_labels": "3\n4\n5\n3\n3\n6\n",
+    "edge_labels": "0\n0\n0\n0\n0\n0\n",
+}
+
+
+def tu_archive(title, parts):
+    return zipped({f"{title}/{title}_{part}.txt": text for part, text in parts.items()})
+
+
+def test_tu_by_hand(internet, tmp_path):
+    internet.contents["MUTAG.zip"] = tu_archive("MUTAG", MUTAG)
+    store = fetch_tu("mutag", tmp_path).store
+    assert store.num_nodes.tolist() == [3, 3]
+    assert store.num_edges.tolist() == [2, 2]
+    assert store.edge_index.tolist() == [[0, 1, 0, 1], [1, 0, 1, 0]]
+    assert store.x.tolist() == [[0], [1], [2], [0], [0], [3]]
+    assert store.y.tolist() == [0, 1]
+    assert store.edge_attr is None
+
+
+def test_tu_is_downloaded_with_random_folds_and_degrees(internet):
+    parts = {
+        "A": "".join(f"{i}, {i + 1}\n{i + 1}, {i}\n" for i in range(1, 61, 3)),
+        "graph_indicator": "".join(f"{i}\n" * 3 for i in range(1, 21)),
+        "graph_labels": "1\n2\n" * 10,
+    }
+    internet.contents["IMDB-BINARY.zip"] = tu_archive("IMDB-BINARY", parts)
+    found = load_dataset("imdb-b")
+    assert found.info.source == "downloaded, folds drawn (seed 0)"
+    assert found.folds.sum(dim=0).tolist() == [1] * 20
+    assert found.store.x[:3].tolist() == [[0, 1], [0, 1], [1, 0]]
+    assert found.store.y.tolist() == [0, 1] * 10
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"A": "1, 9\n"}, "an edge joins a node beyond the 6 nodes"),
+        ({"A": "1, x\n"}, "is not a data set of the TU collection"),
+        ({"graph_indicator": "2\n1\n1\n1\n1\n1\n"}, "the nodes are not sorted"),
+        ({"graph_indicator": "1\n1\n1\n1\n1\n9\n"}, "the nodes are not sorted"),
+        ({"A": "1, 4\n4, 1\n"}, "edge_index joins nodes"),
+    ],
+)
+def test_damaged_tu_archives_raise_a_clear_error(change, sentence, internet):
+    internet.contents["MUTAG.zip"] = tu_archive("MUTAG", MUTAG | change)
+    with pytest.raises(FileFormatError, match=sentence) as caught:
+        load_dataset("mutag")
+    assert "\n" not in str(caught.value)
+
+
+def molecule(target):
+    """A path of three atoms, whose types are 5, 0 and 7, with bonds 1 and 2."""
+    bonds = torch.tensor([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=torch.int32)
+    return {
+        "num_atom": 3,
+        "atom_type": torch.tensor([5, 0, 7], dtype=torch.int8),
+        "bond_type": bonds,
+        "logP_SA_cycle_normalized": torch.tensor([target]),
+    }
+
+
+def zinc_archive(**changes):
+    parts = {
+        split: pickle.dumps([molecule(code + i / 4) for i in range(3)])
+        for code, split in enumerate(("train", "val", "test"))
+    }
+    return zipped({f"molecules/{k}.pickle": v for k, v in (parts | changes).items()})
+
+
+@pytest.fixture
+def zinc(internet):
+    internet.contents["molecules.zip?dl=1"] = zinc_archive()
+    internet.contents["train.index"] = b"2,0\n"
+    internet.contents["val.index"] = b"1\n"
+    internet.contents["test.index"] = b"0,"
+    return internet
+
+
+@pytest.mark.usefixtures("zinc")
+def test_zinc_is_downloaded_with_the_molecules_of_the_index():
+    found = load_dataset("zinc")
+    assert found.info.source == "downloaded"
+    assert found.split.tolist() == [0, 0, 1, 2]
+    assert found.store.y.tolist() == [0.5, 0.0, 1.25, 2.0]
+    assert found.store.num_nodes.tolist() == [3] * 4
+    assert found.store.x[:3].tolist() == [[5], [0], [7]]
+    assert found.info.node_features == Categorical((28,))
+    batch = found.store[0]
+    edges = zip(*batch.edge_index.tolist(), batch.edge_attr[:, 0].tolist(), strict=True)
+    assert sorted(edges) == [(0, 1, 1), (1, 0, 1), (1, 2, 2), (2, 1, 2)]
+
+
+def test_zinc_is_downloaded_once_and_cached(zinc):
+    first = load_dataset("zinc")
+    zinc.contents.clear()
+    again = load_dataset("zinc")
+    assert torch.equal(first.store.edge_index, again.store.edge_index)
+    assert len(zinc.opened) == 4
+
+
+def test_a_planted_pickle_is_not_executed(zinc, tmp_path):
+    evil = pickle.dumps(Evil(tmp_path / "evil"))
+    zinc.contents["molecules.zip?dl=1"] = zinc_archive(train=evil)
+    with pytest.raises(FileFormatError) as caught:
+        load_dataset("zinc")
+    assert str(caught.value).endswith(
+        "eval; it is not read, because it could run code; alternatively put "
+        "zinc12k.npz into the folder that --data-dir or GNNAK_DATA names."
+    )
+    assert not (tmp_path / "evil").exists()
+
+
+def test_other_molecules_are_refused(zinc):
+    zinc.contents["molecules.zip?dl=1"] = zinc_archive(val=pickle.dumps([{"a": 1}] * 9))
+    with pytest.raises(FileFormatError, match="does not contain the molecules of ZINC"):
+        load_dataset("zinc")
+
+
+def test_a_wrong_archive_is_downloaded_again(zinc):
+    right = zinc.contents["molecules.zip?dl=1"]
+    wrong = (b"<html>", right[: len(right) // 2], zinc_archive(train=b"damaged"))
+    for content in wrong:
+        zinc.contents["molecules.zip?dl=1"] = content
+        with pytest.raises(FileFormatError, match=r"zinc12k\.npz"):
+            load_dataset("zinc")
+    zinc.contents["molecules.zip?dl=1"] = right
+    assert len(load_dataset("zinc").store) == 4

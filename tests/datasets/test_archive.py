@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.datasets.sources import archive
-from gnnak.datasets.sources.archive import (
+from gnnak.datasets import archive
+from gnnak.datasets.archive import (
     KNOWN,
     SUMS,
     OnlyHttps,
@@ -24,7 +24,7 @@ from gnnak.datasets.sources.archive import (
     recorded_sums,
 )
 from gnnak.errors import FileFormatError
-from tests.datasets.sources.internet import Evil, zipped
+from tests.datasets.conftest import Evil, zipped
 
 URL = "https://example.org/a.zip"
 

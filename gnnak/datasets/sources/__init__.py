@@ -1,1 +1,0 @@
-"""Download published archives and read them without running code from them."""
