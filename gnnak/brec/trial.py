@@ -11,10 +11,12 @@ from torch import Tensor
 from torch.nn import functional
 from torch.optim import Adam
 
+from gnnak.datasets.cache import with_node_features
 from gnnak.errors import OptionError
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.named import Graph
-from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.graphs.ragged import counts_of
+from gnnak.graphs.store import store_graphs
 from gnnak.loading.items import Item, Shape
 from gnnak.loading.splitting import split
 from gnnak.loading.windows import make_window
@@ -108,8 +110,8 @@ PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
     """Return the options of a network as published for BREC, with some changed.
 
-    PPGN-AK has no published options. Its 2-hop egonets and two layers are our choice,
-    because the memory of a PPGN grows with the square of the size of an egonet.
+    PPGN-AK has no published options: 2-hop egonets and two layers are our choice, for
+    the memory of a PPGN.
     """
     form = parse_name(model)
     options: dict[str, Any] = {}
@@ -155,14 +157,7 @@ def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[G
 
 def collate(graphs: Sequence[Graph]) -> GraphBatch:
     """Collect graphs (edge_index, num_nodes) in one batch, with the node feature 0."""
-    sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
-    edges = torch.tensor([ends.size(1) for ends, _ in graphs])
-    edge_index = torch.cat([ends for ends, _ in graphs], dim=1)
-    ptr = pointers(sizes)
-    edge_index = edge_index + ptr[:-1].repeat_interleave(edges)
-    index = torch.arange(len(graphs)).repeat_interleave(sizes)
-    x = torch.zeros(index.numel(), 1, dtype=torch.long)
-    return GraphBatch(x, edge_index, None, None, index, ptr)
+    return with_node_features(store_graphs(graphs)).union()
 
 
 THRESHOLD = 72.34
@@ -223,20 +218,14 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
     return PairedTest(released, difference.size(0) * float(value), singular)
 
 
-class Verdict(NamedTuple):
-    """Whether a network distinguishes a pair, by one variant of the paired test."""
+def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
+    """Return whether a pair is distinguished, and whether the test is reliable.
 
-    distinguished: bool
-    """Whether the test is significant, and not close to that of one and the same graph.
+    A pair is distinguished if the test is significant, and not close to the test of
+    relabellings of one and the same graph, which a reliable test does not distinguish.
     """
-    reliable: bool
-    """Whether relabellings of one and the same graph are not distinguished."""
-
-
-def verdict(value: float, same_graph: float) -> Verdict:
-    """Decide from the values of the paired test whether a pair is distinguished."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
-    return Verdict(apart, same_graph < THRESHOLD)
+    return apart, same_graph < THRESHOLD
 
 
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
@@ -327,14 +316,10 @@ class TrialResult:
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
-        """Return whether the pair is distinguished, and passes the check.
-
-        Mean embeddings that are equal up to rounding errors count as equal in both
-        tests; `corrected` is then 0. The released test alone would compare one rounding
-        error with another.
-        """
+        """Return `verdict`; embeddings equal up to rounding count as equal."""
         if corrected:
             return verdict(self.corrected, self.same_corrected)
+        # The released test alone would compare one rounding error with another.
         value = self.released if self.corrected else 0.0
         return verdict(value, self.same_released if self.same_corrected else 0.0)
 
@@ -392,12 +377,7 @@ def run_trial(
 
 
 def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
-    """Return the number of nodes of a pair with each in-degree, for the base GNN PNA.
-
-    >>> path = (torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
-    >>> _degrees((path, path))
-    (0, 4, 2)
-    """
+    """Count the nodes of a pair with each in-degree, for the base GNN PNA."""
     counts = [torch.bincount(ends[1], minlength=size) for ends, size in pair]
     return tuple(torch.cat(counts).bincount().tolist())
 
@@ -426,11 +406,7 @@ def _batches(
 
 
 def _shape(item: Item) -> Shape:
-    """Return the sizes of a batch, which has no padding.
-
-    All but a smaller last batch of a pair have the same sizes, so steps can be
-    captured.
-    """
+    """Return the sizes of a batch without padding, so that steps can be captured."""
     batch, subgraphs = item.batch, item.subgraphs
     shape = Shape(batch.num_graphs, batch.num_nodes, batch.num_edges)
     if subgraphs is None:
@@ -446,10 +422,7 @@ def _shape(item: Item) -> Shape:
 def _train(
     network: Network, batches: Sequence[Item], options: TrialOptions
 ) -> tuple[int, float]:
-    """Train the network in place; return the number of epochs and the last loss.
-
-    Training synchronises once per epoch, to read the loss.
-    """
+    """Train the network in place; return the number of epochs and the last loss."""
     device = batches[0].batch.device
     network.train()
     optimizer = Adam(network.parameters(), options.lr, weight_decay=WEIGHT_DECAY)
@@ -472,20 +445,17 @@ def _train(
         total = torch.zeros((), device=device)
         for item, count in zip(batches, counts, strict=True):
             total += step(item) * count
-        mean = float(total) / sum(counts)
+        mean = float(total) / sum(counts)  # synchronises once per epoch
         scheduler.step(mean)
         epochs += 1
     return epochs, mean
 
 
 def _is_capturable(network: Network, device: torch.device) -> bool:
-    """Return whether training steps on batches without padding can be captured.
-
-    SubgraphDrop samples subgraphs in each step, and the k-hop GNN counts the rows of
-    its rings if they have no padding: both synchronise with the device.
-    """
+    """Return whether steps without padding can be captured: they do not synchronise."""
     if network.recompute or network.drop is not None:
         return False
+    # The k-hop GNN counts the rows of its rings if they have no padding.
     if any(isinstance(module, KHopLayer) for module in network.modules()):
         return False
     return can_capture(network, device, "32")

@@ -1,6 +1,5 @@
 """Find data files on disk, and cache generated and downloaded graphs there."""
 
-import io
 import logging
 import os
 import sys
@@ -13,8 +12,7 @@ import torch
 
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
-from gnnak.graphs.readers.files import write_bytes
-from gnnak.graphs.readers.npz import to_array
+from gnnak.graphs.readers.npz import write_arrays
 from gnnak.graphs.store import with_reverse_edges
 
 DATA_VARIABLE = "GNNAK_DATA"
@@ -117,7 +115,7 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
     once = replace(once, store=with_node_features(once.store))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_one_direction(path, once)
+        write_arrays(path, once)
     except (OSError, FileFormatError) as error:
         logging.getLogger("gnnak").warning("graphs were not cached: %s", error)
     return replace(once, store=with_reverse_edges(once.store))
@@ -129,28 +127,6 @@ def with_node_features(store: GraphStore) -> GraphStore:
         return store
     x = torch.zeros(int(store.num_nodes.sum()), 1, dtype=torch.long)
     return replace(store, x=x)
-
-
-def write_one_direction(path: Path, once: GraphFile) -> None:
-    """Write graphs that store each undirected edge once to an npz file, atomically.
-
-    For tens of millions of edges, this is faster than `write_npz`, which sorts all
-    edges to find their reverse edges.
-    """
-    store = once.check().store
-    arrays: dict[str, np.ndarray] = {k: np.array(v) for k, v in once.names.items()}
-    for owner, keys in (
-        (store, ("num_nodes", "num_edges", "edge_index", "x", "edge_attr", "y")),
-        (once, ("split", "folds")),
-    ):
-        for key in keys:
-            if getattr(owner, key) is not None:
-                arrays[key] = to_array(key, getattr(owner, key))
-    if store.node_targets:
-        arrays["node_targets"] = np.array(True)
-    content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
-    write_bytes(path, content.getvalue())
 
 
 def one_direction(store: GraphStore) -> GraphStore:

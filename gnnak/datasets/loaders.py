@@ -25,7 +25,7 @@ from gnnak.datasets.pairs import regular_triangles
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
 from gnnak.graphs.families import srg25
-from gnnak.graphs.store import with_reverse_edges
+from gnnak.graphs.store import store_graphs, with_reverse_edges
 from gnnak.nn.features import Categorical
 
 PARTS = (10_000, 2_000, 2_000)
@@ -164,15 +164,7 @@ def load_generated(
 def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
     """Load the 15 strongly regular graphs srg(25, 12, 5, 6); each is one class."""
     path = find_file("sr25.g6", request.data_dir)
-    if path is None:
-        edges = [edge_index for edge_index, _ in srg25()]
-        store = GraphStore(
-            torch.full((len(edges),), 25),
-            torch.tensor([ends.size(1) for ends in edges]),
-            torch.cat(edges, dim=1),
-        )
-    else:
-        store = read_graph6(path)
+    store = store_graphs(srg25()) if path is None else read_graph6(path)
     store = replace(with_node_features(store), y=torch.arange(len(store)))
     return build(info, GraphFile(store), "built" if path is None else path.name)
 

@@ -13,7 +13,8 @@ from gnnak.datasets.cache import with_node_features
 from gnnak.errors import OptionError
 from gnnak.graphs import GraphFile, GraphStore, from_networkx
 from gnnak.graphs.families import cfi_pair, csl
-from gnnak.graphs.named import Graph
+from gnnak.graphs.named import Graph, undirected
+from gnnak.graphs.store import store_graphs
 from gnnak.typing import check_count
 
 EXP_LIKE_PAIRS, CSL_COPIES, CFI_COPIES = 600, 15, 10
@@ -94,11 +95,10 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build a graph: cycles with the same tree attached to every node, and `extra`.
+    """Build cycles with the same tree attached to every node, and `extra` beside them.
 
-    `lengths` has the number of nodes of each cycle, `parent` the parent of each tree
-    node except the root, which is a node of the cycle. `extra` is not joined to the
-    cycles.
+    `lengths` has the size of each cycle, `parent` the parent of each tree node
+    except the root, which is a node of the cycle.
     """
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
@@ -111,8 +111,7 @@ def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
         edges += [(root + 1 + i, root + up) for i, up in enumerate(parent)]
     offset = tree_size * first
     edges += [(offset + u, offset + v) for u, v in extra.edges]
-    once = torch.tensor(edges, dtype=torch.long).t()
-    return torch.cat([once, once.flip(0)], dim=1), offset + len(extra)
+    return undirected(edges, offset + len(extra))
 
 
 def relabelled(
@@ -135,13 +134,8 @@ def relabelled(
         if features is not None:
             column[rank] = features[position]
         x.append(column)
-    return GraphStore(
-        torch.tensor([size for _, size in graphs], dtype=torch.long),
-        torch.tensor([ends.size(1) for ends in edges], dtype=torch.long),
-        torch.cat(edges, dim=1),
-        x=torch.cat(x)[:, None],
-        y=y,
-    )
+    store = store_graphs([(e, n) for e, (_, n) in zip(edges, graphs, strict=True)])
+    return replace(store, x=torch.cat(x)[:, None], y=y)
 
 
 DEGREE = 4

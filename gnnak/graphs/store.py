@@ -300,6 +300,16 @@ class GraphStore:
         return GraphStore(**joined)
 
 
+def store_graphs(graphs: Sequence[tuple[Tensor, int]]) -> GraphStore:
+    """Collect graphs `(edge_index, num_nodes)` in a store."""
+    edges = [edge_index for edge_index, _ in graphs]
+    return GraphStore(
+        torch.tensor([num_nodes for _, num_nodes in graphs], dtype=torch.long),
+        torch.tensor([ends.size(1) for ends in edges], dtype=torch.long),
+        torch.cat([torch.zeros(2, 0, dtype=torch.long), *edges], dim=1),
+    )
+
+
 def _take(value: Tensor | None, index: Tensor | None) -> Tensor | None:
     return None if value is None or index is None else value.index_select(0, index)
 
@@ -343,10 +353,8 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 def without_reverse_edges(store: GraphStore) -> GraphStore | None:
     """Return the store with only one direction of every undirected edge.
 
-    Two edges are the reverse of each other if they join the same nodes in opposite
-    directions with equal attributes; the first of the two remains. Self loops remain.
-    `with_reverse_edges` is the inverse, up to the order of edges. Returns None if an
-    edge other than a self loop has no reverse edge.
+    The reverse of an edge has equal attributes; the first of the two remains. Self
+    loops remain. Returns None if another edge has no reverse edge.
     """
     edge_index, graph = store.edge_index, _graph_of_edge(store)
     group = _same_edge(store, graph)
@@ -381,11 +389,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Return a number for each edge, such that equal edges get the same number.
-
-    Edges are equal if they have the same attributes and join the same two nodes, in
-    either direction. `graph` is the index of each edge's graph.
-    """
+    """Number the edges; equal edges, also reversed ones, get the same number, [e]."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     size = int(store.node_ptr[-1])
     pair = ends.amin(dim=0) * size + ends.amax(dim=0)

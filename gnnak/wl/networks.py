@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gnnak.errors import GraphError
 from gnnak.graphs.named import Graph
-from gnnak.graphs.ragged import pointers
+from gnnak.graphs.store import store_graphs
 from gnnak.models.factory import build_model, parse_name
 from gnnak.models.options import (
     FamilyOptions,
@@ -42,12 +42,8 @@ class Embedder(Protocol):
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
     """Embed all graphs in one batch; return one row per graph, [g, c]."""
-    sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
-    edges = torch.tensor([edge_index.size(1) for edge_index, _ in graphs])
-    edge_index = torch.cat([edge_index for edge_index, _ in graphs], dim=1)
-    edge_index = edge_index + pointers(sizes)[:-1].repeat_interleave(edges)
-    batch = torch.arange(len(graphs)).repeat_interleave(sizes)
-    return embedder(torch.zeros_like(batch), edge_index, batch)
+    batch = store_graphs(graphs).union()
+    return embedder(torch.zeros_like(batch.batch), batch.edge_index, batch.batch)
 
 
 def different(rows: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from gnnak.brec.trial import (
     NO_FEATURES,
     TrialOptions,
     TrialResult,
+    _degrees,
     _is_capturable,
     collate,
     large_bytes,
@@ -60,6 +61,8 @@ def test_gin_ak_plus_distinguishes_the_4_regular_pair_and_gin_does_not():
 
 
 def test_run_trial_counts_in_degrees_for_pna():
+    path = undirected([(0, 1), (1, 2)], 3)
+    assert _degrees((path, path)) == (0, 4, 2)
     options = trial_options("ds-pna", num_hops=1, num_layers=1, channels=4, epochs=1)
     found = run_trial(four_regular_pair(), options, 100, CPU)
     assert found.distinguished(corrected=True)
