@@ -142,15 +142,11 @@ def _chunks(
 
 
 def _apart(test: str, pairs: Sequence[Pair], options: Options) -> list[bool | None]:
-    """Return for each pair whether the test distinguishes its two graphs.
-
-    The test runs on all pairs together. A distinguished pair stays distinguished, since
-    rounds only split colours.
-    """
+    """Return for each pair whether the test distinguishes its two graphs."""
     union = read_union([graph for pair in pairs for graph in pair], options.labels)
     for coloring in run_test(test, union, options):
         marks = coloring.fingerprints(union.num_graphs)
         apart = marks[::2] != marks[1::2]
-        if bool(apart.all()):
+        if bool(apart.all()):  # pairs stay distinguished: rounds only split colours
             break
     return list(apart.tolist())

@@ -106,8 +106,7 @@ def run_in_parallel(
     """Train a network on every pair, with several worker processes.
 
     The largest pairs come first, and no more pairs run at the same time than are
-    expected to fit into the memory of the GPU. `finish` is called with each result;
-    failures are raised at the end.
+    expected to fit into the memory of the GPU. Failures are raised at the end.
     """
     if not pairs:
         return
@@ -180,10 +179,7 @@ def run_pairs(
     notify: Callable[[str, int], None] = lambda group, seed: None,
     jobs: int = 1,
 ) -> Results:
-    """Train and test a network on every pair and seed that `progress` does not contain.
-
-    `notify` is called with the group and the seed after each pair.
-    """
+    """Train and test a network on every pair and seed that are not in `progress`."""
     found = progress.finished()
     pairs = {
         (seed, group, index): pair

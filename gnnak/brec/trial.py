@@ -329,10 +329,8 @@ def run_trial(
 ) -> TrialResult:
     """Train a new network on a pair of graphs, and test whether it distinguishes them.
 
-    Each graph is relabelled q times. Batches alternate between both graphs. Adam
-    minimises the cosine embedding loss, max(0, cos(h_G, h_H)), over pairs of relabelled
-    graphs; the learning rate is reduced when the loss stops falling. The network is
-    tested on the graphs that it was trained on, in evaluation mode.
+    Adam minimises the cosine embedding loss, max(0, cos(h_G, h_H)), over pairs of q
+    relabellings of both graphs; the test uses the same graphs in evaluation mode.
 
     Differences from BREC: embeddings are tested in float64, not in float32, and the
     running statistics of batch norms are recomputed from the training graphs before the

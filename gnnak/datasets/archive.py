@@ -55,12 +55,9 @@ def open_url(url: str) -> Any:
 def fetch(url: str, folder: Path, name: str) -> Path:
     """Download a file, unless the folder has it complete, and return its path.
 
-    A file in the folder is complete if it has the checksum recorded in `SHA256SUMS`.
-    Any other file, such as part of an archive, is downloaded again.
-
-    Raises:
-        FileFormatError: If the downloaded file has another checksum than recorded.
-        OSError: If the download fails or ends too early.
+    A file is complete if it has the checksum recorded in `SHA256SUMS`; a downloaded
+    file with another checksum raises `FileFormatError`, a download that fails
+    `OSError`.
     """
     path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
     if path.is_file() and recorded == sha256_of(path):
@@ -86,8 +83,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
 def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFile]:
     """Download a zip archive unless the folder has it, and open it.
 
-    If the archive cannot be read in the `with` block, the archive and its new checksum
-    are deleted, so that the next call downloads the archive again.
+    If it cannot be read, it is deleted, so that the next call downloads it again.
     """
     before = recorded_sums(folder).get(name)
     path = fetch(url, folder, name)
@@ -112,10 +108,7 @@ def recorded_sums(folder: Path) -> dict[str, str]:
 
 
 def _record(folder: Path, name: str, value: str | None) -> None:
-    """Write one checksum to the file with checksums; None = remove its line.
-
-    The file is locked meanwhile: several processes may download archives at once.
-    """
+    """Write one checksum to the file with checksums, which is locked; None = remove."""
     with (folder / f".{SUMS}.lock").open("ab", buffering=0) as lock, locked_file(lock):
         sums = {key: old for key, old in recorded_sums(folder).items() if key != name}
         if value is not None:

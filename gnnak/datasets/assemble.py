@@ -19,10 +19,7 @@ from gnnak.nn.features import Categorical, Features, describe
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
     """Download graphs with `fetch(folder)`; return them with each edge stored once.
 
-    Raises:
-        FileFormatError: If the download fails; the message says where to put
-            `file_name` instead.
-        GraphError: If the downloaded graphs are not undirected.
+    If the download fails, `FileFormatError` says where to put `file_name` instead.
     """
     folder = cache_dir() / "downloads"
     try:
@@ -60,17 +57,10 @@ def read_or_make(
 ) -> tuple[GraphFile, str]:
     """Read a data file if it exists, else create the graphs and cache them on disk.
 
-    Args:
-        file_name: Name of the npz file, in the format of `read_npz`.
-        request: Folder, seed and other options given by the user.
-        make: Generates or downloads the graphs, with each undirected edge stored once;
-            None if the graphs can only be read from a file.
-        seeded: Whether the graphs depend on the seed; the file has those of seed 0.
-        required: Optional keys, such as `x`, that the file must have.
-
-    Returns:
-        The graphs, with both directions of every edge, and where they come from: the
-        file name, `generated (seed 0)` or `downloaded`.
+    `make` returns graphs with each undirected edge stored once; None if there is only
+    the file. With `seeded`, the file has the graphs of seed 0. `required` are optional
+    keys that the file must have. Returns the graphs, and where they come from: the file
+    name, `generated (seed 0)` or `downloaded`.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
@@ -107,13 +97,8 @@ def build(
 ) -> Dataset:
     """Build a `Dataset` from graphs and check that targets and features fit the task.
 
-    Args:
-        info: Description of the data set; this function fills in features and source.
-        file: The graphs and their splits; `y` is converted to int64 for classification
-            and to float32 for other tasks.
-        source: Where the graphs come from: a file name, `generated (seed 0)`, ...
-        node_features: All features that nodes may have; None = those of `x`.
-        edge_features: All features that edges may have; None = those of `edge_attr`.
+    `y` becomes int64 for classification and float32 for other tasks. `node_features`
+    and `edge_features` are all that may occur; None = those that do.
     """
     store, y = file.store, file.store.y
     if y is None:
@@ -141,10 +126,8 @@ def build(
 
 
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
-    """Raise `FileFormatError` if targets are not finite or, if `whole`, not integers.
-
-    Multilabel targets are not checked, since they are NaN where the label is unknown.
-    """
+    """Refuse targets that are not finite or, if `whole`, not integers."""
+    # Multilabel targets are NaN where the label is unknown.
     if info.task == "multilabel" or not y.is_floating_point():
         return
     if not y.isfinite().all() or (whole and (y != y.round()).any()):
@@ -179,10 +162,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Refuse features of a file that differ from those of the data set.
-
-    The file may have fewer categories, because some categories may not occur in it.
-    """
+    """Refuse other features than those of the data set; fewer categories are right."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

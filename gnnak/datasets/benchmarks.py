@@ -60,11 +60,10 @@ CIFAR10_MEMBER = "CIFAR10_v2.pt"
 
 
 def fetch_cifar10(folder: Path) -> GraphFile:
-    """Download the CIFAR10 superpixels with their edges.
+    """Download the CIFAR10 superpixels; each directed edge gets its reverse edge.
 
-    The published edges are directed; each of them gets its reverse edge. Their features
-    are left out, as in the published runs of GNN-AK. `x` is scaled to integers from 0
-    to 255: three colours, then row and column of the superpixel's centre.
+    Features of edges are left out, as in the published runs of GNN-AK. `x` is scaled to
+    integers from 0 to 255: three colours, then row and column of the centre.
     """
     with (
         opened_archive(CIFAR10_URL, folder, "CIFAR10_v2.zip") as archive,
@@ -158,11 +157,7 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
 
 
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
-    """Convert molecules to graphs with atom types, bond types and targets.
-
-    Each molecule has the pickled tensors `atom_type` [n], `bond_type` [n, n] (0 = no
-    bond) and `logP_SA_cycle_normalized` [1].
-    """
+    """Convert molecules (dicts of pickled tensors) to graphs; bond type 0 = no bond."""
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
     edges = [matrix.nonzero().t() for matrix in bonds]
@@ -195,11 +190,7 @@ TU_NAMES = {
 
 
 def fetch_tu(name: str, folder: Path) -> GraphFile:
-    """Download a data set of the TU collection: graphs, node labels and classes.
-
-    Node labels become categories from 0; edge labels, self loops and repeated edges are
-    dropped.
-    """
+    """Download a data set of the TU collection, without self loops and edge labels."""
     title = TU_NAMES[name]
     url = TU_URL.format(name=title)
     with opened_archive(url, folder, f"{title}.zip") as archive:
@@ -292,10 +283,7 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 
 
 def _file(read: Callable[..., Tensor]) -> GraphFile:
-    """Build graphs with a function that reads one part of the archive.
-
-    The archive stores each undirected edge once.
-    """
+    """Build graphs with a function that reads one part of the archive."""
     y = read("raw/graph-label", np.float32)
     store = GraphStore(
         read("raw/num-node-list")[:, 0],
@@ -312,10 +300,9 @@ def _file(read: Callable[..., Tensor]) -> GraphFile:
 
 
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Assign groups of graphs to folds at random; a group stays in one fold.
+    """Assign groups of graphs, [g], to folds at random; a group stays in one fold.
 
-    Returns a matrix [k, g] with one row per fold: 1 for test graphs, 0 for training
-    graphs. `group`, [g], is the group of each graph, from 0.
+    Returns a matrix [k, g] with one row per fold, 1 for test graphs.
 
     >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
     tensor([1, 1, 1, 1])
@@ -351,19 +338,12 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
     Let $d_{ij}$ be the distance between the positions of nodes $i$ and $j$, and $s_i$
     the mean of $d_{ij}$ over the eight nodes $j$ nearest to $i$. The similarity of $i$
-    and $j$ is $(A_{ij} + A_{ji}) / 2$ with
+    and $j$ is $(A_{ij} + A_{ji}) / 2$ with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$.
 
-    $$A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big).$$
-
-    Every node is joined to eight of its nine most similar nodes by edges in both
-    directions. As in the published graphs, the one left out is the node that
-    `numpy.argpartition` moves to the last position when it separates the nine largest
-    similarities from the others. Of 32-bit and 64-bit numbers, this depends on the
-    processor, so the similarities are replaced by their ranks as 16-bit integers.
-    Graphs of up to nine nodes are complete.
-
-    `x` [n, 5] has the columns red, green, blue, row and column of the centre, from 0 to
-    255, and is scaled to 0 to 1. As in the published runs, edges have no features.
+    As in the published graphs, the node left out is the one that `numpy.argpartition`
+    moves to the last position. Graphs of up to nine nodes are complete. `x` [n, 5] has
+    the columns red, green, blue, row and column of the centre, from 0 to 255, and is
+    scaled to 0 to 1.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
@@ -418,6 +398,7 @@ def _neighbors(similarity: Tensor) -> Tensor:
     size = similarity.size(2)
     itself = torch.eye(size, dtype=torch.bool)
     order = similarity.masked_fill(itself, -1.0).argsort(dim=2, stable=True)
+    # Of 32-bit and 64-bit numbers, the result of numpy depends on the processor.
     place = torch.arange(size, dtype=torch.int16).expand_as(order)
     rank = torch.empty(order.shape, dtype=torch.int16).scatter_(2, order, place)
     parted = np.argpartition(rank.numpy(), size - NEIGHBORS - 2, axis=2)
@@ -451,12 +432,10 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
-    Every node has a tag: its degree in IMDB-B, and the node label in the other data
-    sets. As in the published reader of these folds, `x` is the one-hot vector of the
-    tag, among the tags that occur in the data set. All nodes of REDDIT-B have the same
-    embedding: one published reader does this, another takes degrees, with which GIN-AK+
-    was worse on both folds that were tried, after 50 of 100 epochs. Downloaded data do
-    not include the folds of the GIN paper: they get ten random stratified folds.
+    As in the published reader of these folds, `x` is the one-hot vector of the node
+    label, or of the degree in IMDB-B, among those that occur. All nodes of REDDIT-B
+    have the same embedding: with degrees, as in another reader, GIN-AK+ was worse on
+    both folds tried. Downloaded data get ten random stratified folds.
     """
     name = info.name
     fetch = partial(fetch_tu, name)
@@ -490,8 +469,7 @@ def _with_one_hot_tags(dataset: Dataset) -> Dataset:
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
     """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it.
 
-    Downloaded graphs have the published edges. If the graphs have no edges, these are
-    computed from the positions in `x` and cached on disk.
+    If the graphs have no edges, these are computed and cached on disk.
     """
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)

@@ -38,11 +38,7 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Find a data file in `data_dir`, the folder `GNNAK_DATA` or the cache folder.
-
-    Raises:
-        OptionError: If `data_dir`, or the folder in `GNNAK_DATA`, does not exist.
-    """
+    """Find a data file in `data_dir`, the folder `GNNAK_DATA` or the cache folder."""
     folders = [cache_dir()]
     for option, folder in (
         (DATA_VARIABLE, os.environ.get(DATA_VARIABLE)),
@@ -100,8 +96,7 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
     """Read graphs from a cache file; if there is none, create the graphs and the file.
 
     `make` returns graphs with each undirected edge stored once; the result has both
-    directions, in the same order whether read or made. If the cache folder is not
-    writable, a warning is logged and the graphs are returned anyway.
+    directions. If the cache folder is not writable, a warning is logged.
     """
     if path.is_file():
         try:

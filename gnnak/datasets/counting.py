@@ -43,13 +43,9 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
 
 
 def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
-    """Return the adjacency matrices of graphs `first` to `last - 1`, [g, n, n].
+    """Return the adjacency matrices of graphs `first` to `last - 1`, padded, [g, n, n].
 
-    They are float64, padded with zeros to the number of nodes of the largest graph.
-
-    Raises:
-        GraphError: If a graph has more than `MAX_NODES` nodes, or is not a simple
-            undirected graph.
+    Raises `GraphError` if a graph is too large, or is not simple and undirected.
     """
     largest = int(store.num_nodes[first:last].max())
     if largest > MAX_NODES:
@@ -100,8 +96,7 @@ def counting_graphs(
 ) -> GraphFile:
     """Generate random d-regular graphs with n nodes and delete n random edges of each.
 
-    For every graph, the pair (n, d) is sampled uniformly from `SHAPES`. Each undirected
-    edge is stored once. There are no targets: `count_substructures` computes them.
+    The pair (n, d) is sampled from `SHAPES`. Each undirected edge is stored once.
     """
     random = np.random.default_rng([ENTROPY, seed])
     sizes, edges = [], []
@@ -123,13 +118,10 @@ def counting_graphs(
 def regular_edges(
     num_nodes: int, degree: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Sample a random graph in which every node has `degree` neighbours.
+    """Sample a random graph in which every node has `degree` neighbours; return [e, 2].
 
-    This is the pairing model: each node has `degree` stubs (half-edges), and stubs are
-    paired at random to form edges. Stubs whose pair would be a self loop or a duplicate
-    edge are shuffled and paired again. If stubs are left after 100 rounds, all edges
-    are discarded and the sampling starts again. Returns the undirected edges, each
-    once, from the lower to the higher node, [e, 2].
+    This is the pairing model: stubs (half-edges) are paired at random. Pairs that would
+    be a self loop or a duplicate edge are paired again, for 100 rounds, then all.
     """
     while True:
         edges: set[tuple[int, int]] = set()

@@ -240,8 +240,7 @@ SAMPLE = 64
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
     """Measure the rooted subgraphs of some graphs, evenly spaced in a store.
 
-    Returns None if there are no graphs, or if the subgraphs of one graph alone do not
-    fit into memory, which the extractor will refuse with an error.
+    Returns None if there are none, or if those of one graph do not fit into memory.
     """
     if not len(store):
         return None
@@ -258,10 +257,7 @@ def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | No
 
 
 def memory_advice(needed: float, batch_size: int, device: torch.device) -> str | None:
-    """Say what to do if a training step needs more memory than is free.
-
-    Returns None if the memory suffices, or is not known. `needed` is in bytes.
-    """
+    """Say what to do if a step needs more bytes than are free; None if they suffice."""
     free = free_bytes(device)
     if free is None or needed <= free:
         return None

@@ -51,13 +51,10 @@ def pattern_graphs(
 ) -> GraphFile:
     """Generate the PATTERN graphs (a stochastic block model), each edge stored once.
 
-    A graph consists of five communities and one of 100 patterns. Edges inside a
-    community have probability 0.5, edges between communities 0.35, and edges between
-    the pattern and a community 0.5. The 100 patterns, with their inner edges
-    (probability 0.5) and node colours, are sampled once and used for all graphs; the
-    nodes of communities get a random colour 0, 1 or 2 in each graph. Nodes are permuted
-    at random. `x` [n, 3] is the one-hot vector of the colour; `y` is 1 for pattern
-    nodes and 0 for other nodes.
+    A graph consists of five communities and one of 100 patterns, which are sampled
+    once, with their inner edges and node colours. Nodes of communities get a random
+    colour in each graph. Nodes are permuted at random. `x` [n, 3] is the one-hot vector
+    of the colour; `y` is 1 for pattern nodes and 0 for other nodes.
     """
     random = np.random.default_rng([ENTROPY, seed])
     sizes = random.integers(SMALLEST, LARGEST, PATTERNS)
@@ -89,8 +86,7 @@ def _chunk(
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
     """Generate a chunk of graphs, given size, edges and colours of each one's pattern.
 
-    Returns the number of nodes and of edges of each graph, the edges of all graphs, and
-    the colours and labels of all nodes.
+    Returns the numbers of nodes and of edges, all edges, colours and labels.
     """
     graphs = len(pattern_size)
     communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
@@ -113,11 +109,7 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample the edges of graphs; return the upper triangles of adjacency matrices.
-
-    `block` [g, n] tells which part of its graph each node is in: 0 is the pattern,
-    whose edges are copied from `pattern`, and 1 to 5 are the communities.
-    """
+    """Sample edges, upper triangles [g, n, n]; block 0 of [g, n] copies `pattern`."""
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)
@@ -131,10 +123,7 @@ def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
-    """Load 200 pairs of 4-regular graphs: one without and one with triangles.
-
-    The pairs are split 2 : 1 : 1 into training, validation and test pairs.
-    """
+    """Load 200 pairs of 4-regular graphs, with and without triangles; 2 : 1 : 1."""
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
     source = f"generated (seed {request.seed})"
@@ -142,10 +131,7 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP from its file: pairs 2i, 2i + 1 of graphs that 1-WL cannot distinguish.
-
-    There are ten folds; both graphs of a pair are in the same fold.
-    """
+    """Load EXP: pairs 2i, 2i + 1 that 1-WL cannot distinguish, in the same fold."""
     file, source = read_or_make("exp.npz", request, required=("x",))
     pair = torch.arange(len(file.store)) // 2
     file = replace(file, folds=folds_by_group(pair, 10, request.seed))
@@ -172,8 +158,7 @@ def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
 def load_counting(info: DatasetInfo, request: Request) -> Dataset:
     """Load the counting task: predict how often a substructure occurs in a graph.
 
-    The counts are divided by their standard deviation over all graphs, including
-    validation and test graphs.
+    The counts are divided by their standard deviation over all graphs.
     """
     make = partial(counting_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("counting.npz", request, make, seeded=True)
@@ -184,10 +169,7 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
-    """Load the graph-properties task: predict one property, such as the diameter.
-
-    The targets are divided by their maximum over the training graphs.
-    """
+    """Load the graph-properties task; targets are divided by the training maximum."""
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
     target: Property = request.target  # type: ignore[assignment]
@@ -197,11 +179,7 @@ def load_properties(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
-    """Load PATTERN: predict which nodes of a graph belong to a hidden subgraph.
-
-    As in the published data, the colour of a node is three columns of zeros and ones,
-    each with its own embeddings.
-    """
+    """Load PATTERN: predict which nodes belong to a hidden subgraph; `x` is one-hot."""
     make = partial(pattern_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("pattern.npz", request, make, seeded=True)
     return build(info, file, source, Categorical((2,) * COLORS))

@@ -50,10 +50,7 @@ def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
 def _tree_on_path(
     size: int, spine: int, near: int, random: np.random.Generator
 ) -> nx.Graph:
-    """Sample a tree: a path of `spine` nodes, with further nodes attached at random.
-
-    Nodes `spine` to `near - 1` are attached to the path, the others to those nodes.
-    """
+    """Sample a tree: a path, nodes up to `near` attached to it, others to those."""
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
     rest = range(near, size)
@@ -101,11 +98,9 @@ def property_graphs(
     """Generate random graphs for the task of predicting graph properties.
 
     Each graph is sampled from a random model of `MIXTURE`, its nodes are permuted, and
-    `toggled` removes and adds some edges. Graphs with an isolated node are rejected and
-    sampled again. Each undirected edge is stored once. The node features `x` have two
-    columns: the first is 1 at one random node and 0 elsewhere, the second is uniform
-    noise. There are no targets: `graph_property` computes them. A `share` below 1
-    generates fewer graphs, for quick tests.
+    `toggled` changes some edges. Graphs with isolated nodes are rejected. The columns
+    of `x` are 1 at one random node, and uniform noise. Each undirected edge is stored
+    once. A `share` below 1 generates fewer graphs.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -133,17 +128,11 @@ def property_graphs(
 
 
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
-    """Remove some edges at random and add some edges between other nodes.
+    """Remove some edges of a matrix, bool [n, n], at random and add about as many.
 
-    Every pair of nodes gets a random number from 0 to 1. A pair with an edge keeps the
-    edge if the number is below a threshold `keep`. A pair without an edge gets one if
-    the number is below a threshold `add`. If at most half of all pairs are edges,
-    `keep` is 0.9 and `add` is 0.1 times the ratio of edges to pairs without an edge.
-    Otherwise `add` is 0.1 and 1 - `keep` is 0.1 times the inverse ratio.
-
-    As in the published generator, the random number is the mean of two uniform numbers,
-    so that 98 % of the edges remain, not 90 %. `joined` is a symmetric adjacency
-    matrix, bool [n, n].
+    A pair with an edge keeps it if a random number is below `keep`, another pair gets
+    an edge if it is below `add`. As in the published generator, the number is the mean
+    of two uniform ones, so that 98 % of the edges remain, not 90 %.
     """
     size = len(joined)
     edges = joined.sum() / 2

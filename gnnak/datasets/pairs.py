@@ -33,11 +33,7 @@ CFI_BASES = {
 
 
 def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
-    """Generate the ten circular skip link (CSL) graphs, each `copies` times.
-
-    The nodes of each copy are permuted at random. The class `y`, 0 to 9, tells which of
-    the ten graphs was permuted. There are five stratified folds.
-    """
+    """Generate `copies` node permutations of each of the ten CSL graphs; five folds."""
     random = np.random.default_rng([seed, 1])
     graphs = [graph for graph in csl() for _ in range(copies)]
     y = torch.arange(len(graphs)) // copies
@@ -48,11 +44,9 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
-    Graphs 2i and 2i + 1 are a pair: `y` is 0 for the original graph and 1 for the
-    twisted graph. The nodes of each graph are permuted at random. There are ten folds;
-    both graphs of a pair are in the same fold. Test graphs are node permutations of
-    training graphs, so any model that can distinguish the two graphs of a pair can
-    solve the task.
+    Graphs 2i and 2i + 1 are a pair: `y` is 0 for the original and 1 for the twisted
+    graph. Both are in the same of ten folds. Test graphs are node permutations of
+    training graphs, so a model that can distinguish the pairs can solve the task.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -65,13 +59,11 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 2i and 2i + 1 are a pair. Each graph contains a core: one cycle of 2m nodes
-    (class 0) or two cycles of m nodes (class 1). The same tree is attached to every
-    core node, and both graphs of a pair get the same random graph as a further
-    component. Node features are random bits: all attached trees have the same bits, and
-    both graphs of a pair have the same bits. The two graphs are not isomorphic, but
-    every stable 1-WL colour occurs equally often in both. There are ten folds; both
-    graphs of a pair are in the same fold.
+    Graphs 2i and 2i + 1 are a pair, in the same of ten folds. Each graph contains a
+    core: one cycle of 2m nodes (class 0) or two cycles of m nodes (class 1). The same
+    tree is attached to every core node, and the same random graph is a further
+    component. Node features are random bits, equal in all trees and in both graphs of a
+    pair.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -122,8 +114,8 @@ def relabelled(
 ) -> GraphStore:
     """Permute the nodes of every graph at random and collect the graphs in a store.
 
-    Each undirected edge is stored once, from the lower to the higher node, in sorted
-    order. `features` has for each graph an integer per node, [n]; None = zeros.
+    Each undirected edge is stored once. `features` has an integer per node of each
+    graph.
     """
     edges, x = [], []
     for position, (edge_index, size) in enumerate(graphs):
@@ -145,9 +137,8 @@ SIZES = tuple(range(12, 17))
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
     """Generate pairs of 4-regular graphs, one without triangles and one with triangles.
 
-    The two graphs of a pair (2i with label 0, 2i + 1 with label 1) have the same number
-    of nodes. A message-passing GNN cannot distinguish them, so its accuracy is exactly
-    50 %. All nodes have the same categorical feature.
+    Graphs 2i (label 0) and 2i + 1 (label 1) have the same number of nodes, so the
+    accuracy of a message-passing GNN is exactly 50 %.
 
     >>> regular_triangles(2).y.tolist()
     [0, 1, 0, 1]

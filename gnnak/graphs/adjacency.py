@@ -83,10 +83,9 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
     """Return the weakly connected component of every node, [n], and their number.
 
-    Components are numbered from 0 in the order of their smallest node. Uses label
-    propagation: the first label of a node is its number. In every round, each node
-    takes the smallest label among its own and its neighbours', and then the label of
-    the node with that number (pointer jumping), so long paths need few rounds.
+    Components are numbered by their smallest node. In every round of label propagation,
+    each node takes the smallest label among its own and its neighbours', and then the
+    label of the node with that number (pointer jumping), so long paths need few rounds.
 
     >>> components(torch.tensor([[3, 1], [0, 2]]), 5)
     (tensor([0, 1, 1, 0, 2]), 3)
@@ -110,8 +109,7 @@ def hops_to_root(
 ) -> Tensor:
     """Return the length of the shortest directed path from each node to any root, [n].
 
-    It is -1 where no path of at most `max_hops` edges exists. Runs one breadth-first
-    search from all roots at once, following edges backwards.
+    It is -1 where no path of at most `max_hops` edges exists.
 
     >>> path = torch.tensor([[0, 1, 3], [1, 2, 2]])
     >>> hops_to_root(path, torch.tensor([2]), num_nodes=5, max_hops=3)

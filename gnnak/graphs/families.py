@@ -194,22 +194,16 @@ square, (row + column) mod 5, by permuting rows, columns and symbols."""
 
 
 def latin_squares() -> list[Matrix]:
-    """Return two 5x5 Latin squares, the cyclic one and one that is not equivalent.
-
-    Every 5x5 Latin square becomes one of the two by permuting rows, columns and
-    symbols, or exchanging the roles of these three.
-    """
+    """Return two 5x5 Latin squares that are not equivalent, the cyclic one first."""
     cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
     second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
     return [cyclic, second]
 
 
 def triple_systems() -> list[list[Block]]:
-    """Return the two Steiner triple systems on 13 points.
+    """Return the two Steiner triple systems on 13 points: every pair is in one triple.
 
-    Each has 26 triples, and every pair of points is in exactly one triple. The second
-    has four triples of the first (a Pasch configuration) replaced by four others that
-    contain the same pairs of points.
+    In the second, four triples (a Pasch configuration) are replaced by four others.
     """
     first = [
         frozenset((point + shift) % 13 for point in base)
@@ -255,18 +249,12 @@ def _seidel(joined: NDArray[np.bool_]) -> Matrix:
 
 
 def switched(matrix: Matrix, signs: Matrix) -> Matrix:
-    """Multiply row i and column i of a Seidel matrix by `signs[i]` (1 or -1).
-
-    This exchanges edges and non-edges between the nodes with -1 and those with 1.
-    """
+    """Multiply row i and column i of a Seidel matrix by `signs[i]` (1 or -1)."""
     return matrix * np.outer(signs, signs)
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """For each node, isolate the node by switching, and remove it from the graph.
-
-    Takes and returns Seidel matrices.
-    """
+    """Isolate each node of a Seidel matrix in turn, and remove it from the graph."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -279,9 +267,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
     """Return all regular graphs of row sum `value` into which switching turns a graph.
 
-    After switching, every row of the Seidel matrix sums to `value` if and only if the
-    vector with -1 for switched nodes and +1 for other nodes is an eigenvector with
-    eigenvalue `value`. So the function finds all such eigenvectors.
+    The vector of signs is then an eigenvector with eigenvalue `value`, and vice versa.
     """
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
@@ -331,17 +317,13 @@ def srg25() -> list[Graph]:
     """Return the 15 strongly regular graphs srg(25, 12, 5, 6), the data set SR25.
 
     There are 25 nodes of degree 12; adjacent nodes have 5 common neighbours, others 6.
-    The graphs are `descendants` of `regular_two_graphs`.
     """
     chosen = zip(regular_two_graphs(), _POINTS, strict=True)
     return [_graph_of_matrix(descendants(s)[i]) for s, points in chosen for i in points]
 
 
 def srg26() -> list[Graph]:
-    """Return the 10 strongly regular graphs srg(26, 10, 3, 4), first listed by Paulus.
-
-    They are `regular_members` of `regular_two_graphs`, without isomorphic duplicates.
-    """
+    """Return the 10 strongly regular graphs srg(26, 10, 3, 4), found by Paulus."""
     found = []
     for matrix, chosen in zip(regular_two_graphs(), _SWITCHINGS, strict=True):
         # Each row has 10 entries -1 (edges) and 15 entries +1, so it sums to 5.

@@ -7,9 +7,6 @@ from torch import Tensor
 def pointers(counts: Tensor) -> Tensor:
     """Return the row pointer of rows with the lengths `counts`, [..., rows + 1].
 
-    A row pointer, as in compressed sparse row (CSR) matrices, is the cumulative sum of
-    the lengths with a leading zero: `[0, c_0, c_0 + c_1, ...]`.
-
     >>> pointers(torch.tensor([2, 0, 3]))
     tensor([0, 2, 2, 5])
     """
@@ -41,10 +38,7 @@ def ragged_ranges(
 def ragged_ranges_to(
     stop: Tensor, count: Tensor, end: Tensor, total: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Concatenate the ranges `stop[i] - count[i], ..., stop[i] - 1`.
-
-    This is `ragged_ranges` for callers that know `end`, the cumulative sum of `count`.
-    """
+    """Return `ragged_ranges`, given the cumulative sum `end` of `count`."""
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
@@ -78,10 +72,7 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Divide rows with the costs `work` into chunks of a cost of about `limit`.
-
-    Returns the first row of every chunk except the first chunk, as `torch.tensor_split`
-    expects.
+    """Return where to split rows with the costs `work` into chunks of about `limit`.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]
@@ -99,8 +90,6 @@ NARROW = (torch.int8, torch.int16, torch.int32)
 
 def narrow(values: Tensor) -> Tensor:
     """Convert integers to the smallest signed integer type that can represent them.
-
-    Adding an int64 tensor to the result gives int64 again, by PyTorch's type promotion.
 
     >>> narrow(torch.tensor([0, 127])).dtype, narrow(torch.tensor([128])).dtype
     (torch.int8, torch.int16)

@@ -29,10 +29,7 @@ KINDS = "an int, a slice, a list, or a tensor of bools or ints"
 
 
 def as_indices(indices: Indices, size: int) -> Tensor:
-    """Convert `indices` to an int64 tensor of positions in 0..size-1.
-
-    Negative ints count from the end, positions may repeat, and their order is
-    preserved.
+    """Convert `indices` to positions in 0..size-1; negative ints count from the end.
 
     >>> as_indices([-1, 0, 0], 5)
     tensor([4, 0, 0])
@@ -319,9 +316,8 @@ def add_reverse_edges(
 ) -> tuple[Tensor, Tensor]:
     """Insert the reverse edge directly after every edge, except after self loops.
 
-    `directed`, [e], masks further edges that get no reverse edge. Returns the edges,
-    [2, e'], and the position in `edge_index` of the edge that each equals or reverses,
-    [e'].
+    `directed`, [e], masks edges that get none. Returns the edges and, for each, the
+    position in `edge_index` of the edge that it equals or reverses.
 
     >>> add_reverse_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
     (tensor([[0, 1, 2, 1, 2],

@@ -91,13 +91,9 @@ def bound_of(
 ) -> Bound:
     """Return a WL test that distinguishes all pairs of graphs that a network can.
 
-    Args:
-        name: One of `BOUNDS`, or a subgraph GNN of `MEMBER_BOUNDS` with any base GNN
-            but PPGN and classes of the user.
-        num_hops: Radius of the egonets; None = whole graphs.
-        marked: Whether the input of a subgraph GNN of `MEMBER_BOUNDS` tells the root
-            from other nodes, by an encoding of (root, node).
-        kind: Kind of the rooted subgraphs; None = as `num_hops` says.
+    `num_hops` is the radius of the egonets; None = whole graphs. `marked` says whether
+    the input of a subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes.
+    `kind` None = as `num_hops` says.
 
     >>> bound_of("gin-ak", num_hops=2)
     Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})

@@ -28,9 +28,7 @@ MOST_COUNTED = 1 << 22
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
     """Return an upper bound on the peak memory of a WL test, in bytes.
 
-    The sizes of egonets are counted; only if there are very many nodes in all egonets,
-    the size of an egonet is bounded by the number of walks of up to `num_hops` steps
-    from its root, and by the size of the graph.
+    The sizes of egonets are counted or, if there are very many, bounded by walks.
     """
     edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
     if test in REFINEMENTS:

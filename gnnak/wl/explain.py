@@ -169,10 +169,7 @@ def _deciding_colors(
 def _around(
     test: str, union: GraphUnion, options: Options, node: int
 ) -> tuple[Tensor, int | None]:
-    """Return the nodes whose colours determine the next colour of `node`.
-
-    For Subgraph-1-WL, the second value is the number of edges of the egonet.
-    """
+    """Return the nodes that determine the next colour, and the egonet's edge count."""
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
     arcs = union.edge_index[:, union.forward]
@@ -185,10 +182,7 @@ def _around(
 
 
 def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...]:
-    """Return the node, or the tuple of nodes, at index `item` of a colouring.
-
-    Nodes are numbered from 0 within their graph.
-    """
+    """Return the node, or tuple of nodes, at `item`, numbered within their graph."""
     graph = int(coloring.graph[item])
     if coloring.entries is not None:
         nodes = coloring.entries[item] - int((union.graph < graph).sum())

@@ -81,8 +81,8 @@ class GraphUnion:
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
     """List the nodes (or edges) of the selected graphs, graph by graph.
 
-    `home` is the graph of each node (or edge), in ascending order. Returns the indices
-    of the listed nodes (or edges), and the position in `graphs` of the graph of each.
+    `home` is the sorted graph of each. Returns their indices, and positions in
+    `graphs`.
     """
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
@@ -213,10 +213,7 @@ def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
 
 
 def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
-    """Convert graphs, of any types, into one union; equal labels get equal colours.
-
-    If `labels` is False, all nodes have the same colour, and so have all edges.
-    """
+    """Convert graphs of any types into one union; `labels` False = one colour."""
     read = [read_graph(graph) for graph in graphs]
     sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)
     empty = torch.zeros(2, 0, dtype=torch.long)
@@ -247,10 +244,7 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Refuse labels that are not compared by value, and NaN.
-
-    Otherwise, a test would distinguish a graph from a graph with equal labels.
-    """
+    """Refuse NaN and labels that are not compared by value: they equal no label."""
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

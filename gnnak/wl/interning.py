@@ -60,10 +60,9 @@ def rank_rows(*columns: Tensor) -> Tensor:
 def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     """Replace each multiset of values by a rank; only equal multisets get equal ranks.
 
-    Entry i belongs to multiset `row[i]` and has `value[i]`; a multiset without entries
-    is empty. Each multiset is written as a sorted list of (value, count) items. Then
-    every two adjacent items of a list are replaced by the rank of the pair, which
-    halves the lists, until each list has one item: about log2(longest list) steps.
+    Entry i belongs to multiset `row[i]` and has `value[i]`. Each multiset is written as
+    a sorted list of (value, count) items. Then every two adjacent items are replaced by
+    the rank of the pair, which halves the lists, until each has one item.
 
     >>> rows = torch.tensor([0, 0, 1, 1, 2])
     >>> rank_multisets(rows, torch.tensor([4, 9, 9, 4, 4]), num_rows=4)
@@ -100,11 +99,7 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace every two adjacent items of each list by one number.
-
-    Item i is at `place[i]` of list `row[i]`. The last item of a list of odd length is
-    replaced alone.
-    """
+    """Replace every two adjacent items of each list by one number; an odd one alone."""
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)
     paired = place.index_select(0, after) % 2 == 1

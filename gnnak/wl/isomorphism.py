@@ -10,11 +10,7 @@ from gnnak.wl.refinement import color_refinement, stable
 
 
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """Run 1-WL on every graph of a union.
-
-    Returns the union with the stable colours, and a number per graph, [g], for the
-    multiset of its colours.
-    """
+    """Run 1-WL; return the union with stable colours, and a number per graph, [g]."""
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
 
@@ -22,8 +18,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 def first_shared(union: GraphUnion) -> Tensor:
     """Select in each graph the nodes with the first shared colour, as a mask [n].
 
-    A colour is shared if two or more nodes of the same graph have this colour. The
-    first shared colour of a graph is the one with the smallest number.
+    A colour is shared if two or more nodes of the same graph have it.
     """
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
@@ -43,11 +38,7 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Make one copy of a graph for each of `nodes`, and recolour this node in the copy.
-
-    Graph i of the result is a copy of the graph of `nodes[i]`, in which this node has a
-    colour that no other node has.
-    """
+    """Copy the graph of each of `nodes`; the node gets its own colour in the copy."""
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes
     first = torch.cumsum(copies.sizes, 0) - copies.sizes
@@ -88,8 +79,8 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 def representatives(union: GraphUnion) -> Tensor:
     """Return for every graph the index of a graph that is isomorphic to it, [g].
 
-    Isomorphic graphs may get different indices. In exchange, this function is faster
-    than `isomorphism_classes` and never fails.
+    This is faster than `isomorphism_classes` and never fails, but isomorphic graphs may
+    get different indices.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -97,20 +88,15 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Sort nodes into classes; return the class of every node as a number, [n].
+    """Return the class of every node, [n].
 
-    Two nodes, of the same graph or of different graphs, have the same class iff an
-    isomorphism of their graphs maps one node to the other.
+    Nodes are in one class iff an isomorphism of their graphs maps one to the other.
     """
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Return a number for every graph, [g], from which isomorphic graphs can be found.
-
-    `kind` is a number for the 1-WL result. Graphs that agree in both numbers are
-    isomorphic; graphs that agree in `kind` only may or may not be.
-    """
+    """Return a number per graph; if it and `kind` are equal, graphs are isomorphic."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)
@@ -133,8 +119,8 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sort graphs into isomorphism classes, as far as is possible without a search.
 
-    Returns for each graph a class number, the index of an isomorphic graph (its own
-    index if none is known), and whether a search must still decide the class.
+    Returns for each graph a class number, the index of an isomorphic graph (or its
+    own), and whether a search must still decide the class.
     """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
@@ -162,12 +148,10 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Find isomorphic graphs and return an updated `same_as`.
+    """Find isomorphic graphs and update `same_as`, the index of an isomorphic graph.
 
-    `same_as` has for each graph the index of an isomorphic graph, and `kind` a number
-    that differs only between graphs that are not isomorphic. `union` has recoloured
-    copies of the graphs; `owner` is the original of each copy, and `fingerprint` a
-    number for its 1-WL result.
+    `union` has recoloured copies of the graphs `owner`, `fingerprint` their 1-WL
+    results; `kind` differs only between graphs that are not isomorphic.
     """
     if not owner.numel():
         return same_as

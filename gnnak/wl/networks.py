@@ -34,10 +34,7 @@ class Embedder(Protocol):
     """A function that maps a batch of g graphs to one embedding of c channels each."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed a batch of graphs without features; return float64, [g, c].
-
-        `x`, [n], is 0, and `batch`, [n], is the graph of each node.
-        """
+        """Embed graphs with `x` [n] = 0 and `batch` [n]; return float64, [g, c]."""
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
@@ -72,9 +69,7 @@ def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
 
     Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs of graphs
     G, H. Here $|\cdot|^2$ is the mean square over channels, and the embeddings $h$ are
-    scaled to a mean absolute value of 1. The network should be in evaluation mode: in
-    training mode, batch statistics would make the embedding of one graph depend on the
-    others. This function does not change the mode.
+    scaled to a mean absolute value of 1. The network should be in evaluation mode.
     """
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     for _ in range(steps):
@@ -163,15 +158,11 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the WL test that bounds its power, on every family.
 
-    For each network and family, three results are yielded: for the test that bounds the
-    network, for the network with random weights, and for the network after `steps` of
-    `push_apart` on at most `TRAINING_GRAPHS` graphs of the family. `num_hops` None is
-    1, but whole graphs for networks that were published on these (SSWL, SSWL+). A test
-    that is estimated to need more than `max_memory` GiB is not run; its `note` says so.
-
-    Raises:
-        OptionError: If a network has no bound, or cannot be built. It is raised at
-            once, not when the first result is computed.
+    Yields three results per network and family: of the test, of random weights, and
+    after `steps` of `push_apart` on at most `TRAINING_GRAPHS` graphs. `num_hops` None
+    is 1, but whole graphs for SSWL and SSWL+. A test that is estimated to need more
+    than `max_memory` GiB is not run. `OptionError` is raised at once, not with the
+    first result, if a network has no bound, or cannot be built.
     """
     names = list(names)
     for name in names:

@@ -57,10 +57,7 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def of(union: GraphUnion, num_hops: int | None) -> "Pairs":
-        """List the pairs of all egonets, or of whole graphs if `num_hops` is None.
-
-        A whole graph includes nodes that have no path to the root.
-        """
+        """List the pairs of all egonets, or of whole graphs if `num_hops` is None."""
         if num_hops is None:
             first = pointers(union.sizes)[:-1]
             root, node = ragged_ranges(first[union.graph], union.sizes[union.graph])
@@ -107,10 +104,9 @@ def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find the pairs (u, w) and (w, v) of each pair (u, v), for some nodes w.
+    """Find the pairs (u, w) and (w, v) of each pair (u, v), for neighbours w of v.
 
-    The nodes w are the neighbours of v, and also those of u if `both` is True, for
-    which both pairs exist. The label of an entry encodes the edges u-w and w-v.
+    If `both`, w may also be a neighbour of u. The label encodes the edges u-w and w-v.
     """
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
@@ -130,10 +126,7 @@ def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
 
 
 def _neighbours(near: Neighbors, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """List the neighbours of nodes[0], then those of nodes[1], and so on.
-
-    Returns for each of them the index of its node, and its position in `near.node`.
-    """
+    """List the neighbours of all nodes: index of the node, position in `near.node`."""
     return ragged_ranges(*near.rows(nodes))
 
 
@@ -203,9 +196,8 @@ def pair_refinement(
 ) -> Iterator[Coloring]:
     """Run a subgraph WL test: yield the result of every round, the stable one last.
 
-    The result is the colours of the nodes after pooling: of roots u with readout `vs`,
-    of nodes v with readout `sv`; or the colours of all pairs, if these are pooled at
-    once.
+    The result is the colours of roots u (readout `vs`) or of nodes v (`sv`) after
+    pooling, or the colours of all pairs, if these are pooled at once.
     """
     chosen = PAIR_TESTS[test]
     pairs = Pairs.of(union, num_hops)
@@ -229,11 +221,8 @@ def pair_refinement(
 
 
 def _collect(color: Tensor, steps: Steps) -> Tensor:
-    """Return for each pair a number for the multiset of its entries, [t].
-
-    A pair whose colour no other pair has gets the number of the empty multiset, to save
-    time: its colour cannot be split.
-    """
+    """Return for each pair a number for the multiset of its entries, [t]."""
+    # A colour that only one pair has cannot be split: the pair is skipped.
     shared = torch.bincount(color)[color] > 1
     entry = shared[steps.target].nonzero().flatten()
     seen = (color[source[entry]] for source in steps.sources)

@@ -53,11 +53,7 @@ def plot_explanation(explanation: Explanation) -> Figure:
 def _plot_graph(
     axes: Axes, graph: nx.Graph, colors: list[int], shades: list[int], num_shades: int
 ) -> None:
-    """Plot one graph; the colours of the nodes are evenly spaced in a colour map.
-
-    `colors` are written into the nodes; `shades` are their indices among the
-    `num_shades` colours used in both graphs.
-    """
+    """Plot one graph; `colors` are written into nodes, `shades` number the colours."""
     position = positions(graph)
     palette = colormaps["tab20" if num_shades <= 20 else "turbo"]
     top = 20 if num_shades <= 20 else num_shades
@@ -87,10 +83,8 @@ def _is_dark(color: tuple[float, ...]) -> bool:
 def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
     """Return the coordinates of every node in a plot; components lie side by side.
 
-    Each connected component gets a spring layout of its own, in a square whose area
-    grows with its number of nodes. The squares are placed in rows, the largest first. A
-    spring layout of the whole graph would push components apart until each of them is a
-    single point.
+    Each component gets a spring layout in a square of its own. A spring layout of the
+    whole graph would push components apart until each of them is a single point.
 
     >>> places = positions(nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)))
     >>> len({(round(x, 3), round(y, 3)) for x, y in places.values()})

@@ -56,11 +56,8 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return a number per node for the multiset of its edges' and neighbours' colours.
-
-    A node whose colour no other node has gets the number of the empty multiset, to save
-    time: its colour cannot be split.
-    """
+    """Return a number per node for the multiset of its edge and neighbour colours."""
+    # A colour that only one node has cannot be split: the node is skipped.
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index
     edge = shared[target].nonzero().flatten()
@@ -78,9 +75,8 @@ def stable(rounds: Iterator[Coloring]) -> Coloring:
 class TupleBlocks(NamedTuple):
     """The layout of a flat tensor, [t], with one value for each of t k-tuples of nodes.
 
-    Graphs with the same number of nodes n form a block of shape [graphs, n, ..., n],
-    with one axis of length n for each of the k entries of a tuple. The flat tensor is
-    the concatenation of all blocks, flattened.
+    It is the concatenation of flattened blocks [graphs, n, ..., n] with k axes of
+    length n, one block for all graphs with n nodes.
     """
 
     k: int
@@ -122,20 +118,14 @@ class TupleBlocks(NamedTuple):
     def types(self, union: GraphUnion) -> Tensor:
         """Return the isomorphism type of each of the t tuples as a number, [t].
 
-        It encodes the colours of the tuple's nodes and of all pairs of these. Two
-        tuples have the same type iff mapping the i-th node of one to the i-th node of
-        the other, for all i, is an isomorphism of the coloured subgraphs that they
-        induce.
+        It encodes the colours of the tuple's nodes and of all pairs of these.
         """
         tables = [_pair_table(union, graphs, n) for graphs, n in self.blocks]
         ends = [(i, j) for i in range(1, self.k + 1) for j in range(i, self.k + 1)]
         return rank_rows(*(self._column(tables, i, j) for i, j in ends))
 
     def _column(self, tables: list[Tensor], i: int, j: int) -> Tensor:
-        """Return for every tuple the colour of the pair of its i-th and j-th node.
-
-        `tables` has for each block the output of `_pair_table`.
-        """
+        """Return the colour of the pair of i-th and j-th node of every tuple, [t]."""
         parts = [torch.zeros(0, dtype=torch.long)]
         for table in tables:
             num_graphs, n, _ = table.shape
@@ -149,10 +139,9 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return the colours of all pairs of nodes of `graphs`, [graphs, n, n].
+    """Return the colours of all pairs of nodes, [graphs, n, n]; 0 = no edge.
 
-    A pair without an edge has colour 0. The diagonal has the colours of the nodes,
-    combined with the colours of their self loops.
+    The diagonal has the colours of nodes, combined with those of their self loops.
     """
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)
@@ -195,11 +184,7 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 def _refine(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine the colours of all k-tuples until they are stable; yield every colouring.
-
-    `update` returns tensors with one value per tuple, which the new colours encode
-    besides the old colours.
-    """
+    """Refine the colours of all k-tuples, with columns of `update`, until stable."""
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)
@@ -214,10 +199,7 @@ def _refine(
 
 
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return the values that one round of oblivious k-WL adds to the colours of tuples.
-
-    The i-th of k tensors has a number per tuple for the i-th multiset in the equation.
-    """
+    """Return what one round of oblivious k-WL adds to the colours: k tensors [t]."""
     columns = []
     for axis in range(1, blocks.k + 1):
         lines = [block.movedim(axis, -1) for block in blocks.views(color)]
@@ -231,10 +213,7 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Replace each multiset along the last axis of a table by one number.
-
-    Two numbers are equal iff the multisets are equal, also across tables.
-    """
+    """Replace each multiset along the last axis by a number, also across tables."""
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
     width = widths.repeat_interleave(torch.tensor(heights))
@@ -244,11 +223,8 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return the values that one round of folklore k-WL adds to the colours of tuples.
-
-    It is one number per tuple for the multiset in the equation. A tuple whose colour no
-    other tuple has is skipped, since its colour cannot be split.
-    """
+    """Return what one round of folklore k-WL adds to the colours: one tensor [t]."""
+    # A tuple whose colour no other tuple has is skipped: it cannot be split.
     shared = torch.bincount(color)[color] > 1
     columns: list[list[Tensor]] = [[] for _ in range(blocks.k)]
     widths = []

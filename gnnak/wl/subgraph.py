@@ -89,11 +89,7 @@ def subgraph_refinement(
 def egonet_union(
     union: GraphUnion, num_hops: int, roots: Tensor
 ) -> tuple[RootedSubgraphs, GraphUnion]:
-    """Extract the egonets of the nodes `roots`, [s].
-
-    Returns them as `RootedSubgraphs`, and as a `GraphUnion` in which each egonet is one
-    graph.
-    """
+    """Extract the egonets of `roots` [s], also as a union with a graph per egonet."""
     arcs = union.edge_index[:, union.forward]
     subs = egonets(arcs, union.num_nodes, num_hops, roots)
     if bool(union.forward.all()):
@@ -120,10 +116,7 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return for each node copy a number that its initial colour includes.
-
-    It is the distance to the root, or 1 for a marked root and 0 for other nodes.
-    """
+    """Return what initial colours of node copies include: hop or root mark, [m]."""
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
         return mark + subs.hop
@@ -138,9 +131,9 @@ def _read(
 ) -> list[Tensor]:
     """Return what one round appends to the colour of each node: one tensor [s] each.
 
-    These are the HASH of its egonet; with `reading.centroid`, the colour of the root in
-    its own egonet (the exact HASH then compares egonets with marked roots instead);
-    with `reading.context`, the multiset of its colours in all egonets that contain it.
+    These are the HASH of its egonet; with `reading.centroid`, the colour of the root
+    (the exact HASH compares marked egonets instead); with `reading.context`, the
+    multiset of its colours in all egonets that contain it.
     """
     if hash == "exact":
         columns = [isomorphism_classes(inside)]

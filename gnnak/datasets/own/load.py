@@ -47,13 +47,8 @@ def choose_split(
 ) -> Parts:
     """Split own data into training, validation and test graphs, or into folds.
 
-    Args:
-        own: The options; `folds`, `split`.
-        rows: The graphs.
-        given: The part of each row or graph if it is known; None = not known.
-        classes: The class of each graph, [g], so that every part gets its share of each
-            class; None = not a classification of graphs.
-        seed: Seed of random splits.
+    `given` is the part of each row or graph, `classes` [g] the class of each graph, so
+    that every part gets its share of each class; None = not known.
     """
     if len(rows) < 3:
         raise FileFormatError(
@@ -308,8 +303,7 @@ def describe_features(
 ) -> tuple[Features, Features | None]:
     """Return the descriptions of node features and of edge features.
 
-    Molecules have the known sizes of their `featurizer`; other data have the sizes
-    found, and one more category, "other".
+    Molecules have the sizes of their `featurizer`; other data those found, and "other".
     """
     if featurizer is not None:
         return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
@@ -320,15 +314,10 @@ def describe_features(
 def fit_features(
     key: str, values: Tensor | None, wanted: Features | None
 ) -> Tensor | None:
-    """Make the features of new graphs fit a trained network.
+    """Make the features of new graphs, [rows, c] or [rows], fit a trained network.
 
     Categories that the network does not know become the last category, "other".
     Integers become floating-point numbers if the network was trained on those.
-
-    Args:
-        key: Name of the features in error messages: `x` or `edge_attr`.
-        values: The features, [rows, c] or [rows]; None if the graphs have none.
-        wanted: Description of the features that the network was trained on.
     """
     if wanted is None or values is None:
         if wanted is not None:

@@ -122,10 +122,9 @@ def graphs_in_list(
 ) -> GraphRows:
     """Convert a list of PyG `Data` or of networkx graphs, row by row.
 
-    A `BadRow` in the list, a malformed graph, and a graph whose features differ from
-    those of the first good graph are bad rows. `node_attr` and `edge_attr` name the
-    features of networkx graphs; empty = `x` and `edge_attr`, if all nodes or edges have
-    them.
+    Malformed graphs, and graphs whose features differ from those of the first good one,
+    are bad rows. `node_attr` and `edge_attr` name the features of networkx graphs;
+    empty = `x` and `edge_attr`, if all nodes or edges have them.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [

@@ -26,9 +26,8 @@ PART_NAMES = {
 def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
     """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
 
-    Every part has at least one graph if there are three graphs. If `strata` has the
-    class of each graph, [g], classes have equal shares in all parts, as far as
-    possible.
+    If `strata` has the class of each graph, [g], classes have equal shares in all
+    parts.
 
     >>> random_split(10, seed=0).bincount().tolist()
     [8, 1, 1]
@@ -48,9 +47,7 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
     """Group molecules by their Bemis-Murcko scaffold (rings and linkers).
 
-    Returns the positions of the molecules of each scaffold, the largest group first;
-    groups of equal size are in the order of their first molecule. Molecules without
-    rings have the empty scaffold.
+    Returns the positions of the molecules of each scaffold, the largest group first.
     """
     find = import_rdkit("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
@@ -64,9 +61,8 @@ def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
 def scaffold_split(smiles: Sequence[str]) -> Tensor:
     """Split molecules so that no scaffold is in two parts, with 80 : 10 : 10 shares.
 
-    Large groups of molecules with the same scaffold go to training, as in MoleculeNet
-    (Wu et al. 2018): each group goes to the first part that has room. If a part gets no
-    group, one of the smallest groups is moved there.
+    As in MoleculeNet (Wu et al. 2018), each group, the largest first, goes to the first
+    part that has room. If a part gets no group, a small one is moved there.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
     room = [share * len(smiles) for share in SHARES]

@@ -68,9 +68,7 @@ def check_words(
 ) -> None:
     """Refuse words that are no classes, if the user has not asked for classes.
 
-    These are misspelt numbers or dates, too many different words, words that differ in
-    upper and lower case only, and a different word in every row. `numbers` has the
-    number of each row in the user's data; None = 1, 2, ...
+    `numbers` has the number of each row in the user's data; None = 1, 2, ...
     """
     known = [text for text in column if text is not None]
     distinct = set(known)
@@ -119,10 +117,6 @@ def are_like_classes(values: Tensor) -> bool:
     """Return whether regression targets may be meant as classes; NaN = unknown.
 
     They may if they are small whole numbers, and some of them are equal.
-
-    >>> import torch
-    >>> are_like_classes(torch.tensor([1.0, 2.0, 2.0]))
-    True
     """
     known = values[~values.isnan()]
     distinct = set(known.unique().tolist())
@@ -147,10 +141,7 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Return the class of each row; None = unknown.
-
-    Whole numbers lose their decimal point. Truth values in several spellings become
-    lower case.
+    """Return the class of each row; None = unknown. Truth values become lower case.
 
     >>> class_names(["1.0", "2", None]), class_names(["TRUE", "true", "False"])
     (['1', '2', None], ['true', 'true', 'false'])
@@ -206,12 +197,9 @@ def encode_targets(
     task: str | None = None,
     numbers: Sequence[int] | None = None,
 ) -> Targets:
-    """Convert columns of texts or numbers to targets.
+    """Convert columns of texts or numbers to targets; see `tell_task`.
 
-    Without `task`, one column of words, of true and false, or of the whole numbers 0,
-    1, ... (up to 20, with at least two rows each on average) are classes, several
-    columns of 0 and 1 are labels, and all other numbers are regression targets. Empty
-    cells and texts such as `nan` are unknown. A row is bad if all its targets are
+    Empty cells and texts such as `nan` are unknown. A row is bad if all its targets are
     unknown, or if a target is not a number although the task needs one. `numbers` has
     the number of each row in the user's data, for error messages; None = 1, 2, ...
 

@@ -45,10 +45,7 @@ LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 
 
 def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
-    """Return the rows with decimal points in the columns of numbers.
-
-    Only the columns `targets` are changed; empty = all columns.
-    """
+    """Return the rows with decimal points in the columns `targets`; empty = all."""
     if not rows.decimal_commas:
         return rows
     read = columns_with_points(rows.columns, rows.source, targets, task)
@@ -73,11 +70,8 @@ def as_points(
     """Return a column with decimal points in place of decimal commas.
 
     A column in which most known values are no numbers is returned unchanged, and so is
-    a column of classes (`task`) whose numbers have different notations.
-
-    Raises:
-        GraphError: If numbers have thousands separators, or if some have a decimal
-            comma and others a decimal point.
+    a column of classes (`task`) whose numbers have different notations. Other columns
+    with thousands separators or several notations raise `GraphError`.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -116,8 +110,7 @@ def _warn_of_thousands(
 ) -> None:
     """Warn if a column may have thousands separators, as in 1.234, 987 and 12.500.
 
-    A spreadsheet writes these numbers if they are 1234, 987 and 12500. If they were
-    fractions, some of them would have more or fewer than three decimals.
+    If these were fractions, some would have more or fewer than three decimals.
     """
     rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
     if not rows or "whole" not in kinds:
@@ -135,9 +128,8 @@ def _warn_of_thousands(
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     """Return the targets of the good rows.
 
-    The targets are, in this order: `y`, the table `own.labels`, columns of the table or
-    graph attributes, node attributes, and the targets `y` of the graphs. The argument
-    `y` has the targets of all rows, [rows] or [rows, t]; None = they are in the data.
+    They are, in this order: `y` [rows] or [rows, t], the table `own.labels`, columns of
+    the table or graph attributes, node attributes, and the targets `y` of the graphs.
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
@@ -216,10 +208,7 @@ def _labels(path: str, own: OwnData) -> Mapping[str, Sequence[str]]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the columns with numbers, except the one that splits the data.
-
-    Columns without a name are left out: spreadsheets write row numbers like this.
-    """
+    """Return the named columns with numbers, except the one that splits the data."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     names = tuple(name for name in others if _is_numeric(rows.columns[name]))

@@ -97,14 +97,11 @@ def make_folder(path: FilePath) -> Path:
 
 
 def write_bytes(path: FilePath, content: bytes) -> None:
-    """Write a file atomically: readers see either the old or the complete new content.
-
-    The content is written to a temporary file in the same folder, which is then
-    renamed.
-    """
+    """Write a file atomically: readers see the old or the complete new content."""
     where = Path(path)
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
+    # A temporary file in the same folder is renamed when it is complete.
     draft = where.with_name(f".{where.name}.{secrets.token_hex(8)}.part")
     try:
         with open(draft, "xb") as file:
@@ -134,11 +131,7 @@ HEADERS = {
 
 
 def memory_budget(file_size: int) -> int:
-    """Return how much memory the arrays of a file of this size may need, in bytes.
-
-    >>> memory_budget(1000) == 2**30
-    True
-    """
+    """Return how much memory the arrays of a file of this size may need, in bytes."""
     return max(SMALLEST_BUDGET, LARGEST_RATIO * file_size)
 
 
@@ -153,21 +146,14 @@ def check_budget(needed: int, file_size: int) -> None:
 
 
 def check_size(content: IO[bytes]) -> None:
-    """Raise `GraphError` if the arrays of an npz file need too much memory.
-
-    Only the headers of the arrays are decompressed.
-    """
+    """Raise `GraphError` if the headers of an npz file announce too much memory."""
     with zipfile.ZipFile(content) as archive:
         needed = sum(_bytes_needed(archive, info) for info in archive.infolist())
     check_budget(needed, os.fstat(content.fileno()).st_size)
 
 
 def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
-    """Return the memory that one array of an npz file needs, in bytes.
-
-    An empty axis counts as 1, so that an array of shape [0, 10^12] is not free. A
-    member of the file that is not an array counts with its uncompressed size.
-    """
+    """Return the memory of an array, or the size of another member of an npz file."""
     with archive.open(info) as member:
         header = _shape_and_dtype(member)
     if header is None:
@@ -179,6 +165,7 @@ def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
             f"announces shape {list(shape)}, more than the file contains."
         )
     least = BYTES_PER_NUMBER if dtype.kind in "biuf" else BYTES_PER_NAME
+    # An empty axis counts as 1, so that an array of shape [0, 10^12] is not free.
     entries = math.prod(max(length, 1) for length in shape)
     return entries * max(dtype.itemsize, least)
 
@@ -234,8 +221,7 @@ def _without_gz(path: Path) -> Path:
 class PackedFile(gzip.GzipFile):
     """A gzip file that is unpacked while it is read.
 
-    While it is read, `FileFormatError` is raised if it is damaged or truncated, or if
-    it unpacks to far more than its size suggests (a decompression bomb).
+    `FileFormatError` is raised if it is damaged, or a decompression bomb.
     """
 
     def __init__(self, path: Path) -> None:

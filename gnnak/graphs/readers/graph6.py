@@ -106,11 +106,7 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Decode one graph6 line to its number of nodes and its edges, [2, e].
-
-    Each edge is returned in one direction. Raises `ValueError` if the line is not
-    graph6.
-    """
+    """Decode a line to its number of nodes and edges [2, e], or raise `ValueError`."""
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
     value = np.frombuffer(line, np.uint8)

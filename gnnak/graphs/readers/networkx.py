@@ -243,10 +243,7 @@ def _targets(rows: list[list[float]], names: Names | None) -> Tensor | None:
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Convert the attribute values of all nodes or edges to a tensor, one row each.
-
-    Integers and bools become int64, other numbers float32. None if `names` is None.
-    """
+    """Convert attribute values to int64 or float32; None if `names` is None."""
     if names is None:
         return None
     if not rows:
@@ -277,7 +274,7 @@ Row = Any
 def read_node_link(path: FilePath) -> list[Row]:
     """Read a JSON file: a list of graphs, one graph, or (`.jsonl`) one graph per line.
 
-    Returns, for each row, the graph or the reason why the row is not a graph.
+    A row that is not a graph becomes a `BadRow`.
     """
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)

@@ -143,8 +143,7 @@ LARGEST = np.iinfo(np.int64).max
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
     """Copy a numpy array to a tensor; integers and bools become int64.
 
-    With `whole`, only integers are accepted, else also bools and floating-point numbers
-    of up to 64 bits, whose dtype does not change. `key` is for error messages.
+    With `whole`, only integers are accepted. The dtype of floats does not change.
 
     >>> to_tensor("x", np.array([[3], [1]], np.uint8), whole=False)
     tensor([[3],
@@ -310,10 +309,7 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool, file_size: int
 ) -> tuple[GraphFile, bool]:
-    """Build a `GraphFile` from arrays, without reverse edges; return also `directed`.
-
-    `file_size`, in bytes, limits the number of nodes of a file that has no `x`.
-    """
+    """Build a `GraphFile` without reverse edges from arrays, and read `directed`."""
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)

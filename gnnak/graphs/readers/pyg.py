@@ -180,10 +180,7 @@ def is_aligned(attribute: Attribute) -> bool:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the positions of the rows of some graphs, on the store's device.
-
-    `host` and `there` are the positions of the graphs on the CPU and on that device.
-    """
+    """Return the positions of the rows of graphs, given on host and device."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -234,11 +231,7 @@ def concatenate_field(
 
 
 def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
-    """Raise `GraphError` unless `__inc__` of `edge_index` is the number of nodes.
-
-    Other numbers are for graphs with two kinds of nodes, for example; a batch of the
-    loader has one kind.
-    """
+    """Refuse `__inc__` of `edge_index` that is not the number of nodes."""
     from torch_geometric.data import Data
 
     for number, (each, size) in enumerate(zip(data, num_nodes.tolist(), strict=True)):
@@ -373,10 +366,7 @@ class FieldStore:
     """Whether the graphs have a field `num_nodes`."""
 
     def to(self, device: torch.device) -> FieldStore:
-        """Return these graphs with all fields on a device.
-
-        Fields may be on another device than `edge_index`: numbers are on the CPU.
-        """
+        """Return these graphs with all fields on a device; numbers were on the CPU."""
         fields = [getattr(self.store, name) for name in ("edge_index", *STORED)]
         fields += [each.value for each in self.attributes.tensors.values()]
         if all(value is None or value.device == device for value in fields):
@@ -388,9 +378,7 @@ class FieldStore:
 def read_fields(graphs: Iterable[Data]) -> FieldStore:
     """Concatenate PyG graphs, with all their fields.
 
-    All graphs have the same fields; a tensor field has the same dtype and, except for
-    the number of rows, the same shape in all graphs. `GraphError` names the first graph
-    and field that differ.
+    `GraphError` names the first graph and field that differ from those of graph 0.
     """
     data = _checked(graphs)
     # Counts are on the CPU, also if a user has set another default device.

@@ -66,10 +66,7 @@ class GraphRows:
         return [values[row] for row in self.position.tolist()]
 
     def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
-        """Return only the graphs at `indices`, increasing; mark all others as bad.
-
-        `also_bad` are the rows of the graphs that are left out, with the reasons.
-        """
+        """Return only the graphs at `indices`, increasing; add `also_bad` to `bad`."""
         molecules = self.molecules
         return replace(
             self,

@@ -162,11 +162,10 @@ for all other bonds."""
 
 
 def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
-    """Convert rdkit molecules to graphs like those of ZINC-12K; they are not changed.
+    """Convert rdkit molecules to graphs like those of ZINC-12K.
 
-    Each bond gives two edges, one in each direction. Node features [n, 1] are the atom
-    types, edge features [e, 1] the bond types of the Kekulé form, in which aromatic
-    rings have alternating single and double bonds. Hydrogen atoms are not nodes.
+    Node features [n, 1] are atom types, edge features [e, 1] bond types of the Kekulé
+    form, in which aromatic rings have alternating single and double bonds.
     """
     chem = import_rdkit("rdkit.Chem")
     kekulized = [_kekulized(chem, molecule) for molecule in molecules]
@@ -184,14 +183,11 @@ def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
 def atom_name(atom: Any, is_centre: bool) -> str:
     """Return the name of an atom in the notation of `ATOM_TYPES`.
 
-    The name is the element, with the number of hydrogen atoms and the charge where a
-    SMILES string needs brackets: for charged atoms (`N H1 +`), for stereocentres with a
+    It is the element, with the number of hydrogen atoms and the charge where a SMILES
+    string needs brackets: for charged atoms (`N H1 +`), for stereocentres with a
     hydrogen atom (`C H1`, from `[C@H]`), and for phosphorus of unusual valence.
-
-    These rules were checked with the graphs of ZINC-12K. Molecules built from 1500
-    graphs by the names of their types are valid, and their SMILES strings give the same
-    types again for all but one. Types 21 to 27 do not occur in ZINC-12K, so the rules
-    for them, among others that for phosphorus, follow from the names alone.
+    Molecules built from 1500 graphs of ZINC-12K give the same types again, all but one;
+    the rules for types 21 to 27, which do not occur there, follow from the names alone.
     """
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     name = str(atom.GetSymbol())
@@ -214,11 +210,8 @@ def _atoms(chem: Any, molecule: Any) -> list[int]:
 
 
 def _kekulized(chem: Any, molecule: Any) -> Any:
-    """Return a copy with single and double bonds in rings, and without stereo marks.
-
-    Whether an atom is a stereocentre then does not depend on the marks in the SMILES
-    string, but on the four neighbours alone.
-    """
+    """Return a copy with single and double bonds in rings, and without stereo marks."""
+    # Whether an atom is a stereocentre then depends on its four neighbours alone.
     copy = chem.Mol(molecule)
     chem.RemoveStereochemistry(copy)
     try:

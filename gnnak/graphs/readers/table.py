@@ -60,12 +60,10 @@ class Table(NamedTuple):
 def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV or TSV file and read its header.
 
-    The file is UTF-8, with or without a byte order mark; `.csv.gz` and `.tsv.gz` files
-    are unpacked. Cells are separated by commas, semicolons or tabs: by tabs in files
-    that end in `.tsv`, or as a first line such as `sep=;` says, which some spreadsheets
-    write. If the header has several of these characters, the separator is one that
-    gives the first row as many cells as the header; in doubt, the most frequent one in
-    the header. Cells may be quoted. Blank lines are skipped and not counted.
+    The file is UTF-8. Cells are separated by commas, semicolons or tabs: by tabs in
+    files that end in `.tsv`, or as a first line such as `sep=;` says. If the header has
+    several of these characters, the separator is one that gives the first row as many
+    cells as the header; in doubt, the most frequent one. Blank lines are not counted.
     """
     where = Path(path)
     with open_bytes(path) as raw:
@@ -142,10 +140,7 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
 
 
 def _fits(text: io.TextIOWrapper, delimiter: str) -> bool:
-    """Return whether the first row has as many cells as the header, more than one.
-
-    The text is at its beginning, before and after.
-    """
+    """Return whether the first row has as many cells as the header, more than one."""
     lines = iter(lambda: text.readline(LONGEST_HEADER), "")
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -192,9 +187,7 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
     """Read the undirected graphs of an edge list.
 
     With two words per line, the file is one graph. With three words per line, the first
-    word names the graph; the graphs are returned in the order in which their names
-    first occur. Nodes that are whole numbers are sorted by number, other nodes are in
-    the order of the file.
+    word names the graph. Nodes that are whole numbers are sorted by number.
     """
     try:
         text = read_bytes(path, at_most=LARGEST).decode("utf-8-sig")
