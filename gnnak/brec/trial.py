@@ -261,14 +261,6 @@ def large_bytes(device: torch.device) -> int:
     return max(LARGE_BYTES, int(GPU_SHARE * total))
 
 
-def is_large(
-    subgraphs: RootedSubgraphs | None, options: TrialOptions, device: torch.device
-) -> bool:
-    """Return whether a step should recompute activations instead of saving them."""
-    total = options.num_layers * layer_bytes(subgraphs, options)
-    return total >= large_bytes(device)
-
-
 def step_bytes(
     graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
 ) -> int:
@@ -354,7 +346,8 @@ def run_trial(
             degrees=_degrees(pair),
         ).to(device)
         batches = _batches(alternating, network, device)
-        network.save_memory(recompute=is_large(batches[0].subgraphs, options, device))
+        total = options.num_layers * layer_bytes(batches[0].subgraphs, options)
+        network.save_memory(recompute=total >= large_bytes(device))
         epochs, loss = _train(network, batches, options)
     # Rounding errors in float64 are far smaller than any learned difference.
     network.double().eval()

@@ -131,16 +131,13 @@ COMMITS = {
 
 def fetch_zinc(folder: Path) -> GraphFile:
     """Download ZINC-12K into `folder` and return its graphs."""
-    positions = {split: _positions(folder, split) for split in SPLITS}
+    positions = {}
+    for split in SPLITS:
+        url = INDEX.format(commit=COMMITS[split], split=split)
+        index = fetch(url, folder, f"zinc-{split}.index")
+        positions[split] = index.read_text().replace(",", " ").split()
     with opened_archive(MOLECULES, folder, "molecules.zip") as archive:
         return concatenated(_part(archive, *each) for each in positions.items())
-
-
-def _positions(folder: Path, split: str) -> list[str]:
-    """Return the positions of the molecules of one part, as texts."""
-    url = INDEX.format(commit=COMMITS[split], split=split)
-    index = fetch(url, folder, f"zinc-{split}.index")
-    return index.read_text().replace(",", " ").split()
 
 
 def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphStore:
@@ -422,8 +419,8 @@ def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
 
 def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
     """Load MolHIV or MolPCBA of the Open Graph Benchmark (OGB), with OGB's features."""
-    fetch = partial(fetch_ogb, info.name)
-    file, source = read_or_download(f"{info.name}.npz", request, fetch)
+    fetched = partial(fetch_ogb, info.name)
+    file, source = read_or_download(f"{info.name}.npz", request, fetched)
     atoms = Categorical(tuple(size for _, size, _ in ATOM_FEATURES))
     bonds = Categorical(tuple(size for _, size, _ in BOND_FEATURES))
     return build(info, file, source, atoms, bonds)
@@ -438,27 +435,20 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     both folds tried. Downloaded data get ten random stratified folds.
     """
     name = info.name
-    fetch = partial(fetch_tu, name)
     required = () if name in NO_LABELS else ("x",)
-    file, source = read_or_download(f"tu-{name}.npz", request, fetch, required)
+    fetched = partial(fetch_tu, name)
+    file, source = read_or_download(f"tu-{name}.npz", request, fetched, required)
     if file.folds is None and file.store.y is not None:
         folds = stratified_folds(file.store.y.long(), 10, request.seed)
         file = replace(file, folds=folds)
         source = f"{source}, folds drawn (seed {request.seed})"
     if name == "imdb-b":
-        file = replace(file, store=replace(file.store, x=degrees(file.store)))
+        batch = file.store.union()
+        degrees = counts_of(batch.edge_index[1], batch.num_nodes)
+        file = replace(file, store=replace(file.store, x=degrees[:, None]))
     dataset = build(info, file, source)
-    return dataset if name == "reddit-b" else _with_one_hot_tags(dataset)
-
-
-def degrees(store: GraphStore) -> Tensor:
-    """Return the in-degree of every node of all graphs, [n, 1], int64."""
-    batch = store.union()
-    return counts_of(batch.edge_index[1], batch.num_nodes)[:, None]
-
-
-def _with_one_hot_tags(dataset: Dataset) -> Dataset:
-    """Replace tags `x`, [n, 1], by one-hot vectors among the tags that occur."""
+    if name == "reddit-b":
+        return dataset
     assert dataset.store.x is not None
     tags, index = dataset.store.x[:, 0].unique(return_inverse=True)
     x = torch.nn.functional.one_hot(index, tags.numel()).float()
@@ -480,7 +470,12 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
         )
     else:
         pixels = read_npz(path, allow_no_edges=True, required=("x",))
-        _check_pixels(path.name, pixels.store)
+        x = pixels.store.x
+        if x is None or x.size(1) != 5 or not ((x >= 0) & (x <= MAX_PIXEL)).all():
+            raise FileFormatError(
+                f"{path.name}: x must have five columns of numbers from 0 to 255; give "
+                "a file of the cifar10 data set."
+            )
     file = pixels
     if not pixels.store.num_edges.any():
         key = cached_path("cifar10-edges", _digest(pixels.store))
@@ -489,16 +484,6 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
     x = file.store.x.float() / MAX_PIXEL
     file = replace(file, store=replace(file.store, x=x))
     return build(info, file, "downloaded" if path is None else path.name)
-
-
-def _check_pixels(source: str, store: GraphStore) -> None:
-    """Raise `FileFormatError` unless `x` has five columns of numbers from 0 to 255."""
-    x = store.x
-    if x is None or x.size(1) != 5 or not ((x >= 0) & (x <= MAX_PIXEL)).all():
-        raise FileFormatError(
-            f"{source}: x must have five columns of numbers from 0 to 255; give a file "
-            "of the cifar10 data set."
-        )
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:

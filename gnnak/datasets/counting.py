@@ -112,7 +112,9 @@ def counting_graphs(
         torch.tensor([len(ends) for ends in edges], dtype=torch.long),
         torch.from_numpy(np.concatenate(edges).T.copy()),
     )
-    return GraphFile(store, split=random_split(num_graphs, PARTS, random))
+    bounds = np.cumsum(PARTS) * num_graphs // sum(PARTS)
+    split = np.searchsorted(bounds, np.arange(num_graphs), side="right")
+    return GraphFile(store, split=torch.from_numpy(random.permutation(split)))
 
 
 def regular_edges(
@@ -137,12 +139,3 @@ def regular_edges(
             stubs = np.array(left, dtype=np.int64)
             if not left:
                 return np.array(sorted(edges), dtype=np.int64)
-
-
-def random_split(
-    num_graphs: int, parts: tuple[int, ...], random: np.random.Generator
-) -> torch.Tensor:
-    """Assign graphs at random to training (0), validation (1) and test (2)."""
-    bounds = np.cumsum(parts) * num_graphs // sum(parts)
-    split = np.searchsorted(bounds, np.arange(num_graphs), side="right")
-    return torch.from_numpy(random.permutation(split))

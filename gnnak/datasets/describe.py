@@ -80,9 +80,12 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
     once = row is not None and row.once
     edges = store.num_edges / 2 if once else store.num_edges
     trained = () if row is None else row.over_training
+    parts = [len(store)]
+    if dataset.split is not None:
+        parts = torch.bincount(dataset.split, minlength=3).tolist()
     return Description(
         info.name,
-        _parts(dataset),
+        " / ".join(map(str, parts)),
         _mean(store.num_nodes, dataset, "nodes" in trained),
         _mean(edges, dataset, "edges" in trained),
         trained,
@@ -129,13 +132,6 @@ def whereabouts(entry: Entry, data_dir: str | os.PathLike[str] | None = None) ->
     """Return "at hand" if the data file is on this machine, else `entry.origin`."""
     found = entry.file_name and find_file(entry.file_name, data_dir)
     return "at hand" if found else entry.origin
-
-
-def _parts(dataset: Dataset) -> str:
-    if dataset.split is None:
-        return str(len(dataset.store))
-    counts = torch.bincount(dataset.split, minlength=3).tolist()
-    return " / ".join(map(str, counts))
 
 
 def _mean(values: Tensor, dataset: Dataset, trained: bool) -> float:

@@ -100,15 +100,11 @@ class GraphBatch:
             rows = self.num_edges
             check_rows("edge_attr", self.edge_attr, rows, "edge", device=self.device)
         if self.y is not None:
-            self._check_targets(self.y)
+            per_node = self.y.dim() and self.y.size(0) == self.num_nodes
+            rows = self.num_nodes if per_node else self.num_graphs
+            owner = "node" if per_node else "graph"
+            check_rows("y", self.y, rows, owner, columns=False, device=self.device)
         return self
-
-    def _check_targets(self, y: Tensor) -> None:
-        """Raise `GraphError` unless `y` has one row per node or one row per graph."""
-        rows, owner = self.num_graphs, "graph"
-        if y.dim() and y.size(0) == self.num_nodes:
-            rows, owner = self.num_nodes, "node"
-        check_rows("y", y, rows, owner, columns=False, device=self.device)
 
     def _check_ptr(self) -> None:
         if not self.ptr.numel() or int(self.ptr[0]) != 0:

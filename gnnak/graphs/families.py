@@ -160,7 +160,14 @@ def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 def _furer_graph(base: nx.Graph, negated: tuple[object, object] | None) -> Graph:
     """Build one of the two graphs of `furer_pair`: the first if `negated` is None."""
-    members = {x: [(x, chosen) for chosen in _even_sets(list(base[x]))] for x in base}
+    members = {
+        x: [
+            (x, frozenset(chosen))
+            for size in range(0, len(base[x]) + 1, 2)
+            for chosen in combinations(base[x], size)
+        ]
+        for x in base
+    }
     number: dict[FurerNode, int] = {}
     for nodes in members.values():
         for node in nodes:
@@ -173,12 +180,6 @@ def _furer_graph(base: nx.Graph, negated: tuple[object, object] | None) -> Graph
                 if ((y in first[1]) == (x in second[1])) == equal:
                     edges.append((number[first], number[second]))
     return undirected(edges, len(number))
-
-
-def _even_sets(neighbors: list[object]) -> list[frozenset[object]]:
-    """Return all subsets of a list with an even number of elements."""
-    sizes = range(0, len(neighbors) + 1, 2)
-    return [frozenset(s) for size in sizes for s in combinations(neighbors, size)]
 
 
 Matrix = NDArray[np.int64]

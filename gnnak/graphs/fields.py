@@ -30,7 +30,8 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
     tensor = check_tensor(name, value, device)
     if tensor.dtype != torch.long or tensor.dim() != 1:
         raise GraphError(
-            f"{name} is {_kind(tensor)}; give an int64 tensor with one dimension."
+            f"{name} is {tensor.dtype} of shape {list(tensor.shape)}; give an int64 "
+            "tensor with one dimension."
         )
     if not tensor.numel():
         return
@@ -122,10 +123,6 @@ torch.float32 [*, 2] on cpu in graph 1; make them equal.
 def describe(value: Tensor | None) -> str:
     """Return the shape of a tensor as text, such as "[5, 1]"; "None" for None."""
     return "None" if value is None else str(list(value.shape))
-
-
-def _kind(tensor: Tensor) -> str:
-    return f"{tensor.dtype} of shape {list(tensor.shape)}"
 
 
 def _joinable(value: object, axis: int | None) -> str:

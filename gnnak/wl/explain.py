@@ -77,7 +77,9 @@ class Explanation:
             first, second = color.counts
             line = f"Colour {color.color}: {first} in the first, {second} in the second"
             where = "second" if color.graph else "first"
-            line += f"; for example {_named(color.example)} of the {where}"
+            nodes = color.example
+            name = f"node {nodes[0]}" if len(nodes) == 1 else f"nodes {nodes}"
+            line += f"; for example {name} of the {where}"
             if color.before is not None:
                 line += f", which had colour {color.before}"
             if color.sees:
@@ -195,8 +197,3 @@ def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...
         entries.append(index % size)
         index, items = index // size, items // size
     return tuple(reversed(entries))
-
-
-def _named(example: tuple[int, ...]) -> str:
-    """Return a node, or a tuple of nodes, as text."""
-    return f"node {example[0]}" if len(example) == 1 else f"nodes {example}"

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import from_pyg, to_pyg
-from gnnak.graphs.readers.pyg import _no_edges, read_fields, read_pyg
+from gnnak.graphs.readers.pyg import _edges, read_fields, read_pyg
 from tests.graphs.graph_strategies import assert_same, int_tensor, stores
 
 EDGE = int_tensor([[0, 1], [1, 0]])
@@ -188,7 +188,7 @@ def test_graphs_are_moved_with_fields_that_are_on_another_device():
 
 def test_graphs_without_edges_are_on_the_device_of_their_fields():
     sizes = torch.tensor([2])
-    edges, counts = _no_edges([Data(x=torch.ones(2, 1, device=META))], sizes)
+    edges, counts = _edges([Data(x=torch.ones(2, 1, device=META))], sizes)
     assert (edges.device, counts.device) == (META, sizes.device)
-    edges, _ = _no_edges([Data(num_nodes=2)], sizes)
+    edges, _ = _edges([Data(num_nodes=2)], sizes)
     assert edges.device == sizes.device

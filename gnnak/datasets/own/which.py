@@ -57,7 +57,7 @@ def columns_with_points(
     source: str,
     targets: Sequence[str],
     task: str | None,
-) -> dict[str, Sequence[str]]:
+) -> Mapping[str, Sequence[str]]:
     """Return the columns of a table with decimal points, as in `with_points`."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
@@ -150,7 +150,8 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
             f"{rows.source} has no targets; name a column with --target, or give a "
             "table with --targets (labels=...), or y."
         )
-    return encode_targets(_as_columns(rows.store.y, own.targets), own.task)
+    table = rows.store.y.reshape(rows.store.y.size(0), -1).cpu().numpy()
+    return encode_targets(_named(table, own.targets), own.task)
 
 
 def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
@@ -181,7 +182,9 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
     """Read the targets of graphs from a table with one row per row of the data."""
     assert own.labels is not None
-    columns = _labels(own.labels, own)
+    columns, decimal_commas = read_table(own.labels)
+    if decimal_commas:
+        columns = columns_with_points(columns, own.labels, own.targets, own.task)
     length = len(next(iter(columns.values())))
     if length != rows.num_rows:
         raise GraphError(
@@ -197,14 +200,6 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
         check_column(name, list(columns), own.labels)
     places = rows.position.tolist()
     return [(name, [columns[name][row] for row in places]) for name in names]
-
-
-def _labels(path: str, own: OwnData) -> Mapping[str, Sequence[str]]:
-    """Read the columns of a table of labels; numbers have decimal points."""
-    table = read_table(path)
-    if not table.decimal_commas:
-        return table.columns
-    return columns_with_points(table.columns, path, own.targets, own.task)
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
@@ -252,11 +247,6 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
         )
     table = table.reshape(len(table), -1)[rows.position.numpy()]
     return _named(table, names)
-
-
-def _as_columns(y: Tensor, names: tuple[str, ...]) -> list[Column]:
-    """Return the targets of a store as columns of numbers."""
-    return _named(y.reshape(y.size(0), -1).cpu().numpy(), names)
 
 
 def _named(table: np.ndarray, names: tuple[str, ...]) -> list[Column]:

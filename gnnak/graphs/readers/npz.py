@@ -327,7 +327,12 @@ def _assemble(
     node_targets, directed = (to_flag(key, arrays.get(key)) for key in FLAGS)
     store = GraphStore(**tensors, node_targets=node_targets).check()
     if store.x is None:
-        store = replace(store, x=_constant(int(store.node_ptr[-1]), file_size))
+        nodes = int(store.node_ptr[-1])
+        try:
+            check_budget(nodes * BYTES_PER_NUMBER, file_size)
+        except GraphError as error:
+            raise GraphError(f"num_nodes adds up to {nodes}, so {error}") from error
+        store = replace(store, x=torch.zeros(nodes, 1, dtype=torch.long))
     names = {
         key: to_names(key, value)
         for key, value in arrays.items()
@@ -340,12 +345,3 @@ def _check_present(key: str, arrays: dict[str, np.ndarray], hint: str = "") -> N
     """Raise `GraphError` if the file does not have the key."""
     if key not in arrays:
         raise GraphError(f"the key {key} is missing; add it{hint}.")
-
-
-def _constant(num_nodes: int, file_size: int) -> Tensor:
-    """Return a column of `num_nodes` zeros, the `x` of files that have no `x`."""
-    try:
-        check_budget(num_nodes * BYTES_PER_NUMBER, file_size)
-    except GraphError as error:
-        raise GraphError(f"num_nodes adds up to {num_nodes}, so {error}") from error
-    return torch.zeros(num_nodes, 1, dtype=torch.long)

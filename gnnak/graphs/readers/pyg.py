@@ -23,7 +23,7 @@ from gnnak.errors import (
     with_article,
 )
 from gnnak.graphs.adjacency import check_edge_shape
-from gnnak.graphs.fields import check_alike, check_rows
+from gnnak.graphs.fields import check_alike, check_local_edges, check_rows
 from gnnak.graphs.ragged import pointers, ragged_ranges
 from gnnak.graphs.readers.files import FilePath, read_bytes
 from gnnak.graphs.store import GraphStore
@@ -194,11 +194,6 @@ DENSE = (
     "GraphLoader takes dense tensors, so leave out the transform that converts it, "
     "such as ToSparseTensor, or use PyG's DataLoader."
 )
-
-
-def is_numeric(value: object) -> bool:
-    """Return whether PyG converts a field to a tensor if its first value is this."""
-    return isinstance(value, Tensor | int | float)
 
 
 def concatenate_field(
@@ -385,12 +380,12 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
     counts = [_num_nodes(number, each) for number, each in enumerate(data)]
     sizes = torch.tensor(counts, device="cpu")
     has_edges = "edge_index" in data[0]
-    edge_index, num_edges = (_edges if has_edges else _no_edges)(data, sizes)
+    edge_index, num_edges = _edges(data, sizes)
     given: dict[str, Any] = {"node_targets": False}
     tensors, objects = {}, {}
     for name in sorted(set(data[0].keys()) - MADE):
         values = [each[name] for each in data]
-        if is_numeric(values[0]):
+        if isinstance(values[0], Tensor | int | float):
             attribute = concatenate_field(name, values, data, sizes, num_edges)
             if is_aligned(attribute) and attribute.axis in STORED.get(name, ()):
                 given[name] = attribute.value
@@ -448,15 +443,11 @@ def _num_nodes(number: int, data: Data) -> int:
     return size
 
 
-def _no_edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the edges of graphs without edges, as `_edges` does."""
-    tensors = (value for _, value in data[0] if isinstance(value, Tensor))
-    given = next(tensors, sizes)
-    return given.new_zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)
-
-
 def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
     """Return the edges of all graphs, [2, e], and the number of edges of each graph."""
+    if "edge_index" not in data[0]:
+        given = next((v for _, v in data[0] if isinstance(v, Tensor)), sizes)
+        return given.new_zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)
     values = [each.edge_index for each in data]
     for number, value in enumerate(values):
         dense = isinstance(value, Tensor) and value.layout == torch.strided
@@ -471,16 +462,8 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
     check_alike("edge_index", values, "graph", axis=1)
     counts = torch.tensor([value.size(1) for value in values], device="cpu")
     edge_index = torch.cat(values, dim=1)
-    size = sizes.repeat_interleave(counts).to(edge_index.device)
-    wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()
-    if wrong.numel():
-        edge = int(wrong[0])
-        number = int(torch.searchsorted(counts.cumsum(0), edge, right=True))
-        ends = " and ".join(map(str, edge_index[:, edge].tolist()))
-        raise GraphError(
-            f"edge_index of graph {number} joins nodes {ends}, but the graph has "
-            f"{int(sizes[number])} nodes; number the nodes from 0."
-        )
+    there = edge_index.device
+    check_local_edges(edge_index, sizes.to(there), counts.to(there))
     return edge_index, counts
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +50,7 @@ class OpenTable(NamedTuple):
 class Table(NamedTuple):
     """A table that has been read."""
 
-    columns: dict[str, list[str]]
+    columns: Mapping[str, Sequence[str]]
     """The texts of each column, by name."""
     decimal_commas: bool
     """As in `OpenTable`."""
