@@ -178,7 +178,3 @@ def test_strongly_regular_graphs_are_srg_16_6_2_2(graph):
     assert nx.is_strongly_regular(built)
     assert set(dict(built.degree).values()) == {6}
     assert sum(nx.triangles(built).values()) / 3 == 16 * 6 * 2 / 6
-
-
-def test_rook_and_shrikhande_are_not_isomorphic():
-    assert not nx.is_isomorphic(as_networkx(rook()), as_networkx(shrikhande()))

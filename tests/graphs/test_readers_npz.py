@@ -144,23 +144,19 @@ def test_read_npz_names_file_and_key(path, change, key):
     assert "\n" not in message
 
 
-def test_read_npz_more_nodes_than_fit_in_memory(path):
-    none, many = np.zeros((2, 0), int), np.array([2**60, 0, 0])
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (2**60, "num_nodes adds up to 11529"),
+        (2**33, "adds up to 8589934592, so its arrays need 68.7 GB of memory"),
+    ],
+)
+def test_read_npz_more_nodes_than_a_small_file_describes(path, nodes, message):
+    none, many = np.zeros((2, 0), int), np.array([nodes, 0, 0])
     save(path, without=("x", "edge_attr"), num_nodes=many, num_edges=many * 0,
          edge_index=none)  # fmt: skip
-    with pytest.raises(FileFormatError, match="num_nodes adds up to 11529"):
+    with pytest.raises(FileFormatError, match=message):
         read_npz(path)
-
-
-def test_read_npz_more_nodes_than_a_small_file_describes(path):
-    none, many = np.zeros((2, 0), int), np.array([2**33, 0, 0])
-    save(path, without=("x", "edge_attr"), num_nodes=many, num_edges=many * 0,
-         edge_index=none)  # fmt: skip
-    with pytest.raises(FileFormatError) as caught:
-        read_npz(path)
-    assert "num_nodes adds up to 8589934592, so its arrays need 68.7 GB of memory" in (
-        str(caught.value)
-    )
 
 
 @pytest.mark.parametrize("key", ["num_nodes", "num_edges", "edge_index"])
@@ -185,28 +181,27 @@ def test_read_npz_says_what_is_no_file(tmp_path, path):
         np.save(file, np.zeros(3))
     with pytest.raises(FileFormatError, match="contains a single array"):
         read_npz(path)
-
-
-def test_read_npz_foreign_zip(path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x", b"hello")
     with pytest.raises(FileFormatError, match="x is not an array"):
         read_npz(path)
 
 
-def save_header(path, key, kind, shape):
-    """Write an npz file with one array, of which there is only the header."""
+@pytest.mark.parametrize(
+    ("key", "kind", "length", "message"),
+    [
+        ("num_nodes", "<i8", 1 << 50, "num_nodes cannot be read"),
+        ("atom_names", "<U0", 1 << 40, r"its arrays need .* GB of memory"),
+    ],
+)
+def test_read_npz_header_that_promises_too_much(path, key, kind, length, message):
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
-        header, {"descr": kind, "fortran_order": False, "shape": shape}
+        header, {"descr": kind, "fortran_order": False, "shape": (length,)}
     )
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(f"{key}.npy", header.getvalue())
-
-
-def test_read_npz_header_that_promises_too_much(path):
-    save_header(path, "num_nodes", "<i8", (1 << 50,))
-    with pytest.raises(FileFormatError, match="num_nodes cannot be read"):
+    with pytest.raises(FileFormatError, match=message):
         read_npz(path)
 
 
@@ -244,12 +239,6 @@ def test_read_npz_refuses_shapes_that_cost_nothing_in_the_file(path, change):
         read_npz(save(path, **change))
 
 
-def test_read_npz_refuses_endlessly_many_empty_names(path):
-    save_header(path, "atom_names", "<U0", (1 << 40,))
-    with pytest.raises(FileFormatError, match=r"its arrays need .* GB of memory"):
-        read_npz(path)
-
-
 def test_read_npz_accepts_constant_columns_of_real_data(path):
     count = 2**20
     bomb(path, x=(count, 1), num_nodes=(count,), num_edges=(count,), y=(count,))
@@ -261,12 +250,10 @@ def test_read_npz_accepts_constant_columns_of_real_data(path):
 
 
 def test_read_npz_required_keys(path):
-    save(path, without=("x",))
-    assert read_npz(path).store.x.tolist() == [[0]] * 4
     with pytest.raises(
         FileFormatError, match=r"graphs\.npz: the key x is missing; add"
     ):
-        read_npz(path, required=("x",))
+        read_npz(save(path, without=("x",)), required=("x",))
 
 
 @given(st.data())

@@ -25,17 +25,6 @@ def table(targets, delimiter=";", names=("smiles", "y"), smiles=SMILES):
     return text.getvalue()
 
 
-@pytest.fixture
-def write(tmp_path):
-    """Write a text file and return its path as text."""
-
-    def write_text(text, name="m.csv"):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return str(tmp_path / name)
-
-    return write_text
-
-
 @pytest.mark.parametrize(
     ("text", "notation"),
     [

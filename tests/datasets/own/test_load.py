@@ -17,19 +17,8 @@ TABLE = "name,smiles,logp,part\n" + "\n".join(
 )
 
 
-@pytest.fixture
-def write(tmp_path):
-    """Write a text file and return its path as text."""
-
-    def write_text(name, text):
-        (tmp_path / name).write_text(text)
-        return str(tmp_path / name)
-
-    return write_text
-
-
 def test_load_own_table_finds_the_only_column_of_numbers(write):
-    found = load_own(OwnData(write("m.csv", TABLE)))
+    found = load_own(OwnData(write(TABLE)))
     info = found.dataset.info
     assert (info.task, info.metric, info.targets) == ("regression", "mae", ("logp",))
     assert info.node_features.sizes[0] == 119
@@ -39,11 +28,11 @@ def test_load_own_table_finds_the_only_column_of_numbers(write):
 
 
 def test_molecule_table_of_hydroxylamine_alone_is_no_column_of_numbers(write):
-    assert len(as_rows(write("no.csv", "smiles,y\nNO,1\nNO,2\n"))) == 2
+    assert len(as_rows(write("smiles,y\nNO,1\nNO,2\n"))) == 2
 
 
 def test_load_own_splits_by_column_and_counts_folds(write):
-    path = write("m.csv", TABLE)
+    path = write(TABLE)
     found = load_own(OwnData(path, split="column:part"))
     assert found.dataset.split.tolist() == [0] * 6 + [1] * 2 + [2] * 2
     found = load_own(OwnData(path, folds=5))
@@ -54,7 +43,7 @@ def test_load_own_splits_by_column_and_counts_folds(write):
 def test_load_own_from_three_files(write):
     rows = TABLE.splitlines()
     files = [
-        write(f"{name}.csv", "\n".join([rows[0], *part]))
+        write("\n".join([rows[0], *part]), f"{name}.csv")
         for name, part in (("a", rows[1:7]), ("b", rows[7:9]), ("c", rows[9:]))
     ]
     found = load_own(OwnData(files[0], validation=files[1], test=files[2]))
@@ -64,7 +53,7 @@ def test_load_own_from_three_files(write):
 
 def test_load_own_names_bad_rows_and_leaves_them_out_if_told(write):
     text = TABLE.replace("CCC,1.0", "C(,1.0").replace("CCCC,1.5", "CCCC,")
-    path = write("m.csv", text)
+    path = write(text)
     with pytest.raises(GnnakError) as caught:
         load_own(OwnData(path))
     told = "2 of 10 rows cannot be used (row 3: 'C(' is not a molecule; row 4: logp "
@@ -76,9 +65,8 @@ def test_load_own_names_bad_rows_and_leaves_them_out_if_told(write):
 
 def test_load_own_graph6_with_labels(tmp_path, write):
     write_graph6(tmp_path / "g.g6", from_networkx(GRAPHS))
-    labels = write(
-        "labels.csv", "id,kind\n" + "\n".join(f"{i},{'ab'[i % 2]}" for i in range(10))
-    )
+    table = "id,kind\n" + "\n".join(f"{i},{'ab'[i % 2]}" for i in range(10))
+    labels = write(table, "labels.csv")
     found = load_own(OwnData(str(tmp_path / "g.g6"), labels=labels, targets=("kind",)))
     assert found.dataset.info.classes == ("a", "b")
     assert found.dataset.store.y.tolist() == [0, 1] * 5
@@ -110,9 +98,8 @@ def test_load_own_json_graph_and_node_targets(write):
         graph.graph["size"] = number + 0.5
         nx.set_node_attributes(graph, {n: n % 2 for n in graph}, "colour")
         nx.set_node_attributes(graph, {n: [n, 1] for n in graph}, "x")
-    path = write(
-        "g.json", json.dumps([nx.node_link_data(g, edges="edges") for g in graphs])
-    )
+    links = [nx.node_link_data(graph, edges="edges") for graph in graphs]
+    path = write(json.dumps(links), "g.json")
     found = load_own(OwnData(path, targets=("size",)))
     assert found.dataset.store.y.tolist() == [n + 0.5 for n in range(10)]
     assert found.dataset.info.node_features == Categorical((12, 3))
@@ -144,7 +131,7 @@ def test_load_own_folder_of_tables_and_missing_files_are_a_sentence(tmp_path):
 def test_load_own_same_file_is_a_warning_for_validation_and_refused_for_test(
     write, caplog
 ):
-    a, b = write("a.csv", TABLE), write("b.csv", TABLE)
+    a, b = write(TABLE, "a.csv"), write(TABLE, "b.csv")
     found = load_own(OwnData(a, targets=("logp",), validation=a))
     assert found.dataset.split.tolist() == [0] * 10 + [1] * 10
     assert "training and validation graphs are in the same file" in caplog.text
@@ -198,7 +185,7 @@ def test_load_own_unknown_targets_are_nan():
 )
 def test_load_own_wrong_option_is_a_sentence(write, options, message):
     with pytest.raises(GnnakError, match=message) as caught:
-        load_own(OwnData(write("m.csv", TABLE), **options))
+        load_own(OwnData(write(TABLE), **options))
     assert "\n" not in str(caught.value)
 
 
@@ -220,7 +207,7 @@ def test_own_data_knows_other_names_of_tasks():
 
 
 def test_load_own_files_without_a_test_file(write):
-    train, validation = write("a.csv", TABLE), write("b.csv", TABLE)
+    train, validation = write(TABLE, "a.csv"), write(TABLE, "b.csv")
     found = load_own(OwnData(train, targets=("logp",), validation=validation))
     counts = found.dataset.split.bincount(minlength=3).tolist()
     assert counts[0] == counts[1] > 0
