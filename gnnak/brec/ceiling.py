@@ -78,9 +78,8 @@ def run_brec(
 ) -> Iterator[BrecCount]:
     """Run every WL test on every group of pairs, and yield the counts one by one.
 
-    Counts are exact: a test stops only if all pairs are distinguished or the colouring
-    is stable. It is not run on pairs for which it is estimated to need more than
-    `max_memory` GiB. `progress` is called with a number of pairs after each step.
+    Counts are exact. A test is not run on pairs for which it is estimated to need more
+    than `max_memory` GiB. `progress` is called with a number of pairs after each step.
 
     >>> from gnnak.graphs.named import four_regular_pair
     >>> groups = {"one pair": [four_regular_pair()]}

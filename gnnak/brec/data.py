@@ -6,8 +6,8 @@ import numpy as np
 
 from gnnak.datasets.cache import DATA_VARIABLE, find_file
 from gnnak.errors import FileFormatError
+from gnnak.graphs import parse_graph6
 from gnnak.graphs.named import Graph
-from gnnak.graphs.readers import parse_graph6
 
 FILE_NAME = "brec.npz"
 """The data file: for each group, an array [pairs, 2] of graph6 strings as bytes."""

@@ -116,11 +116,7 @@ def agrees(measured: float, printed: str) -> bool:
 
 
 def describe_features(features: Features | None) -> str:
-    """Return the type and size of features as text; empty for None.
-
-    >>> describe_features(Categorical((28,)))
-    'categorical 28'
-    """
+    """Return the type and size of features, such as `categorical 28`; None = empty."""
     if features is None:
         return ""
     if isinstance(features, Categorical):

@@ -38,17 +38,10 @@ def _classes(
     return _info(name, title, "classification", "accuracy", count, protocols)
 
 
-def _tu(
-    name: str,
-    title: str,
-    text: str,
-    graphs: str,
-    nodes: str,
-    edges: str,
-    note: str = "",
-) -> Entry:
+def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
     """Return the entry of a data set of the TU collection: two classes, ten folds."""
     info = replace(_classes(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
+    graphs, nodes, edges = sizes.split()
     published = Published(graphs, nodes, edges, once=True, note=note)
     file = f"tu-{name}.npz"
     return Entry(info, text, file, "download", benchmarks.load_tu, published)
@@ -155,36 +148,20 @@ _ENTRIES = (
         benchmarks.load_ogb,
         Published("350343 / 43793 / 43793", "25.6", "55.4"),
     ),
-    _tu("mutag", "MUTAG", "mutagenic compounds", "188", "17.93", "19.79"),
+    _tu("mutag", "MUTAG", "mutagenic compounds", "188 17.93 19.79"),
     _tu(
-        "ptc",
-        "PTC-MR",
-        "carcinogenic compounds",
-        "344",
-        "14.29",
-        "14.69",
-        note="the paper describes PTC-MR; the GIN paper's folds are of another PTC",
+        *("ptc", "PTC-MR", "carcinogenic compounds", "344 14.29 14.69"),
+        "the paper describes PTC-MR; the GIN paper's folds are of another PTC",
     ),
-    _tu("proteins", "PROTEINS", "enzymes and other proteins", "1113", "39.06", "72.82"),
-    _tu(
-        "nci1", "NCI1", "compounds active against lung cancer", "4110", "29.87", "32.30"
-    ),
-    _tu(
-        "imdb-b",
-        "IMDB-B",
-        "actors who appear together, by genre",
-        "1000",
-        "19.77",
-        "96.53",
-    ),
+    _tu("proteins", "PROTEINS", "enzymes and other proteins", "1113 39.06 72.82"),
+    _tu("nci1", "NCI1", "compounds active against lung cancer", "4110 29.87 32.30"),
+    _tu("imdb-b", "IMDB-B", "actors who appear together, by genre", "1000 19.77 96.53"),
     _tu(
         "reddit-b",
         "RDT-B",
         "users who reply to each other, by kind of forum",
-        "2000",
-        "429.63",
-        "497.75",
-        note="the GIN paper's file has about 25 nodes fewer, of 859 000",
+        "2000 429.63 497.75",
+        "the GIN paper's file has about 25 nodes fewer, of 859 000",
     ),
     Entry(
         _classes("triangles", "4-regular", 2),

@@ -361,20 +361,3 @@ def _graph_of_matrix(matrix: Matrix) -> Graph:
     """Build a graph from a symmetric matrix in which -1 marks an edge."""
     edges = np.argwhere(np.triu(matrix == -1))
     return undirected([(int(u), int(v)) for u, v in edges], len(matrix))
-
-
-def is_strongly_regular(graph: Graph, degree: int, joined: int, apart: int) -> bool:
-    """Return whether a graph is strongly regular.
-
-    All nodes have the same `degree`, any two adjacent nodes have `joined` common
-    neighbours, and any two other nodes have `apart`.
-
-    >>> is_strongly_regular(rook(), 6, 2, 2)
-    True
-    """
-    edge_index, num_nodes = graph
-    table = np.zeros((num_nodes, num_nodes), dtype=np.int64)
-    table[edge_index[0].numpy(), edge_index[1].numpy()] = 1
-    wanted = np.where(table == 1, joined, apart)
-    np.fill_diagonal(wanted, degree)
-    return bool((table @ table == wanted).all())

@@ -116,11 +116,7 @@ def find_bound(
     marked: bool = True,
     kind: SubgraphKind | None = None,
 ) -> Bound | None:
-    """Return the result of `bound_of`, or None if no WL test is known.
-
-    >>> find_bound("ppgn-ak+", num_hops=None) is None
-    True
-    """
+    """Return the result of `bound_of`, or None if no WL test is known."""
     kind = kind or ("whole" if num_hops is None else "egonets")
     if kind == "walks" or not has_bound(name):
         return None

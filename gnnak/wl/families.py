@@ -46,13 +46,7 @@ __all__ = [
 
 
 def unlike(graphs: Sequence[Graph]) -> list[Graph]:
-    """Return the first graph of each isomorphism class, in the given order.
-
-    >>> from gnnak.graphs.named import undirected
-    >>> path, same = undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (0, 2)], 3)
-    >>> len(unlike([path, same]))
-    1
-    """
+    """Return the first graph of each isomorphism class, in the given order."""
     first: dict[int, Graph] = {}
     for graph, number in zip(graphs, classes(graphs), strict=True):
         first.setdefault(number, graph)
@@ -175,8 +169,7 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
 class Separation(NamedTuple):
     """Two graphs without labels, a test that distinguishes them, and one that does not.
 
-    Each test is its name and its readout (`vs`, `sv`, or None for tests without
-    readouts). Subgraphs are whole graphs with marked roots.
+    A test is its name and its readout, or None; subgraphs are whole graphs.
     """
 
     edges: str
@@ -249,8 +242,6 @@ say which tests distinguish the graphs."""
 def family(name: str) -> Groups:
     """Build a family of graphs that are hard to distinguish by WL tests.
 
-    The family srg16 has one group, which consists of two graphs:
-
     >>> [len(group) for group in family("srg16")]
     [2]
     """
@@ -261,11 +252,7 @@ def family(name: str) -> Groups:
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
     """Count the pairs of graphs in a family, and the pairs that a test distinguishes.
 
-    `classes` has a number for each graph, group by group: the test distinguishes two
-    graphs iff their numbers differ. The family srg16 is one pair of graphs:
-
-    >>> pairs_apart(family("srg16"), [0, 0])
-    (1, 0)
+    `classes` has a number for each graph, group by group, that the test tells apart.
     """
     total = apart = start = 0
     for group in groups:

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gnnak.errors import GraphError, kind_of
+from gnnak.graphs import from_pyg, parse_graph6
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
-from gnnak.graphs.readers import from_pyg, parse_graph6
 from gnnak.subgraphs.induce import find_sorted
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 
@@ -92,16 +92,7 @@ def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
 def union_of_arcs(
     sizes: Tensor, arcs: Tensor, node_label: Tensor, arc_label: Tensor
 ) -> GraphUnion:
-    """Build a `GraphUnion` from arcs [2, a] with labels [a], and node labels [n].
-
-    `sizes`, [g], has the number of nodes of each graph. Arcs may repeat.
-
-    >>> path = union_of_arcs(
-    ...     torch.tensor([2]), torch.tensor([[0], [1]]), torch.zeros(2).long(),
-    ...     torch.zeros(1).long())
-    >>> path.edge_index.tolist(), path.edge_color.tolist(), path.forward.tolist()
-    ([[0, 1], [1, 0]], [1, 0], [True, False])
-    """
+    """Build a `GraphUnion` from arcs [2, a] with labels [a], and node labels [n]."""
     num_nodes = int(sizes.sum())
     source, target = arcs
     size = max(num_nodes, 1)
@@ -141,11 +132,8 @@ class LabeledGraph(NamedTuple):
 def read_graph(graph: Graph) -> LabeledGraph:
     """Convert one graph of any supported type to a `LabeledGraph`.
 
-    Labels are read from the attribute `label` of networkx nodes and edges, or from the
-    rows of `x` and `edge_attr` of PyG data. Other types have no labels.
-
-    >>> read_graph("Bw").edge_index.tolist()
-    [[0, 1, 0, 2, 1, 2], [1, 0, 2, 0, 2, 1]]
+    Labels are the attribute `label` of networkx nodes and edges, or the rows of `x` and
+    `edge_attr` of PyG data.
     """
     if isinstance(graph, nx.Graph):
         return _from_networkx(graph)

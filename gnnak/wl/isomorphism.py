@@ -54,19 +54,10 @@ UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
-    """Return the isomorphism class of every graph as a number, [g].
+    """Return the isomorphism class of every graph, with its colours, as a number, [g].
 
-    Two graphs have the same number iff there is an isomorphism between them that
-    preserves node colours and edge colours. This is fast for egonets of common data
-    sets, but can be slow for highly symmetric graphs: beyond `SEARCH_LIMIT`, the search
-    for an isomorphism raises `GraphError`.
-
-    >>> from gnnak.wl.inputs import read_union
-    >>> import networkx as nx
-    >>> triangle, ring = nx.cycle_graph(3), nx.cycle_graph(6)
-    >>> graphs = [ring, nx.disjoint_union(triangle, triangle), ring, triangle]
-    >>> isomorphism_classes(read_union(graphs)).tolist()
-    [2, 1, 2, 0]
+    This is fast for egonets of common data sets, but can be slow for highly symmetric
+    graphs: beyond `SEARCH_LIMIT`, the search raises `GraphError`.
     """
     colored, kind = refined(union)
     if not kind.numel():

@@ -94,8 +94,7 @@ def run_lab(
 ) -> Iterator[LabResult]:
     """Run every WL test on every family of graphs, and yield the results one by one.
 
-    A test that is estimated to need more than `max_memory` GiB is not run; the `note`
-    of its result says so. 3-WL does not distinguish the two graphs of srg16:
+    A test that is estimated to need more than `max_memory` GiB is not run.
 
     >>> [result.apart for result in run_lab(["srg16"], [Contender("3-wl")])]
     [0]

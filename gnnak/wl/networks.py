@@ -95,18 +95,8 @@ class PlainEmbedder(nn.Module):
 
     The weights are random, in float64, and the network is in evaluation mode. Subgraph
     GNNs other than GNN-AK pool states by sums, because a mean loses the number of
-    nodes. Nested GNN encodes distances instead of resistances.
-
-    Args:
-        name: Name of a network with a bound (see `has_bound`).
-        num_hops: Radius of the egonets; None = whole graphs.
-        num_layers: Number of layers.
-        base_layers: Number of layers of the base GNN inside each GNN-AK layer.
-        channels: Number of channels of states and embeddings.
-        encodings: The encodings that a GNN-AK layer fuses; None = the network's
-            default.
-        seed: Seed of the weights.
-        kind: Kind of the rooted subgraphs; None = as `num_hops` says.
+    nodes. Nested GNN encodes distances instead of resistances. `num_hops` None = whole
+    graphs; `encodings` and `kind` None = the network's default, and as `num_hops` says.
     """
 
     def __init__(

@@ -83,12 +83,8 @@ def _is_dark(color: tuple[float, ...]) -> bool:
 def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
     """Return the coordinates of every node in a plot; components lie side by side.
 
-    Each component gets a spring layout in a square of its own. A spring layout of the
-    whole graph would push components apart until each of them is a single point.
-
-    >>> places = positions(nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)))
-    >>> len({(round(x, 3), round(y, 3)) for x, y in places.values()})
-    6
+    A spring layout of the whole graph would push components apart until each of them is
+    a single point, so each component gets a layout in a square of its own.
     """
     parts = sorted(nx.connected_components(graph), key=lambda part: (-len(part), part))
     sides = [2 * math.sqrt(len(part)) for part in parts]

@@ -8,8 +8,8 @@ from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
 from gnnak.cli.wl import app
 from gnnak.cli.wl.run import choose_contenders
 from gnnak.errors import GraphError
+from gnnak.graphs import from_pyg, write_graph6
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
-from gnnak.graphs.readers import from_pyg, write_graph6
 
 
 def write(path, *graphs):

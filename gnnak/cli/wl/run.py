@@ -12,8 +12,8 @@ from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY, BrecCount, run_brec
 from gnnak.brec.data import Pair
 from gnnak.cli.options import WL_TESTS
 from gnnak.errors import FileFormatError, GraphError, OptionError
+from gnnak.graphs import read_graph6
 from gnnak.graphs.named import Graph
-from gnnak.graphs.readers import read_graph6
 from gnnak.report.pictures import save
 from gnnak.training.records.results import (
     Record,

@@ -119,8 +119,7 @@ def molecule_chunks(
 ) -> Iterator[GraphRows]:
     """Read a table of molecules in parts, so that memory does not grow with the table.
 
-    `smiles` is the column with SMILES strings; None = see `SMILES_NAMES`. Rows are
-    numbered over the whole file in `bad`, and from 0 in each part in `position`.
+    Rows are numbered over the whole file in `bad`, and from 0 in each `position`.
     """
     with open_table(path) as table:
         column = find_smiles(path, smiles, table.names)

@@ -72,10 +72,7 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
 
 
 def read_path(path: Path, reading: Reading) -> GraphRows:
-    """Read the graphs of a file or folder; the suffix tells the format.
-
-    Text files may be compressed with gzip, such as `molecules.csv.gz`.
-    """
+    """Read the graphs of a file or folder; the suffix tells the format."""
     if path.is_dir():
         return _read_folder(path, reading)
     suffix = format_suffix(path)

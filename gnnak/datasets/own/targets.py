@@ -40,11 +40,6 @@ def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
 
     Whole numbers 0, 1, ... are classes only if there are two of them, or if they have
     at least two rows each on average.
-
-    >>> tell_task([["0", "1", None], ["1", "1", "0"]])
-    'multilabel'
-    >>> tell_task([["0", "1", "2", "3"]])
-    'regression'
     """
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
@@ -202,11 +197,6 @@ def encode_targets(
     Empty cells and texts such as `nan` are unknown. A row is bad if all its targets are
     unknown, or if a target is not a number although the task needs one. `numbers` has
     the number of each row in the user's data, for error messages; None = 1, 2, ...
-
-    >>> encode_targets([("kind", ["b", "a", ""])])[:4:3]
-    ('classification', ('a', 'b'))
-    >>> encode_targets([("logp", ["1.5", "oops"])]).bad[0].reason
-    "logp is 'oops', not a finite number"
     """
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")

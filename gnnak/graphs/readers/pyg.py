@@ -72,13 +72,7 @@ def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
 
 
 def as_num_nodes(value: object, of: str = "") -> int:
-    """Return the field `num_nodes` of a graph, a number or a tensor of one, as an int.
-
-    >>> as_num_nodes(2.5, " of graph 3")
-    Traceback (most recent call last):
-    gnnak.errors.GraphError: num_nodes of graph 3 is 2.5; give a whole number of at \
-least 0.
-    """
+    """Return the field `num_nodes`, a number or a tensor of one number, as an int."""
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     try:
@@ -471,11 +465,9 @@ FIELDS = ("x", "edge_index", "edge_attr", "y", "num_nodes")
 
 
 def read_pyg(path: FilePath) -> list[Data]:
-    """Read the graphs of a `.pt` file: one graph or a list of graphs.
+    """Read the graphs of a `.pt` file: one graph or a list of `Data`, or of dicts.
 
-    A graph is a PyG `Data`, or a dict with `edge_index` and, optionally, `x`,
-    `edge_attr`, `y` and `num_nodes`. The file is read with `weights_only=True`: a
-    pickle with any other object is refused, because it could run code.
+    The file is read with `weights_only=True`: other objects could run code.
     """
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
