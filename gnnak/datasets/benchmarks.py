@@ -17,17 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.archive import (
-    fetch,
-    open_member,
-    opened_archive,
-    read_tensors,
-)
-from gnnak.datasets.assemble import (
-    build,
-    download,
-    read_or_download,
-)
+from gnnak.datasets.archive import fetch, open_member, opened_archive, read_tensors
+from gnnak.datasets.assemble import build, download, read_or_download
 from gnnak.datasets.cache import (
     Request,
     cached_path,

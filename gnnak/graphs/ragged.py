@@ -16,10 +16,7 @@ def pointers(counts: Tensor) -> Tensor:
 
 
 def ragged_ranges(
-    start: Tensor,
-    count: Tensor,
-    total: int | None = None,
-    ptr: Tensor | None = None,
+    start: Tensor, count: Tensor, total: int | None = None, ptr: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 

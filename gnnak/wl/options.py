@@ -13,12 +13,7 @@ from gnnak.typing import check_choice, check_count, check_known
 from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
 from gnnak.wl.subgraph import REFINEMENTS
 
-TESTS: tuple[str, ...] = (
-    *REFINEMENTS,
-    "subgraph-1-wl*",
-    "subgraph-1-wl",
-    *PAIR_TESTS,
-)
+TESTS: tuple[str, ...] = (*REFINEMENTS, "subgraph-1-wl*", "subgraph-1-wl", *PAIR_TESTS)
 """The names of all Weisfeiler-Leman (WL) tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)

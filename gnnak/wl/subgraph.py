@@ -14,11 +14,7 @@ from gnnak.subgraphs import RootedSubgraphs, egonets
 from gnnak.subgraphs.induce import induced_edges
 from gnnak.wl.inputs import GraphUnion
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs, rank_rows
-from gnnak.wl.isomorphism import (
-    isomorphism_classes,
-    pointed_classes,
-    representatives,
-)
+from gnnak.wl.isomorphism import isomorphism_classes, pointed_classes, representatives
 from gnnak.wl.refinement import (
     Coloring,
     color_refinement,

@@ -177,10 +177,7 @@ def test_graphs_are_moved_with_fields_that_are_on_another_device():
     moved = replace(fields, store=store).to(META)
     assert {
         name: each.value.device for name, each in moved.attributes.tensors.items()
-    } == {
-        "number": META,
-        "pos": META,
-    }
+    } == {"number": META, "pos": META}
     # Only `x` is on another device.
     store = replace(store, x=fields.store.x)
     assert replace(moved, store=store).to(META).store.x.device == META

@@ -7,11 +7,7 @@ from gnnak.errors import GraphError
 from gnnak.wl import isomorphism
 from gnnak.wl.families import cfi_pair, connected_graphs, rook, shrikhande
 from gnnak.wl.inputs import read_union
-from gnnak.wl.isomorphism import (
-    isomorphism_classes,
-    pointed_classes,
-    representatives,
-)
+from gnnak.wl.isomorphism import isomorphism_classes, pointed_classes, representatives
 from tests.wl.plain import classes, graphs, relabeled_pairs
 
 

@@ -311,10 +311,7 @@ EXACT = {
         {"name": "gin-ak+", "encodings": ("centroid", "subgraph"), "num_hops": None},
         ("pswl", None),
     ),
-    "GNN-AK, root deleted": (
-        {"name": "gin-ak", "kind": "deletion"},
-        ("pswl", None),
-    ),
+    "GNN-AK, root deleted": ({"name": "gin-ak", "kind": "deletion"}, ("pswl", None)),
     "GNN-AK with context": ({"name": "gin-ak+", "num_hops": None}, ("gswl", None)),
     "3-hop GNN": ({"name": "khop-gin", "num_hops": 3}, ("pswl", 3)),
     "Ego-GNN": ({"name": "ego-gin", "num_hops": 1}, ("gswl", 1)),

@@ -139,12 +139,7 @@ def _read_graph6(path: Path, _: Reading) -> GraphRows:
 def _from_file(file: GraphFile, source: str) -> GraphRows:
     every = torch.arange(len(file.store))
     return GraphRows(
-        file.store,
-        every,
-        len(every),
-        source=source,
-        split=file.split,
-        folds=file.folds,
+        file.store, every, len(every), source=source, split=file.split, folds=file.folds
     )
 
 

@@ -191,11 +191,7 @@ DENSE = (
 
 
 def concatenate_field(
-    name: str,
-    values: list,
-    data: Sequence[Data],
-    num_nodes: Tensor,
-    num_edges: Tensor,
+    name: str, values: list, data: Sequence[Data], num_nodes: Tensor, num_edges: Tensor
 ) -> Attribute:
     """Concatenate the values of one field in all graphs, as PyG's `Batch` does."""
     tensors = isinstance(values[0], Tensor)

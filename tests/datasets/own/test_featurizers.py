@@ -2,11 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gnnak.datasets.own.molecules import (
-    FEATURIZERS,
-    find_featurizer,
-    need_featurizer,
-)
+from gnnak.datasets.own.molecules import FEATURIZERS, find_featurizer, need_featurizer
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import OptionError
 from gnnak.graphs.readers.smiles import parse_smiles
