@@ -4,6 +4,9 @@ import networkx as nx
 import pytest
 import torch
 
+from gnnak.datasets.counting import counting_graphs
+from gnnak.datasets.loaders import pattern_graphs
+from gnnak.datasets.mixture import property_graphs
 from gnnak.datasets.pairs import (
     cfi_graphs,
     count_triangles,
@@ -11,7 +14,7 @@ from gnnak.datasets.pairs import (
     exp_like_graphs,
     regular_triangles,
 )
-from gnnak.graphs import to_networkx
+from gnnak.graphs import GraphFile, to_networkx
 from gnnak.graphs.store import with_reverse_edges
 from gnnak.wl import partition
 from gnnak.wl.families import classes
@@ -69,10 +72,23 @@ def test_exp_like_pairs_are_alike_to_1_wl_and_not_isomorphic():
         assert not nx.vf2pp_is_isomorphic(first, second, node_label="x")
 
 
-@pytest.mark.parametrize("make", [csl_graphs, cfi_graphs, exp_like_graphs])
-def test_pairs_follow_the_seed(make):
-    assert_same(make(1, 2), make(1, 2))
-    first, other = (make(seed, 2).store.edge_index for seed in (1, 2))
+def triangle_graphs(seed, num_pairs):
+    return GraphFile(regular_triangles(num_pairs, seed))
+
+
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [
+        *((make, 2) for make in (csl_graphs, cfi_graphs, exp_like_graphs)),
+        (triangle_graphs, 5),
+        (counting_graphs, 5),
+        (property_graphs, 0.002),
+        (pattern_graphs, (3, 1, 1)),
+    ],
+)
+def test_generated_graphs_follow_the_seed(make, size):
+    assert_same(make(1, size), make(1, size))
+    first, other = (make(seed, size).store.edge_index for seed in (1, 2))
     assert first.shape != other.shape or (first != other).any()
 
 
@@ -87,12 +103,6 @@ def test_regular_triangles_are_regular_and_labelled_right():
 def test_regular_triangles_have_the_same_sizes_in_both_classes():
     store = regular_triangles(10)
     assert torch.equal(store.num_nodes[0::2], store.num_nodes[1::2])
-
-
-def test_regular_triangles_follow_the_seed():
-    first, again, other = (regular_triangles(5, seed).edge_index for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
 
 
 def test_regular_triangles_are_those_of_recorded_runs():

@@ -1,3 +1,4 @@
+import re
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
@@ -63,9 +64,8 @@ def test_fields_cannot_be_set(batch):
     ],
 )
 def test_check_raises_a_clear_error(batch, change, message):
-    with pytest.raises(GraphError) as caught:
+    with pytest.raises(GraphError, match=re.escape(message)):
         replace(batch, **change).check()
-    assert message in str(caught.value)
 
 
 def test_check_takes_node_targets(batch):

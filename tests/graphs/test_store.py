@@ -1,4 +1,5 @@
 import copy
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -93,9 +94,8 @@ def test_subset_every_kind_of_index(store, indices, graphs):
     ids=str,
 )
 def test_getitem_raises_a_clear_error(store, indices, message):
-    with pytest.raises(GraphError) as caught:
+    with pytest.raises(GraphError, match=re.escape(message)):
         store[indices]
-    assert message in str(caught.value)
 
 
 def test_getitem_empty_store():
@@ -162,9 +162,8 @@ def test_concatenate_is_the_inverse_of_subset(store):
     ],
 )
 def test_concatenate_raises_if_stores_differ(store, change, message):
-    with pytest.raises(GraphError) as caught:
+    with pytest.raises(GraphError, match=re.escape(message)):
         GraphStore.concatenate([store, replace(store, **change).check()])
-    assert message in str(caught.value)
 
 
 def test_concatenate_nothing():
@@ -196,9 +195,8 @@ def test_concatenate_nothing():
     ],
 )
 def test_check_raises_a_clear_error(store, change, message):
-    with pytest.raises(GraphError) as caught:
+    with pytest.raises(GraphError, match=re.escape(message)):
         replace(store, **change).check()
-    assert message in str(caught.value)
 
 
 @given(stores(), st.data())

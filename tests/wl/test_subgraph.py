@@ -53,17 +53,11 @@ def test_exact_hash_agrees_with_vf2pp_inside(many, num_hops, root_mark):
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("kind", [{}, {"directed": True, "max_nodes": 5}], ids=str)
 @settings(max_examples=5, deadline=None)
-@given(relabeled_pairs(labeled=True))
-def test_no_test_separates_relabelled_graphs(pair):
-    for test, options in all_options():
-        assert not distinguishes(test, *pair, **options), (test, options)
-
-
-@pytest.mark.heavy
-@settings(max_examples=5, deadline=None)
-@given(relabeled_pairs(directed=True, labeled=True, max_nodes=5))
-def test_no_test_separates_relabelled_directed_graphs(pair):
+@given(data=st.data())
+def test_no_test_separates_relabelled_graphs(kind, data):
+    pair = data.draw(relabeled_pairs(labeled=True, **kind))
     for test, options in all_options():
         assert not distinguishes(test, *pair, **options), (test, options)
 
