@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading.items import Item
-from gnnak.loading.order import epoch_seed
+from gnnak.loading.order import BatchOrder, epoch_seed
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.splitting import split
@@ -67,10 +67,7 @@ class Subgraphs:
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator
     ) -> RootedSubgraphs | None:
-        """Return the subgraphs of a batch; None if `cached` and `extractor` are None.
-
-        `positions` are those of the batch's graphs in the store.
-        """
+        """Return the subgraphs of a batch, given the positions of its graphs."""
         edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
         if self.cached is not None:
             subgraphs = self.cached[positions]
@@ -103,10 +100,7 @@ class Subgraphs:
 def find_subgraphs(
     store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
 ) -> Subgraphs:
-    """Return where the rooted subgraphs of batches come from: a cache if possible.
-
-    Subgraphs that are not random and fit into memory are extracted now, and cached.
-    """
+    """Extract and cache subgraphs that are not random and fit into memory."""
     if extractor is None:
         return Subgraphs()
     cached = cache_if_small(store, extractor)
@@ -122,10 +116,9 @@ def memory_shares(
     drop: SubgraphDrop | None = None,
     fraction: float = 1.0,
 ) -> Tensor:
-    """Return which fraction of a window's memory budget each of the g graphs takes.
+    """Return which fraction of a window's memory budget each graph takes, [g].
 
-    The result is on the host, [g]. `fraction` is that of the subgraphs that `drop`
-    samples, as returned by `sampled_fraction`.
+    `fraction` is that of the subgraphs that `drop` samples; see `sampled_fraction`.
     """
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
@@ -141,9 +134,7 @@ def memory_shares(
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
     """Enlarge the memory budget of a window if it is too small for several batches.
 
-    A window of several batches needs fewer small kernels per batch. Its memory is small
-    compared with the memory of a training step on such a batch. Takes and returns the
-    fraction of the budget that each graph takes, [g].
+    Takes and returns the fraction of the budget that each graph takes, [g].
 
     >>> for_several_batches(torch.tensor([0.1, 0.3]), 4)  # a batch takes 0.8
     tensor([0.0312, 0.0938])
@@ -158,12 +149,7 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate from `most` graphs which fraction of subgraphs SubgraphDrop samples.
-
-    The result is a fraction of the memory of the subgraphs, not of their number.
-    `subgraphs_of` returns the sampled subgraphs of a batch, given the batch and the
-    positions of its graphs in the store.
-    """
+    """Estimate from `most` graphs which fraction of memory SubgraphDrop samples."""
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -179,11 +165,7 @@ def estimated_memory_shares(
     drop: SubgraphDrop | None = None,
     most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """Estimate which fraction of a window's memory budget each of the g graphs takes.
-
-    Unlike `memory_shares`, this needs no cached subgraphs: it extracts those of at most
-    `most` graphs, and assumes that every graph takes as much memory as their average.
-    """
+    """Do as `memory_shares`, with the mean over `most` graphs in place of a cache."""
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
     entries = 4 * (graphs.num_nodes + graphs.num_edges)
@@ -222,7 +204,7 @@ def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tens
     """Group consecutive batches into windows that fit the memory budget.
 
     A batch that exceeds the budget becomes a window by itself. `share` is the fraction
-    of the budget that each of the g graphs of the store takes, [g].
+    of the budget that each graph takes, [g].
 
     >>> import torch
     >>> batches = torch.arange(6).split(2)
@@ -243,7 +225,7 @@ def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tens
 
 
 def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tensor:
-    """Return which fraction of a window's memory budget each of g graphs takes, [g]."""
+    """Return which fraction of a window's memory budget each graph takes, [g]."""
     generator = torch.Generator(store.device).manual_seed(0)
     drop = source.drop
     if source.extractor is not None and not isinstance(source.extractor, EgoNets):
@@ -276,16 +258,11 @@ class Assembled(NamedTuple):
 class Assembler:
     """Assembles batches from graphs on a device: those of a window together.
 
-    Args:
-        graphs: The graphs, with all fields.
-        subgraphs: Where the rooted subgraphs of a batch come from.
-        batch_size: Number of graphs of a full batch; None = it varies.
-        padder: Pads batches; None = batches are not padded.
-        single: Whether every window is a single batch. If False, the memory budget
-            decides how many batches a window has.
+    A full batch has `batch_size` graphs; None = it varies. If `single`, every window is
+    a single batch; if not, the memory budget decides how many batches a window has.
 
     Attributes:
-        share: Fraction of the memory budget that each of the g graphs takes, [g].
+        share: Fraction of the memory budget that each graph takes, [g].
     """
 
     def __init__(
@@ -352,34 +329,21 @@ Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
 """An iterator over windows, each as the list of its batches."""
 
 
-class Order(Protocol):
-    """Chooses which graphs are in each batch of an epoch."""
-
-    def of_epoch(self, epoch: int) -> Iterable[Tensor]:
-        """Return the batches of an epoch, each as the positions of its graphs."""
-
-
 class EpochWindows:
     """Yields the windows of an epoch.
 
     On a GPU, the next window is prefetched while the batches of the current window are
     used. During the last window of an epoch, the first window of the next epoch is
-    prefetched.
-
-    Args:
-        assembler: Assembles the batches of a window.
-        order: Chooses the graphs of each batch.
-        seed: Returns the random seed for the rooted subgraphs of an epoch.
-        reseed: Whether the random subgraphs of a window depend only on this seed and on
-            the number of the window's first batch, so that an epoch can start at a
-            later batch. If False, they also depend on the windows before.
+    prefetched. If `reseed`, the random subgraphs of a window depend only on the seed of
+    the epoch and on the number of the window's first batch, so that an epoch can start
+    at a later batch. If not, they also depend on the windows before.
     """
 
     def __init__(
         self,
         assembler: Assembler,
-        order: Order,
-        seed: Callable[[int], int],
+        order: BatchOrder,
+        seed: int,
         reseed: bool = False,
     ) -> None:
         # `_start` does not refer to this object: without a reference cycle, the graphs
@@ -431,8 +395,8 @@ class EpochWindows:
 
 def _start(
     assembler: Assembler,
-    order: Order,
-    seed: Callable[[int], int],
+    order: BatchOrder,
+    seed: int,
     reseed: bool,
     epoch: int,
     first: int = 0,
@@ -446,13 +410,14 @@ def _start(
         """Assemble the windows; the first one lacks the batches before `first`."""
         assembler.begin_epoch()
         generator, end = torch.Generator(assembler.device), 0
-        generator.manual_seed(seed(epoch))
+        seed_of_epoch = epoch_seed(seed, epoch, order.rank)
+        generator.manual_seed(seed_of_epoch)
         for batches in into_windows(order.of_epoch(epoch), assembler.share):
             begin, end = end, end + len(batches)
             if end <= first:
                 continue
             if reseed:
-                generator.manual_seed(epoch_seed(seed(epoch), begin))
+                generator.manual_seed(epoch_seed(seed_of_epoch, begin))
             gradients = torch.is_grad_enabled()
             # A tensor made in inference mode could not be used in training later, and
             # has no version counter, which tells whether its subgraphs are still valid.

@@ -42,15 +42,10 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts assembled batches to PyG batches.
+    """Converts batches that were assembled from `graphs` to PyG batches.
 
-    Args:
-        graphs: All graphs, from which the batches were assembled.
-        extractor: The extractor of the rooted subgraphs; None = there are none.
-        padder: Pads batches that were assembled without padding when their padded form
-            is needed; None = batches have no padded form.
-        wants_padding: Whether batches would have a padded form if all fields of the
-            graphs could be padded.
+    `wants_padding` tells whether batches would have a padded form if all fields of the
+    graphs could be padded; without a `padder`, they have none.
     """
 
     def __init__(
@@ -122,10 +117,9 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set the attributes of a batch that PyG's `Batch.to_data_list` reads.
+        """Set what PyG's `Batch.to_data_list` reads, from the positions of the graphs.
 
-        Their values are computed when they are read. `numbers` are the positions of the
-        batch's graphs in the store.
+        Values are computed when they are read.
         """
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
@@ -226,14 +220,8 @@ class Unpadded:
 
     This object does not refer to tensors with a row per node, edge or graph, so that
     their memory can be freed when the batch is moved to another device. Deep copies and
-    pickles of the batch cannot be padded.
-
-    Args:
-        batch: The batch, as the loader yields it.
-        axes: For each field of the batch, the axis that it has rows on, such as
-            "nodes"; None if it cannot be padded.
-        build: Returns a padded item as a PyG batch.
-        padder: Pads the batches of the loader.
+    pickles of the batch cannot be padded. `axes` has, for each field of the batch, the
+    axis that it has rows on, such as "nodes"; None if it cannot be padded.
     """
 
     def __init__(

@@ -37,15 +37,10 @@ class Field:
 def split_fields(
     fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
 ) -> list[dict[Key, Tensor]]:
-    """Split the fields of a window by batch, without padding.
+    """Split the fields of a window by batch, into views of one new tensor.
 
-    In each batch, indices count from 0. The parts are views of one new tensor.
-
-    Args:
-        fields: The fields; there is at least one.
-        starts: For each axis, the position of the first row of each batch, and at the
-            end the position after the last row. Rows before and after these are left
-            out.
+    In each batch, indices count from 0. `starts` is as in `Window`; rows before the
+    first and after the last position are left out.
     """
     counts = _rows_per_batch(starts)
     if not counts["graphs"]:
@@ -161,15 +156,12 @@ class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
     In each batch, indices count from 0, and padding comes after the real entries.
-    Padding indices refer to padding rows only, and are spread evenly over these. CSR
-    row pointers are padded with empty groups.
+    Padding indices refer to padding rows only, and are spread evenly over these; those
+    of graphs refer to the last graph. CSR row pointers are padded with empty groups,
+    but the last graph has all padding nodes.
 
-    Args:
-        fields: The fields; there is at least one.
-        starts: For each axis, the position of the first row of each batch, and at the
-            end the number of all rows.
-        sizes: For each axis, the number of rows of each batch with padding. Batches at
-            the end, for which there is no number, are left out.
+    `starts` is as in `Window`. `sizes` has, for each axis, the number of rows of each
+    batch with padding; batches at the end without a number are left out.
     """
 
     def __init__(

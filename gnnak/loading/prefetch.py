@@ -136,9 +136,8 @@ def _compute(
 ) -> None:
     """Compute the next result whenever the consumer releases `wanted`.
 
-    This function runs in the producer thread until there are no more results, `stopped`
-    is set, or an error is raised. `ready` receives (result, event, None) for each
-    result, and (None, None, error or None) at the end.
+    `ready` receives (result, event, None) for each result, and (None, None, error or
+    None) at the end.
     """
     error = None
     try:

@@ -149,28 +149,20 @@ They group the entries of the `Filling` by row, a node, and by column, a subgrap
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
-    """Split a window into its batches, without padding.
+    """Split a window into its batches, from `first_batch` on, without padding.
 
-    Args:
-        window: The batches.
-        groups: Whether to compute groupings, such as the nodes of each subgraph, now
-            for all batches. If False, each batch computes them when they are needed.
-        first_batch: Number of the first batch to return; earlier batches are skipped.
+    With `groups`, groupings such as the nodes of each subgraph are computed now for all
+    batches; if not, each batch computes them when they are needed.
     """
     return _items(window, _SliceSplitter(window, groups, first_batch), groups)
 
 
 def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
-    """Split a window into its batches, and pad each batch.
+    """Split a window into its first `len(shapes)` batches, and pad each to a shape.
 
     In each batch, padding comes after the real data. The last graph is padding and
-    contains all padding nodes. Padding edges are self loops of padding nodes, and
-    padding subgraphs contain only padding nodes.
-
-    Args:
-        window: The batches.
-        shapes: The sizes to pad each batch to, larger than the batch on every axis
-            (nodes, edges, ...). Only the first `len(shapes)` batches are returned.
+    contains all padding nodes. Padding edges join padding nodes, and padding subgraphs
+    contain only padding nodes. Shapes are larger than their batch on every axis.
     """
     return _padded(window, _PaddingSplitter(window, shapes))
 
@@ -178,10 +170,7 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
 def split_both(
     window: Window, shapes: Sequence[Shape]
 ) -> tuple[list[Item], list[Item]]:
-    """Return the batches of a window with padding, and views of them without padding.
-
-    Arguments as in `split_padded`.
-    """
+    """Return what `split_padded` returns, and views of it without padding."""
     splitter = _PaddingSplitter(window, shapes)
     padded = _padded(window, splitter)
     return padded, _items(window, _TrimmingSplitter(splitter), groups=True)

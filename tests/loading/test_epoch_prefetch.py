@@ -9,7 +9,7 @@ import torch
 from gnnak import EgoNets, GraphLoader
 from gnnak.loading import assembler
 from gnnak.loading.assembler import Subgraphs
-from gnnak.loading.loader import Loader
+from gnnak.loading.graph_loader import Loader
 from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.loading.prefetch import Prefetcher
 from gnnak.sampling.drop import SubgraphDrop
@@ -44,19 +44,27 @@ def threads_of(streams):
     return [thread for stream in streams for thread in stream.threads]
 
 
+class RecordedOrder(BatchSampler):
+    """Records the epochs whose batches it is asked for."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.seeded = []
+
+    def of_epoch(self, epoch):
+        self.seeded.append(epoch)
+        return super().of_epoch(epoch)
+
+
 class Progress:
     """A loader, and the current epoch as Lightning would report it."""
 
     def __init__(self, count, drop=None):
-        store, self.epoch, self.seeded = edge_counts(12).store, 0, []
-        self.sampler = BatchSampler(torch.arange(12), 5, self.order)
+        store, self.epoch = edge_counts(12).store, 0
+        self.sampler = RecordedOrder(torch.arange(12), 5, 0)
         source = Subgraphs(cache_subgraphs(store, EgoNets(1)), drop=drop)
         epochs = Epochs(lambda: self.epoch, count)
         self.loader = Loader(store, self.sampler, nullcontext, source, epochs=epochs)
-
-    def order(self, epoch):
-        self.seeded.append(epoch)
-        return epoch
 
     def items(self, epoch):
         """Take the items like Lightning, which does not exhaust the iterator."""
@@ -88,7 +96,7 @@ def test_loader_yields_the_same_epochs_with_and_without_threads(
     monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
     progress = Progress(4, drop)
     found = [progress.items(epoch) for epoch in range(4)]
-    assert progress.seeded == [0, 1, 2, 3]
+    assert progress.sampler.seeded == [0, 1, 2, 3]
     assert len(streams) == 4
     assert all(map(ended, threads_of(streams)))
     monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)

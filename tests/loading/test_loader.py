@@ -6,8 +6,8 @@ import torch
 from gnnak import EgoNets
 from gnnak.loading import assembler
 from gnnak.loading.assembler import Subgraphs
+from gnnak.loading.graph_loader import Loader
 from gnnak.loading.items import Item
-from gnnak.loading.loader import Loader
 from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.random_roots import is_cover

@@ -9,8 +9,8 @@ from torch_geometric.data import Data
 from gnnak.errors import CoverageError, SubgraphError
 from gnnak.graphs import GraphStore, from_pyg
 from gnnak.graphs.real import BATCH_AXES
-from gnnak.loading import shapes as shapes_module
-from gnnak.loading.shapes import Shapes, choose_shape
+from gnnak.loading import padder
+from gnnak.loading.padder import Shapes, choose_shape
 from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_padded
 from gnnak.loading.windows import make_window
 from gnnak.sampling.drop import SubgraphDrop
@@ -56,7 +56,7 @@ def padded_and_plain(sampled=False, extractor=NEAR):
     count = len(store) // 2
     window = window_of(store, [count, count - 2, 2], sampled, extractor)
     shapes = Shapes()
-    with mock.patch.multiple(shapes_module, LEAST_STEP=4):
+    with mock.patch.multiple(padder, LEAST_STEP=4):
         shapes.of(window, until=3, full=1)
         # The second batch has the smallest shape that it fits in.
         rows = {axis: window.counts(axis)[1] for axis in window.axes}

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak.graphs.real import BATCH_AXES
-from gnnak.loading import shapes as shapes_module
-from gnnak.loading.shapes import (
+from gnnak.loading import padder
+from gnnak.loading.padder import (
     ENOUGH_BATCHES,
     LARGEST_STDS,
     Shapes,
@@ -128,7 +128,7 @@ def test_largest_shape_does_not_change_if_expected_batches_fit():
 
 
 def test_smaller_shapes_exceed_the_largest_on_no_axis(monkeypatch):
-    monkeypatch.setattr(shapes_module, "SMALLER_STDS", (-1.0, 99.0))
+    monkeypatch.setattr(padder, "SMALLER_STDS", (-1.0, 99.0))
     shapes, window = Shapes(), batches_of_many_sizes()
     shapes.of(window, window.num_batches, window.num_batches)
     assert len(shapes.smaller) == 1

@@ -5,9 +5,9 @@ from unittest import mock
 import pytest
 import torch
 
-from gnnak.loading import shapes as shapes_module
+from gnnak.loading import padder
 from gnnak.loading.items import tensors_of
-from gnnak.loading.shapes import Shapes
+from gnnak.loading.padder import Shapes
 from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_both
 from gnnak.loading.windows import make_window
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -20,7 +20,7 @@ def both_and_alone(sampled=False, extractor=NEAR, until=3):
     store = molecule_store(2)
     count = len(store) // 2
     window = window_of(store, [count, count - 2, 2], sampled, extractor)
-    with mock.patch.multiple(shapes_module, LEAST_STEP=4):
+    with mock.patch.multiple(padder, LEAST_STEP=4):
         shapes = Shapes().of(window, until=until, full=1)
     alone = split(window, groups=extractor is not None)
     return *split_both(window, shapes), alone

@@ -11,7 +11,7 @@ from torch_geometric.nn import GINConv, InstanceNorm, global_mean_pool
 
 from gnnak import GraphLoader, TrainingStep
 from gnnak.loop import training_step as training_step_module
-from gnnak.loop.buffers import SavedBuffers
+from gnnak.loop.verification import SavedBuffers
 from tests.loop.models import (
     assert_same_weights,
     by_hand,
