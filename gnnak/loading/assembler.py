@@ -87,10 +87,7 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
     def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return the argument `counts` of `make_window` for some graphs of the store.
-
-        None if the sizes are not known before subgraphs are extracted or sampled.
-        """
+        """Return the argument `counts` of `make_window`, None if it is not known."""
         if self.extractor is not None or self.drop is not None:
             return None
         counts = store.counts if self.cached is None else self.cached.counts
@@ -128,17 +125,12 @@ def memory_shares(
         # For a short time, before some are dropped, all subgraphs are in memory.
         part = max(fraction, MIN_SAMPLED_FRACTION)
         entries += part * _entries(cached.num_copies, cached.num_edge_copies)
-    return _add_pairs(8 * entries / _limit(store), store, drop)
+    limit = WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
+    return _add_pairs(8 * entries / limit, store, drop)
 
 
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
-    """Enlarge the memory budget of a window if it is too small for several batches.
-
-    Takes and returns the fraction of the budget that each graph takes, [g].
-
-    >>> for_several_batches(torch.tensor([0.1, 0.3]), 4)  # a batch takes 0.8
-    tensor([0.0312, 0.0938])
-    """
+    """Return shares of a budget that is large enough for several batches, [g]."""
     wanted = WINDOW_BATCHES * batch_size * share.mean()
     return share / wanted.clamp(1, MAX_FACTOR)
 
@@ -172,7 +164,8 @@ def estimated_memory_shares(
     subgraphs = subgraphs_of(graphs, positions)
     if subgraphs is not None:
         entries += _entries(subgraphs.num_copies, subgraphs.num_edge_copies)
-    mean = 8 * entries / max(count, 1) / (EXTRACTION_FACTOR * _limit(store))
+    limit = WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
+    mean = 8 * entries / max(count, 1) / (EXTRACTION_FACTOR * limit)
     share = torch.full((len(store),), mean, dtype=torch.double, device=store.device)
     return _add_pairs(share, store, drop)
 
@@ -188,11 +181,6 @@ def _entries(copies: Count, edge_copies: Count) -> Count:
     return 6 * copies + 5 * edge_copies
 
 
-def _limit(store: GraphStore) -> int:
-    """Return the memory budget of a window in bytes, for the device of the store."""
-    return WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
-
-
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
     """Add the memory of distances for farthest-point sampling; return it on the CPU."""
     if drop is not None and drop.strategy == "farthest":
@@ -205,11 +193,6 @@ def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tens
 
     A batch that exceeds the budget becomes a window by itself. `share` is the fraction
     of the budget that each graph takes, [g].
-
-    >>> import torch
-    >>> batches = torch.arange(6).split(2)
-    >>> [len(window) for window in into_windows(batches, torch.full((6,), 0.2))]
-    [2, 1]
     """
     window: list[Tensor] = []
     full = 0.0
@@ -340,11 +323,7 @@ class EpochWindows:
     """
 
     def __init__(
-        self,
-        assembler: Assembler,
-        order: BatchOrder,
-        seed: int,
-        reseed: bool = False,
+        self, assembler: Assembler, order: BatchOrder, seed: int, reseed: bool = False
     ) -> None:
         # `_start` does not refer to this object: without a reference cycle, the graphs
         # are freed as soon as the loader is.
@@ -401,10 +380,7 @@ def _start(
     epoch: int,
     first: int = 0,
 ) -> Windows:
-    """Return an iterator over the windows of an epoch; see `EpochWindows`.
-
-    On a GPU, the first window is prefetched at once.
-    """
+    """Return an iterator over the windows of an epoch; prefetch the first at once."""
 
     def assembled() -> Generator[list[Assembled], None, None]:
         """Assemble the windows; the first one lacks the batches before `first`."""

@@ -42,10 +42,9 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts batches that were assembled from `graphs` to PyG batches.
+    """Converts batches of `graphs` to PyG batches; with a `padder`, they can be padded.
 
-    `wants_padding` tells whether batches would have a padded form if all fields of the
-    graphs could be padded; without a `padder`, they have none.
+    `wants_padding` without a `padder` means that a field cannot be padded.
     """
 
     def __init__(
@@ -117,10 +116,7 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set what PyG's `Batch.to_data_list` reads, from the positions of the graphs.
-
-        Values are computed when they are read.
-        """
+        """Set what PyG's `Batch.to_data_list` reads; it is computed when it is read."""
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             positions = torch.tensor(numbers, device="cpu")
@@ -194,11 +190,7 @@ class PaddedForm:
     """Pads the batches of the loader."""
 
     def pad_to_largest(self) -> None:
-        """Make the loader pad its next few batches to the largest shape.
-
-        A step is captured for this shape first, since captures for other shapes share
-        its memory.
-        """
+        """Pad the next few batches to the largest shape, which is captured first."""
         # A prefetching thread may use `shapes`, which is not safe for two threads.
         with prefetching_paused():
             self.padder.shapes.pad_to_largest()
@@ -255,10 +247,7 @@ class Unpadded:
         return PaddedForm(item, self.build, fields, self.padder)
 
     def pad(self, batch: Batch) -> PaddedForm | str:
-        """Return the padded form of the batch, or a text that says why there is none.
-
-        Features and targets of the batch may have changed.
-        """
+        """Return the padded form of the batch, or why there is none."""
         now = dict(batch._store.items())
         for name, axis in self.axes.items():
             if name not in now:
@@ -302,8 +291,7 @@ def is_structure(name: str, value: object) -> bool:
 def padded_form(batch: Any) -> PaddedForm | str:
     """Return the padded form of a PyG batch, or a text that says why there is none.
 
-    A batch of a `GraphLoader` that was not padded is padded now. So is a field that was
-    added, replaced or changed in place since the batch was padded.
+    What was added, replaced or changed in place since is padded now.
     """
     form: Any = getattr(batch, "__dict__", {}).get(FORM)
     if isinstance(form, Unpadded | PaddedForm):

@@ -24,12 +24,7 @@ from gnnak.errors import (
 )
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.pyg_fields import FieldStore
-from gnnak.loading.assembler import (
-    Assembler,
-    EpochWindows,
-    Subgraphs,
-    find_subgraphs,
-)
+from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs, find_subgraphs
 from gnnak.loading.forms import BatchMaker
 from gnnak.loading.items import Item
 from gnnak.loading.order import BatchSampler, Budget, Epochs, GraphOrder
@@ -280,21 +275,11 @@ class GraphLoader:
 class Loader:
     """Iterate over the batches of an epoch, as `Item`s on the store's device.
 
-    Unlike `GraphLoader`, this loader yields no PyG batches, and a batch is either
-    padded or not. Another object, such as Lightning's trainer, tells which epoch is
-    running. The window that is prefetched for the next epoch stays in memory until that
-    epoch begins or until `close` is called.
-
-    Args:
-        store: The graphs.
-        sampler: Chooses the graphs of each batch.
-        timed: Returns a context manager that times the wait for a window.
-        subgraphs: Where the rooted subgraphs come from; None = there are none.
-        single: Whether every window is a single batch; see `Assembler`.
-        padded: Whether batches are padded to a few fixed sizes. Batches before the
-            first one with `sampler.batch_size` graphs are not padded.
-        epochs: None = every iteration is epoch 0, and nothing is prefetched for a next
-            epoch.
+    A batch is either padded or not; if `padded`, batches before the first one with
+    `sampler.batch_size` graphs are not. `timed` returns a context manager that times
+    the wait for a window. Without `epochs`, every iteration is epoch 0, and nothing is
+    prefetched for a next epoch. What is prefetched stays in memory until the next epoch
+    begins or until `close` is called.
     """
 
     def __init__(
@@ -346,10 +331,9 @@ UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 
 def identify(counts: Tensor) -> dict[str, int]:
-    """Return what the state of a loader says of its graphs.
+    """Return what a state says of the graphs, from their numbers of nodes and edges.
 
-    Takes the numbers of nodes and edges of g graphs, on the CPU, [2, g]. The checksum
-    `sizes` depends on the order of the graphs.
+    Takes [2, g], on the CPU. The checksum `sizes` depends on the order of the graphs.
 
     >>> import torch
     >>> identify(torch.tensor([[3, 4], [2, 6]]))
@@ -363,10 +347,7 @@ def identify(counts: Tensor) -> dict[str, int]:
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the number of the epoch and of the next batch that a state contains.
-
-    Raises an error unless the state fits the loader whose arguments are `mine`.
-    """
+    """Return the epoch and the next batch, if a state fits the arguments `mine`."""
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."

@@ -15,10 +15,7 @@ from gnnak.typing import check_count, convert_count
 
 
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """Return the random seed of an epoch in one process, given that of the run.
-
-    It depends only on the arguments, so a run can be resumed at any epoch.
-    """
+    """Return the random seed of an epoch in one process, given that of the run."""
     mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
     return mixed % (2**63 - 1)
 
@@ -49,10 +46,9 @@ class Budget:
 
 
 class BatchOrder(ABC):
-    """Choose which graphs are in each batch of an epoch, in one of several processes.
+    """Choose the graphs of each batch of an epoch, by their positions in a store, [g].
 
-    `positions` are those of the g graphs in the store, [g]. They are shuffled in each
-    epoch, unless `seed` is None.
+    They are shuffled in each epoch, unless `seed` is None.
     """
 
     def __init__(
@@ -122,9 +118,8 @@ class GraphOrder(BatchOrder):
     def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
         """Fill batches up to a budget, and return those of this process.
 
-        Batches are assigned to the processes in turn. If some processes would get one
-        batch more than others, the last batches are merged and divided among all
-        processes, so that all get equally many.
+        If some processes would get more batches than others, the last ones are merged
+        and divided among all processes.
         """
         cuts, begin = [], 0
         ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
@@ -181,13 +176,10 @@ def _limited(budget: Budget) -> list[str]:
 class BatchSampler(BatchOrder):
     """The batches of `gnnak train`, of `batch_size` graphs over all processes.
 
-    All processes compute the same batches, and each process takes its part of every
-    batch; together they see the batches that a single process would see. If the last
-    batch has fewer than two graphs per process, it is merged into the batch before:
-    BatchNorm cannot compute statistics of a single graph.
-
-    Attributes:
-        sizes: Number of graphs of each batch, over all processes.
+    Each process takes its part of every batch; together they see the batches that a
+    single process would see. If the last batch has fewer than two graphs per process,
+    it is merged into the batch before: BatchNorm cannot compute statistics of a single
+    graph.
     """
 
     def __init__(
@@ -201,6 +193,7 @@ class BatchSampler(BatchOrder):
         super().__init__(positions, seed, rank, processes)
         self.batch_size, count = batch_size, positions.numel()
         left = count % batch_size
+        # Number of graphs of each batch, over all processes.
         self.sizes = [batch_size] * (count // batch_size) + [left] * bool(left)
         if len(self.sizes) > 1 and self.sizes[-1] < 2 * processes:
             last = self.sizes.pop()
@@ -216,10 +209,7 @@ class BatchSampler(BatchOrder):
 
 @dataclass(frozen=True)
 class Epochs:
-    """Tells a loader which epoch is running, and how many epochs the run has.
-
-    The loader prefetches data for the next epoch, unless the current epoch is the last.
-    """
+    """Tells a loader which epoch is running, and how many epochs the run has."""
 
     now: Callable[[], int]
     """Returns the number of the current epoch, from 0."""

@@ -74,9 +74,8 @@ class Shapes:
 
     The largest shape grows when a batch does not fit; it never shrinks on any axis. The
     smaller shapes are chosen once, after the first few batches. After each change of
-    the largest shape, the next few batches are all padded to the largest shape, so that
-    its training step is captured as a CUDA graph before those of the smaller shapes.
-    `distinct` is as in `choose_shape`.
+    the largest shape, the next few batches are padded to it, so that its training step
+    is captured before those of the smaller shapes.
     """
 
     def __init__(self, distinct: bool = False) -> None:
@@ -91,10 +90,9 @@ class Shapes:
         self._only_largest = 0
 
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
-        """Return, for each of the first `until` batches, the shape to pad it to.
+        """Return the smallest fitting shape for each of the first `until` batches.
 
-        Each batch gets the smallest shape that it fits in. New shapes are chosen from
-        the first `full` batches only, which have the full number of graphs.
+        New shapes are chosen from the first `full` ones, which have all their graphs.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -122,10 +120,7 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Choose the smaller shapes, if `ENOUGH_BATCHES` full batches were seen.
-
-        The sizes of new batches, `counts`, are appended to those of earlier ones.
-        """
+        """Add new sizes to those seen; if there are enough, choose smaller shapes."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -142,10 +137,7 @@ class Shapes:
                 self.smaller.append(shape)
 
     def _grow(self, counts: Mapping[str, list[int]]) -> None:
-        """Grow the largest shape, so that hardly any batch will be larger.
-
-        The sizes of later batches are estimated from those of some batches, `counts`.
-        """
+        """Grow the largest shape, so that hardly any batch after these is larger."""
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
         most = {
             axis: _upper_bound(rows, self.most[axis]) for axis, rows in counts.items()
@@ -242,11 +234,9 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return the padded forms of a window's batches, and views without padding.
+        """Return padded forms of batches, and batches; or none, and padded batches.
 
-        If `both` is False, the latter are padded, and there are no padded forms. The
-        lists are empty if padding is not used now, and lack a last batch that cannot be
-        padded.
+        The lists lack batches that cannot be padded, or all if padding is not used now.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:
@@ -261,10 +251,7 @@ class Padder:
         subgraphs: RootedSubgraphs | None,
         extra: Mapping[str, tuple[str, Tensor]],
     ) -> Item | None:
-        """Pad a batch that was assembled without padding; None if that is impossible.
-
-        `extra` is as in `Window`.
-        """
+        """Pad a batch that was assembled without padding; None if it cannot be."""
         sizes = [batch.num_graphs]
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.
@@ -273,10 +260,7 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Return the shapes to pad the batches to, without a last one that has none.
-
-        Until a full batch was seen, smaller batches cannot be padded.
-        """
+        """Return shapes for the batches: none for a last one that cannot be padded."""
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)

@@ -151,6 +151,17 @@ class _Part(NamedTuple):
     size: int
     """Number of entries of a line, with padding."""
 
+    @property
+    def padding(self) -> int:
+        """Number of padding entries of a line."""
+        return self.size - self.real
+
+    def shaped(self, view: Tensor, trim: bool) -> Tensor:
+        """Return a vector, or an `edge_index` of two lines, from a view of memory."""
+        if self.lines == 1:
+            return view
+        return view.as_strided((2, self.real if trim else self.size), (self.size, 1))
+
 
 class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
@@ -192,51 +203,35 @@ class Joint(Generic[Key]):
                     block.add(line[batch], count, shift)
                     block.pad(size - count, room, base)
                 if pointer:
-                    is_last = field.axis == "graphs" and named is not None
-                    block.pad(1, 0, sizes[named][batch] if is_last else base)
+                    end = sizes["nodes"][batch] if field.axis == "graphs" else base
+                    block.pad(1, 0, end)
                 block.align()
             self._parts.append(parts)
         self._memory = block.allocate()
 
     def padded(self) -> list[dict[Key, Tensor]]:
         """Return the fields of each batch, with padding."""
-        every = [part for parts in self._parts for part in parts.values()]
-        spans = [(part.begin, part.begin + part.lines * part.size) for part in every]
-        views = iter(_views(self._memory, spans))
-        return [
-            {
-                key: next(views).view(2, part.size) if part.lines == 2 else next(views)
-                for key, part in parts.items()
-            }
-            for parts in self._parts
-        ]
+        return self._fields(trim=False)
 
     def trimmed(self) -> list[dict[Key, Tensor]]:
         """Return the fields of each batch, without padding."""
+        return self._fields(trim=True)
+
+    def _fields(self, trim: bool) -> list[dict[Key, Tensor]]:
         every = [part for parts in self._parts for part in parts.values()]
-        # Of an `edge_index`, only the padding of the second line can be left out here.
-        spans = [
-            (part.begin, part.begin + (part.lines - 1) * part.size + part.real)
-            for part in every
-        ]
+        # Of an `edge_index`, a span contains the padding of the first line.
+        ends = [part.lines * part.size - trim * part.padding for part in every]
+        pairs = zip(every, ends, strict=True)
+        spans = [(part.begin, part.begin + end) for part, end in pairs]
         views = iter(_views(self._memory, spans))
         return [
-            {
-                key: next(views).as_strided((2, part.real), (part.size, 1))
-                if part.lines == 2
-                else next(views)
-                for key, part in parts.items()
-            }
+            {key: part.shaped(next(views), trim) for key, part in parts.items()}
             for parts in self._parts
         ]
 
 
 class _Block:
-    """Collects the contents of a block of memory, and then allocates it.
-
-    Attributes:
-        end: Number of int64 values so far.
-    """
+    """Collects `end` int64 values, and then allocates them as one block."""
 
     def __init__(self) -> None:
         self.end = 0

@@ -46,14 +46,12 @@ class _Splitter(ABC):
 
 
 class _SliceSplitter(_Splitter):
-    """Splits a window without padding; earlier batches than `first_batch` are skipped.
-
-    Each batch gets a slice of every tensor.
-    """
+    """Splits a window into slices, without padding, from batch `first_batch` on."""
 
     def __init__(self, window: Window, groups: bool, first_batch: int) -> None:
         self.starts = {axis: at[first_batch:] for axis, at in window.starts.items()}
-        self.real = self.shapes = [None] * (window.num_batches - first_batch)
+        self.shapes = [None] * (window.num_batches - first_batch)
+        self.real = [None] * len(self.shapes)
         self.numbers = _merged(
             split_fields(fields, self.starts) for fields in _fields(window, groups)
         )
@@ -67,11 +65,9 @@ class _SliceSplitter(_Splitter):
 
 
 class _PaddingSplitter(_Splitter):
-    """Splits a window, and pads each of its first `len(shapes)` batches to a shape.
+    """Splits a window, and pads each of its first `len(shapes)` batches to a shape."""
 
-    Padding rows come after the real rows. A second call of `rows` with the same tensor
-    returns the parts of the first call, which `_TrimmingSplitter` needs.
-    """
+    shapes: Sequence[Shape]
 
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
         self.window, self.shapes = window, shapes
@@ -97,6 +93,7 @@ class _PaddingSplitter(_Splitter):
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
         key = (id(value), axis, padding)
+        # `_TrimmingSplitter` needs the same parts again.
         if key not in self._found:
             # The tensor is stored, too, so that no other tensor gets its `id`.
             self._found[key] = (value, self._padded_rows(value, axis, padding))
@@ -115,7 +112,8 @@ class _TrimmingSplitter(_Splitter):
 
     def __init__(self, padded: _PaddingSplitter) -> None:
         self.padded = padded
-        self.real = self.shapes = [None] * len(padded.shapes)
+        self.shapes = [None] * len(padded.shapes)
+        self.real = [None] * len(padded.shapes)
         self.numbers = _merged(joint.trimmed() for joint in padded.joints)
 
     def sizes(self, axis: str) -> list[int]:

@@ -112,10 +112,7 @@ def _sort_filling(
 def _read_starts(
     batch: GraphBatch, subgraphs: RootedSubgraphs | None, ends: list[int]
 ) -> tuple[dict[str, list[int]], dict[str, int | bool]]:
-    """Return where the rows of each batch start, and the field `known` of the window.
-
-    `ends` has the number of the first graph of each batch, and the number of graphs.
-    """
+    """Return the fields `starts` and `known` of a window, read from the device."""
     graphs = _on_device(ends, batch)
     first = {
         "graphs": graphs,

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +20,7 @@ from gnnak.graphs.real import RealCounts
 from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
 from gnnak.loading.items import Item, like, tensors_of
 from gnnak.loop.calling import CastTogether, call_model
-from gnnak.loop.changes import (
-    ModelWatch,
-    NumberWatch,
-    built_weights,
-    is_unbuilt,
-)
+from gnnak.loop.changes import ModelWatch, NumberWatch, built_weights, is_unbuilt
 from gnnak.loop.padding import (
     IgnorePadding,
     axes_of,
@@ -52,46 +47,26 @@ MOST_CAPTURED = 4
 each set of field names, widths and dtypes of its batches."""
 
 
-class CapturedModel(Protocol):
-    """Calls a model with padded batches; `gnnak.fast` replays calls on a GPU."""
+@dataclass
+class CapturedModel:
+    """Calls a model with padded batches; the class of `gnnak.fast` replays calls."""
 
-    gave_up: bool
+    forward: Callable[[Item], Any]
+    update: Callable[[], object]
+    """Clips the gradients of the last call, and takes an optimiser step."""
+    gave_up: bool = False
     """Whether a capture has failed."""
-    reason: str | None
+    reason: str | None = None
     """Why it has failed."""
-
-    @property
-    def update_reason(self) -> str | None:
-        """Why clipping and optimiser steps are not captured; None if they may be."""
+    update_reason: str | None = None
+    """Why clipping and optimiser steps are not captured; None if they may be."""
 
     def __call__(self, item: Item) -> Any:
-        """Return the outputs for a padded batch, with padding rows."""
-
-    def update(self) -> None:
-        """Clip the gradients of the last call, and take an optimiser step."""
+        """Return the outputs for a padded batch."""
+        return self.forward(item)
 
     def close(self) -> None:
         """Free the memory of all captures."""
-
-
-@dataclass
-class _NotCaptured:
-    """A `CapturedModel` without captures."""
-
-    forward: Callable[[Item], Any]
-    run_update: Callable[[], object]
-    gave_up: bool = False
-    reason: str | None = None
-    update_reason: str | None = None
-
-    def __call__(self, item: Item) -> Any:
-        return self.forward(item)
-
-    def update(self) -> None:
-        self.run_update()
-
-    def close(self) -> None:
-        pass
 
 
 @operation
@@ -104,11 +79,10 @@ def make_captured_model(
 ) -> CapturedModel:
     """Return a model without captures; the fast backend replaces this function.
 
-    The replacement captures the forward pass, the backward pass and the update of the
-    weights as CUDA graphs, once for each shape of a batch, and replays these graphs.
-    `update` clips the gradients and takes a step of the optimiser.
+    The replacement captures forward pass, backward pass and update as CUDA graphs, once
+    for each shape of a batch, and replays these graphs.
     """
-    return _NotCaptured(forward, update)
+    return CapturedModel(forward, update)
 
 
 class Captured(NamedTuple):
@@ -204,9 +178,8 @@ class TrainingStep:
         capture: bool = True,
         padded_loss: bool = False,
     ) -> None:
-        check_flag("padded_loss", padded_loss)
         check_options(model, loss, optimizer, padded_loss)
-        check_choices(clip, call, autocast, capture)
+        check_choices(clip, call, autocast, capture, padded_loss)
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.clip, self.call, self.autocast = clip, call or call_model, autocast
         self.capture, self.padded_loss = capture, padded_loss
@@ -301,11 +274,7 @@ class TrainingStep:
         return captured, form.item
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
-        """Prepare the capture of steps on the batches of a loader, and return True.
-
-        If steps cannot be captured, for example because padding changes an output, log
-        the reason, store it in `reason`, and return False.
-        """
+        """Prepare the capture of steps, or log and store the `reason` against it."""
         forward = functools.partial(self._forward, form.build)
         compared = _Compared(self._compared, forward, batch, form.item)
         if isinstance(self.model, nn.parallel.DistributedDataParallel):
@@ -374,10 +343,8 @@ class TrainingStep:
         return outputs, self._loss(outputs, batch, item.batch.real)
 
     def _log_unpadded(self, reason: str) -> None:
-        """Log once, on a GPU, why a batch cannot be padded.
-
-        A small last batch is no news if other batches are captured.
-        """
+        """Log once, on a GPU, why a batch cannot be padded."""
+        # A small last batch is no news if other batches are captured.
         news = reason != TOO_SMALL or not self._captured
         if news and self.device.type == "cuda":
             self._log_once(reason, "steps on some batches are")
@@ -390,11 +357,7 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captured steps if the model was changed since the last step.
-
-        This is the case if weights or buffers were replaced, or if modes or numbers
-        (`dropout.p`) changed. The following steps are then captured anew.
-        """
+        """Discard captured steps if tensors, modes or numbers of the model changed."""
         number = self._numbers.changed() if self._captured else None
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()
@@ -411,11 +374,7 @@ class TrainingStep:
                 self._log_once(self.reason)
 
     def _list_weights(self) -> None:
-        """List the weights of the model; warn if the optimiser does not train new ones.
-
-        A model may build weights in its first call, for example an uplifted model with
-        a conv that does not declare its input width.
-        """
+        """List the weights of the model; warn of new ones that are not trained."""
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}
@@ -500,10 +459,7 @@ def check_options(
 
 
 def _check_loss(loss: object, given: str) -> None:
-    """Check that a loss can be called with the arguments that are named `given`.
-
-    The loss functions and loss modules of PyTorch get tensors instead of a batch.
-    """
+    """Check that a loss takes the arguments `given`; those of PyTorch do not."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     inside: Any = loss
@@ -545,10 +501,7 @@ def _check_parameters(option: str, given: str, function: Callable) -> None:
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser trains the model or the loss, and needs no closure.
-
-    If the model is frozen, the optimiser may train anything.
-    """
+    """Check that an optimiser trains model or loss, if not frozen; without closure."""
     name = type(optimizer).__name__
     parameters = inspect.signature(optimizer.step).parameters
     closure = parameters.get("closure")
@@ -570,9 +523,10 @@ def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> No
 
 
 def check_choices(
-    clip: object, call: object, autocast: object, capture: object
+    clip: object, call: object, autocast: object, capture: bool, padded_loss: bool
 ) -> None:
     """Raise `OptionError` if an option of `TrainingStep` is not as it should be."""
+    check_flag("padded_loss", padded_loss)
     number = isinstance(clip, Real) and not isinstance(clip, bool)
     if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
         raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
@@ -582,8 +536,7 @@ def check_choices(
         )
     if callable(call):
         _check_parameters("call", "model, batch", call)
-    if not isinstance(capture, bool):
-        raise OptionError(f"capture is {described(capture)}; give True or False.")
+    check_flag("capture", capture)
     if autocast is not None and autocast not in AUTOCAST:
         raise OptionError(
             f"autocast is {autocast!r}; give torch.bfloat16, torch.float16 or None."

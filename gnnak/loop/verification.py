@@ -27,11 +27,7 @@ from gnnak.loop.step import backward_in_calling_thread
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Context manager: matrix products on a GPU do not use TF32.
-
-    TF32 rounds inputs to 10 bits. After a few layers, a rounding error of float32 that
-    changes such a bit is a difference of some thousandths.
-    """
+    """Context manager: matrix products on a GPU do not use TF32, which rounds."""
     change, within, after = _setting()
     if within == after:
         yield
@@ -46,8 +42,7 @@ def full_precision() -> Iterator[None]:
 def _setting() -> tuple[Callable[[Any], object], Any, Any]:
     """Return a function that changes a setting, its value without TF32, and its value.
 
-    PyTorch has three settings that allow TF32. It raises an error if one is read that
-    contradicts another, so use the one that the user has chosen.
+    PyTorch has three such settings, and raises an error if they contradict each other.
     """
     matmul: Any = torch.backends.cuda.matmul
     try:
@@ -66,17 +61,9 @@ def _setting() -> tuple[Callable[[Any], object], Any, Any]:
 
 
 DROPOUTS = (
-    F.dropout,
-    F.dropout1d,
-    F.dropout2d,
-    F.dropout3d,
-    F.alpha_dropout,
-    F.feature_alpha_dropout,
-    torch.dropout,
-    torch.dropout_,
-    torch.alpha_dropout,
-    torch.feature_dropout,
-    torch.feature_alpha_dropout,
+    *(F.dropout, F.dropout1d, F.dropout2d, F.dropout3d),
+    *(F.alpha_dropout, F.feature_alpha_dropout, torch.alpha_dropout, torch.dropout),
+    *(torch.dropout_, torch.feature_dropout, torch.feature_alpha_dropout),
 )
 """Functions that do nothing but dropout."""
 ATTENTIONS = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}
@@ -167,17 +154,13 @@ class _Place:
 
 
 class SavedBuffers:
-    """The buffers of a model, to be restored before and after calls of the model.
-
-    Buffers that the model has not built yet, and sparse ones, are left out.
-    """
+    """The buffers of a model without lazy and sparse ones, to be restored."""
 
     def __init__(self, model: nn.Module) -> None:
         self._places = [
             _Place(module, name, tensor, *_saved(tensor))
             for module in model.modules()
             for name, tensor in module._buffers.items()
-            # Lazy buffers have no shape yet.
             if tensor is None or not (is_lazy(tensor) or tensor.layout != torch.strided)
         ]
 
@@ -187,10 +170,7 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers, and call a function.
-
-        Returns what it returns and, for each buffer, its new values; None = unchanged.
-        """
+        """Restore the buffers, call a function, and return the new buffers, too."""
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
@@ -203,10 +183,7 @@ class SavedBuffers:
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
     ) -> tuple[nn.Module, str] | None:
-        """Return the first module and buffer that differ after two calls, or None.
-
-        Differences by rounding are ignored; with autocast, they are larger.
-        """
+        """Return the first module and buffer that differ after two calls, or None."""
         for place, one, other in zip(self._places, wanted, found, strict=True):
             if place.copy is None or (one is None and other is None):
                 continue
@@ -225,11 +202,7 @@ def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
 
 
 def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:
-    """Return whether two values of a buffer are equal but for rounding.
-
-    The difference is compared with the change by the first call, from `before` to
-    `wanted`: a running mean changes by a small part of a batch's mean.
-    """
+    """Return whether buffers are equal but for rounding, relative to their change."""
     if not is_inexact(wanted):
         return torch.equal(wanted, found)
     change, size = (
@@ -252,11 +225,7 @@ are divided by the square root of the number of inputs of a Linear."""
 
 
 class SavedWeights:
-    """The weights of a model, to be restored after the model was compared.
-
-    Memory addresses and version counters of the weights do not change. Weights whose
-    elements share memory are left out.
-    """
+    """The weights of a model, to be restored at the same address and version."""
 
     def __init__(self, model: nn.Module) -> None:
         every = [weight.data for weight in built_weights(model)]
@@ -283,11 +252,7 @@ class SavedWeights:
 
 
 def add_noise(buffers: Iterable[Tensor]) -> None:
-    """Add positive random numbers to all floating-point and complex buffers.
-
-    They are positive because some buffers, such as variances, must be. For complex
-    buffers, they are added to the real parts.
-    """
+    """Add positive random numbers to buffers, since variances must be positive."""
     for buffer in buffers:
         if not is_lazy(buffer) and is_inexact(buffer) and _is_plain(buffer):
             noise = torch.randn_like(buffer, dtype=torch.float)
@@ -316,7 +281,7 @@ a bias before a BatchNorm."""
 class GradientComparison:
     """Computes the gradients of a model's weights in two calls, and compares them.
 
-    Both calls get the same random numbers as gradients of the outputs. These are
+    The same random numbers are the gradients of the outputs in both calls. They are
     positive, since others would hide means over all rows.
     """
 
@@ -394,21 +359,12 @@ def find_difference(
     and buffers. New models often have weights that are zero or very small, which would
     hide a difference. Tensors that the model stores as attributes are compared, too.
 
-    All calls run without dropout and TF32, and start with the same buffers. If outputs
-    and buffers are the same, gradients are compared; see `GradientComparison`. At the
-    end, the buffers and the state of random number generators are restored. The calls
-    run on the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for each
-    stream.
+    All calls run without dropout and TF32, and start with the same buffers, which are
+    restored at the end, as are random number generators. They run on the stream of
+    captures: PyTorch keeps a cuBLAS workspace of 32 MB for each stream.
 
-    Args:
-        model: The model, in training mode.
-        plain: Returns the outputs of the model without padding.
-        padded: Returns the outputs with padding, without padding rows. Takes whether
-            padding rows are disturbed; if not, their features are zero.
-
-    Returns:
-        A text that says what differs or which error was raised; None if all are the
-        same but for rounding.
+    `plain` and `padded` return the outputs without padding rows; `padded` takes whether
+    these are disturbed. Returns what differs or which error was raised, or None.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -545,13 +501,8 @@ def _described(module: nn.Module) -> str:
 
 
 @contextmanager
-def _outputs_of_modules(
-    model: nn.Module,
-) -> Iterator[list[tuple[nn.Module, Tensor]]]:
-    """Context manager: yields a list of modules without submodules and their outputs.
-
-    Each call of such a module appends to the list.
-    """
+def _outputs_of_modules(model: nn.Module) -> Iterator[list[tuple[nn.Module, Tensor]]]:
+    """Context manager: collect each output of each module without submodules."""
     seen: list[tuple[nn.Module, Tensor]] = []
 
     def note(module: nn.Module, _: Any, output: Any) -> None:
