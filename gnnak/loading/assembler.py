@@ -263,11 +263,6 @@ class Assembler:
             size = min(batch_size or len(store), len(store))
             self.share = window_shares(store, subgraphs, size)
 
-    def begin_epoch(self) -> None:
-        """Tell the padder that the windows of an epoch are going to be assembled."""
-        if self.padder is not None:
-            self.padder.demand.begin_epoch()
-
     def assemble(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> list[Assembled]:
@@ -338,10 +333,7 @@ class EpochWindows:
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch of `count` batches, from batch `first` on.
-
-        If `more`, the next epoch is prefetched during the last window.
-        """
+        """Yield the windows of an epoch, from batch `first` on; prefetch if `more`."""
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:
@@ -384,7 +376,8 @@ def _start(
 
     def assembled() -> Generator[list[Assembled], None, None]:
         """Assemble the windows; the first one lacks the batches before `first`."""
-        assembler.begin_epoch()
+        if assembler.padder is not None:
+            assembler.padder.demand.begin_epoch()
         generator, end = torch.Generator(assembler.device), 0
         seed_of_epoch = epoch_seed(seed, epoch, order.rank)
         generator.manual_seed(seed_of_epoch)

@@ -150,10 +150,7 @@ class GraphLoader:
         self._current: object = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy or a pickle, which continues as `state_dict` says.
-
-        The copy does not share the window that is prefetched for the next epoch.
-        """
+        """Return the state of a copy, which shares no window that is prefetched."""
         own = {"_windows": copy(self._windows), "_resumed": True, "_current": None}
         return self.__dict__ | own
 

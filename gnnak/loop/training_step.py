@@ -331,16 +331,13 @@ class TrainingStep:
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
-        with (
-            self._numbers.during_call(),
-            on_graph(item.batch.real),
-            IgnorePadding(item, disturb),
-            CastTogether(self.model),
-        ):
-            outputs = self.call(self.model, batch)
-        if not self.padded_loss:
-            return outputs
-        return outputs, self._loss(outputs, batch, item.batch.real)
+        real = item.batch.real
+        with self._numbers.during_call():
+            with on_graph(real), IgnorePadding(item, disturb), CastTogether(self.model):
+                outputs = self.call(self.model, batch)
+            if not self.padded_loss:
+                return outputs
+            return outputs, self._loss(outputs, batch, real)
 
     def _log_unpadded(self, reason: str) -> None:
         """Log once, on a GPU, why a batch cannot be padded."""

@@ -10,7 +10,7 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop, uplift
-from gnnak.errors import CheckpointError, GraphError, OptionError
+from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import from_pyg
 from gnnak.loading import graph_loader, order
 from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
@@ -339,12 +339,6 @@ def test_graph_loader_begins_an_epoch_when_its_first_batch_is_requested():
     assert numbers(loader) == epochs[1][1:]
 
 
-def test_graph_loader_refuses_the_state_of_another_loader():
-    state = GraphLoader(RICH, 4).state_dict()
-    with pytest.raises(CheckpointError, match=r"batch_size=4, but this one has.*=5"):
-        GraphLoader(RICH, 5).load_state_dict(state)
-
-
 @pytest.mark.parametrize("budget", [Budget(nodes=9), Budget(20, 40), Budget(copies=40)])
 def test_graph_loader_batches_are_within_their_budget(budget):
     loader = GraphLoader(RICH, budget, True, subgraphs=EgoNets(2))
@@ -419,8 +413,7 @@ def test_graph_loader_pads_only_while_padded_forms_are_used(monkeypatch):
 
 def test_graph_loader_that_is_told_to_pad_always_pads():
     graphs = [Data(x=torch.ones(3, 1), edge_index=torch.zeros(2, 1).long())] * 10
-    for batch in GraphLoader(graphs, 2, pad=True):
-        assert isinstance(batch.__dict__["_padded"], PaddedForm)
+    assert all(padded(GraphLoader(graphs, 2, pad=True)))
 
 
 def test_graph_loader_frees_its_graphs():

@@ -8,7 +8,6 @@ from torch import nn
 from torch.optim import Adam
 
 from gnnak import GraphLoader, TrainingStep
-from gnnak.loop import training_step as training_step_module
 from tests.loop.models import Gine, assert_same_weights, by_hand, molecules, twins
 
 
@@ -35,14 +34,7 @@ class Weighted(nn.Module):
         return self.scale * padded_mae(self.weight * output, batch, real)
 
 
-@pytest.fixture(autouse=True)
-def captures(monkeypatch):
-    """Replace captures by calls."""
-    pytest.importorskip("gnnak.fast")
-    from tests.fast.recorders import CallRecorder, maker_with
-
-    make = maker_with(CallRecorder())
-    monkeypatch.setattr(training_step_module, "make_captured_model", make)
+pytestmark = pytest.mark.usefixtures("calls")
 
 
 def loader():

@@ -56,10 +56,7 @@ def config_of(model, **options):
     if READS[model] is not None:
         options["model__family__pairs"] = READS[model]
     return small_config(
-        data__name="edges",
-        model__name=model,
-        model__subgraphs__num_hops=3,
-        **options,
+        data__name="edges", model__name=model, model__subgraphs__num_hops=3, **options
     )
 
 
