@@ -274,9 +274,7 @@ class Loader:
 
     A batch is either padded or not; if `padded`, batches before the first one with
     `sampler.batch_size` graphs are not. `timed` returns a context manager that times
-    the wait for a window. Without `epochs`, every iteration is epoch 0, and nothing is
-    prefetched for a next epoch. What is prefetched stays in memory until the next epoch
-    begins or until `close` is called.
+    the wait for a window. Without `epochs`, every iteration is epoch 0.
     """
 
     def __init__(

@@ -151,11 +151,6 @@ class _Part(NamedTuple):
     size: int
     """Number of entries of a line, with padding."""
 
-    @property
-    def padding(self) -> int:
-        """Number of padding entries of a line."""
-        return self.size - self.real
-
     def shaped(self, view: Tensor, trim: bool) -> Tensor:
         """Return a vector, or an `edge_index` of two lines, from a view of memory."""
         if self.lines == 1:
@@ -167,13 +162,14 @@ class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
     In each batch, indices count from 0, and padding comes after the real entries.
-    Padding indices refer to padding rows only, and are spread evenly over these; those
-    of graphs refer to the last graph. CSR row pointers are padded with empty groups,
-    but the last graph has all padding nodes.
-
-    `starts` is as in `Window`. `sizes` has, for each axis, the number of rows of each
-    batch with padding; batches at the end without a number are left out.
+    Padding indices are spread evenly over the padding rows, and CSR row pointers are
+    padded with empty groups; but the last graph has all padding nodes. `starts` is as
+    in `Window`. `sizes` has, for each axis, the number of rows of each batch with
+    padding; batches at the end without a number are left out.
     """
+
+    memory: Tensor
+    """The block of memory, which `pack` allocates."""
 
     def __init__(
         self,
@@ -183,7 +179,7 @@ class Joint(Generic[Key]):
     ) -> None:
         counts = _rows_per_batch(starts)
         lines = {key: _split_lines(field, counts) for key, field in fields.items()}
-        block = _Block()
+        block = self.block = _Block()
         self._parts: list[dict[Key, _Part]] = []
         for batch in range(len(sizes["graphs"])):
             parts = {}
@@ -199,15 +195,14 @@ class Joint(Generic[Key]):
                     base, room = sizes["graphs"][batch] - 1, 0
                 real, full = count + pointer, size + pointer
                 parts[key] = _Part(block.end, len(lines[key]), real, full)
+                of_graphs = pointer and field.axis == "graphs"
                 for line in lines[key]:
                     block.add(line[batch], count, shift)
-                    block.pad(size - count, room, base)
-                if pointer:
-                    end = sizes["nodes"][batch] if field.axis == "graphs" else base
-                    block.pad(1, 0, end)
+                    block.pad(full - count - of_graphs, room, base)
+                if of_graphs:
+                    block.pad(1, 0, sizes["nodes"][batch])
                 block.align()
             self._parts.append(parts)
-        self._memory = block.allocate()
 
     def padded(self) -> list[dict[Key, Tensor]]:
         """Return the fields of each batch, with padding."""
@@ -220,14 +215,28 @@ class Joint(Generic[Key]):
     def _fields(self, trim: bool) -> list[dict[Key, Tensor]]:
         every = [part for parts in self._parts for part in parts.values()]
         # Of an `edge_index`, a span contains the padding of the first line.
-        ends = [part.lines * part.size - trim * part.padding for part in every]
-        pairs = zip(every, ends, strict=True)
-        spans = [(part.begin, part.begin + end) for part, end in pairs]
-        views = iter(_views(self._memory, spans))
+        lengths = [p.lines * p.size - trim * (p.size - p.real) for p in every]
+        pairs = zip(every, lengths, strict=True)
+        spans = [(part.begin, part.begin + length) for part, length in pairs]
+        views = iter(_views(self.memory, spans))
         return [
             {key: part.shaped(next(views), trim) for key, part in parts.items()}
             for parts in self._parts
         ]
+
+
+def pack(
+    groups: Sequence[Mapping[Key, Field]],
+    starts: Mapping[str, Sequence[int]],
+    sizes: Mapping[str, Sequence[int]],
+) -> list[Joint[Key]]:
+    """Copy each group of fields to a block of memory; compute all padding at once."""
+    joints = [Joint(fields, starts, sizes) for fields in groups]
+    device = next(iter(groups[0].values())).value.device
+    padding = _padding([joint.block for joint in joints], device)
+    for joint in joints:
+        joint.memory = joint.block.allocate(padding)
+    return joints
 
 
 class _Block:
@@ -237,7 +246,7 @@ class _Block:
         self.end = 0
         self._pieces: list[Tensor | None] = []
         self._shifts: list[tuple[tuple[int, int], int]] = []
-        self._padding: list[list[int]] = []
+        self.padding: list[list[int]] = []
 
     def add(self, values: Tensor, count: int, shift: int) -> None:
         """Append `count` values, from each of which `shift` is subtracted."""
@@ -249,36 +258,36 @@ class _Block:
     def pad(self, count: int, room: int, base: int) -> None:
         """Append `count` numbers that are spread evenly over base..base+room-1."""
         self._pieces.append(None)
-        self._padding.append([count, room, max(count, 1), base])
+        self.padding.append([count, room, max(count, 1), base])
         self.end += count
 
     def align(self) -> None:
         """Append numbers without meaning, so that the next values are aligned."""
         missing = -self.end % ALIGNMENT
-        self._padding[-1][0] += missing
+        self.padding[-1][0] += missing
         self.end += missing
 
-    def allocate(self) -> Tensor:
-        """Return the block of memory with its contents."""
-        device = next(piece for piece in self._pieces if piece is not None).device
-        counts = [count for count, *_ in self._padding]
-        padding = iter(torch.split_with_sizes(self._numbers(device), counts))
+    def allocate(self, padding: Iterator[Tensor]) -> Tensor:
+        """Return the block of memory, with the next parts of `padding`."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)
         _shift_each(list(zip(views, numbers, strict=True)))
         return memory
 
-    def _numbers(self, device: torch.device) -> Tensor:
-        """Return the numbers of all calls of `pad`, one after the other."""
-        counts = [count for count, *_ in self._padding]
-        first = list(accumulate(counts, initial=0))
-        table = [*zip(*self._padding, strict=True), first[:-1]]
-        given = torch.tensor(table, device="cpu").to(device, non_blocking=True)
-        call = torch.repeat_interleave(given[0], output_size=first[-1])
-        _, room, divisor, base, start = given.index_select(1, call)
-        place = torch.arange(first[-1], device=device) - start
-        return place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
+
+def _padding(blocks: Sequence[_Block], device: torch.device) -> Iterator[Tensor]:
+    """Return the numbers of each call of `pad`, one block after the other."""
+    calls = [call for block in blocks for call in block.padding]
+    counts = [count for count, *_ in calls]
+    first = list(accumulate(counts, initial=0))
+    table = [*zip(*calls, strict=True), first[:-1]]
+    given = torch.tensor(table, device="cpu").to(device, non_blocking=True)
+    call = torch.repeat_interleave(given[0], output_size=first[-1])
+    _, room, divisor, base, start = given.index_select(1, call)
+    place = torch.arange(first[-1], device=device) - start
+    place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
+    return iter(torch.split_with_sizes(place, counts))
 
 
 def _split_lines(

@@ -15,7 +15,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch
 from gnnak.graphs.real import BATCH_AXES, RealCounts
 from gnnak.loading.items import Item, Shape
-from gnnak.loading.padding import Field, Joint, pad_rows, split_fields
+from gnnak.loading.padding import Field, pack, pad_rows, split_fields
 from gnnak.loading.windows import Window
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
@@ -82,9 +82,7 @@ class _PaddingSplitter(_Splitter):
         real = torch.stack([self._count[axis] for axis in BATCH_AXES], dim=1)
         self.real = list(map(RealCounts, real))
         sizes = {axis: self.sizes(axis) for axis in axes}
-        self.joints = [
-            Joint(fields, window.starts, sizes) for fields in _fields(window, True)
-        ]
+        self.joints = pack(_fields(window, True), window.starts, sizes)
         self.numbers = _merged(joint.padded() for joint in self.joints)
         self._found: dict[tuple, tuple[Tensor, Sequence[Tensor]]] = {}
 
@@ -251,8 +249,7 @@ def _records(
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
     """Return the int64 tensors of a window that are packed: of graphs, of subgraphs.
 
-    Those of subgraphs have a block of memory of their own, which a user who stores
-    `batch.batch` does not keep alive.
+    The blocks of memory differ, so that `batch.batch` does not keep subgraphs alive.
     """
     batch, whole = window.batch, window.subgraphs
     fields = {

@@ -8,7 +8,7 @@ import torch
 from gnnak import EgoNets
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.items import Item, Shape, like, tensors_of
-from gnnak.loading.padding import ALIGNMENT, Field, Joint, split_fields
+from gnnak.loading.padding import ALIGNMENT, Field, pack, split_fields
 from gnnak.subgraphs.across import AcrossEdges
 from tests.training.small import triangles
 
@@ -52,7 +52,7 @@ def test_split_fields_of_no_batch():
 
 def test_joint_pads_each_batch_to_its_size():
     sizes = {"graphs": [2, 3], "nodes": [4, 5], "edges": [5, 3]}
-    joint = Joint(FIELDS, STARTS, sizes)
+    (joint,) = pack([FIELDS], STARTS, sizes)
     edges = [[0, 2, 2, 3, 3], [1, 2, 2, 3, 3]], [[0, 2, 3], [1, 1, 3]]
     # All padding nodes are in the last graph.
     assert lists(joint.padded()) == [
@@ -66,7 +66,7 @@ def test_joint_pads_each_batch_to_its_size():
 
 def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
     sizes = {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]}
-    joint = Joint(FIELDS, STARTS, sizes)
+    (joint,) = pack([FIELDS], STARTS, sizes)
     parts = [
         part for batch in joint.padded() + joint.trimmed() for part in batch.values()
     ]
@@ -80,7 +80,7 @@ def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
 def test_splitting_leaves_the_tensors_of_the_window_unchanged():
     before = {key: field.value.clone() for key, field in FIELDS.items()}
     split_fields(FIELDS, STARTS)
-    Joint(FIELDS, STARTS, {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]})
+    pack([FIELDS], STARTS, {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]})
     assert all(torch.equal(FIELDS[key].value, value) for key, value in before.items())
 
 
