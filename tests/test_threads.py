@@ -9,7 +9,7 @@ import torch
 from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop, uplift
-from gnnak.loading.shapes import Shapes
+from gnnak.loading.padder import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
 from gnnak.subgraphs.cached import cache_subgraphs

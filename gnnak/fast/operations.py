@@ -20,7 +20,6 @@ from gnnak.fast.step.captured import (
 from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.fast.step.update import CapturedUpdate, step_on_streams
 from gnnak.loading.items import Item
-from gnnak.loading.padding import Span
 from gnnak.optional import has_triton, interprets_triton
 from gnnak.sampling.estimate import Filling
 from gnnak.sampling.greedy import Ties
@@ -64,34 +63,11 @@ def filling_of(
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    if not _can_pad(value):
+    if not has_triton() or not (value.is_cuda or interprets_triton()):
         return NotImplemented
     from gnnak.fast import padding as kernels
 
     return kernels.pad_rows(value, first, count, size, padding)
-
-
-def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
-    if not _can_pad(values[0]):
-        return NotImplemented
-    from gnnak.fast import padding as kernels
-
-    return kernels.pad_numbers(values, rows, named, to_last)
-
-
-def pad_pointers(
-    value: Tensor, first: Tensor, end: Tensor, size: int, rows_first: Tensor
-) -> Tensor:
-    if not _can_pad(value):
-        return NotImplemented
-    from gnnak.fast import padding as kernels
-
-    return kernels.pad_pointers(value, first, end, size, rows_first)
-
-
-def _can_pad(value: Tensor) -> bool:
-    """Return whether the Triton kernels for padding can run on a tensor."""
-    return has_triton() and (value.is_cuda or interprets_triton())
 
 
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
@@ -133,8 +109,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "set_cover_roots": partial(sample_roots, False),
     "filling_of": filling_of,
     "pad_rows": pad_rows,
-    "pad_numbers": pad_numbers,
-    "pad_pointers": pad_pointers,
     "can_capture": can_capture,
     "make_captured": make_captured,
     "make_captured_model": make_captured_model,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.graphs.readers.pyg import FieldStore
 from gnnak.loading.items import Item
-from gnnak.loading.order import epoch_seed
+from gnnak.loading.order import BatchOrder, epoch_seed
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.splitting import split
@@ -67,10 +67,7 @@ class Subgraphs:
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator
     ) -> RootedSubgraphs | None:
-        """Return the subgraphs of a batch; None if `cached` and `extractor` are None.
-
-        `positions` are those of the batch's graphs in the store.
-        """
+        """Return the subgraphs of a batch, given the positions of its graphs."""
         edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
         if self.cached is not None:
             subgraphs = self.cached[positions]
@@ -90,10 +87,7 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
     def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return the argument `counts` of `make_window` for some graphs of the store.
-
-        None if the sizes are not known before subgraphs are extracted or sampled.
-        """
+        """Return the argument `counts` of `make_window`, None if it is not known."""
         if self.extractor is not None or self.drop is not None:
             return None
         counts = store.counts if self.cached is None else self.cached.counts
@@ -103,10 +97,7 @@ class Subgraphs:
 def find_subgraphs(
     store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
 ) -> Subgraphs:
-    """Return where the rooted subgraphs of batches come from: a cache if possible.
-
-    Subgraphs that are not random and fit into memory are extracted now, and cached.
-    """
+    """Extract and cache subgraphs that are not random and fit into memory."""
     if extractor is None:
         return Subgraphs()
     cached = cache_if_small(store, extractor)
@@ -122,10 +113,9 @@ def memory_shares(
     drop: SubgraphDrop | None = None,
     fraction: float = 1.0,
 ) -> Tensor:
-    """Return which fraction of a window's memory budget each of the g graphs takes.
+    """Return which fraction of a window's memory budget each graph takes, [g].
 
-    The result is on the host, [g]. `fraction` is that of the subgraphs that `drop`
-    samples, as returned by `sampled_fraction`.
+    `fraction` is that of the subgraphs that `drop` samples; see `sampled_fraction`.
     """
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
@@ -135,19 +125,12 @@ def memory_shares(
         # For a short time, before some are dropped, all subgraphs are in memory.
         part = max(fraction, MIN_SAMPLED_FRACTION)
         entries += part * _entries(cached.num_copies, cached.num_edge_copies)
-    return _add_pairs(8 * entries / _limit(store), store, drop)
+    limit = WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
+    return _add_pairs(8 * entries / limit, store, drop)
 
 
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
-    """Enlarge the memory budget of a window if it is too small for several batches.
-
-    A window of several batches needs fewer small kernels per batch. Its memory is small
-    compared with the memory of a training step on such a batch. Takes and returns the
-    fraction of the budget that each graph takes, [g].
-
-    >>> for_several_batches(torch.tensor([0.1, 0.3]), 4)  # a batch takes 0.8
-    tensor([0.0312, 0.0938])
-    """
+    """Return shares of a budget that is large enough for several batches, [g]."""
     wanted = WINDOW_BATCHES * batch_size * share.mean()
     return share / wanted.clamp(1, MAX_FACTOR)
 
@@ -158,12 +141,7 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate from `most` graphs which fraction of subgraphs SubgraphDrop samples.
-
-    The result is a fraction of the memory of the subgraphs, not of their number.
-    `subgraphs_of` returns the sampled subgraphs of a batch, given the batch and the
-    positions of its graphs in the store.
-    """
+    """Estimate from `most` graphs which fraction of memory SubgraphDrop samples."""
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -179,18 +157,15 @@ def estimated_memory_shares(
     drop: SubgraphDrop | None = None,
     most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """Estimate which fraction of a window's memory budget each of the g graphs takes.
-
-    Unlike `memory_shares`, this needs no cached subgraphs: it extracts those of at most
-    `most` graphs, and assumes that every graph takes as much memory as their average.
-    """
+    """Do as `memory_shares`, with the mean over `most` graphs in place of a cache."""
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
     entries = 4 * (graphs.num_nodes + graphs.num_edges)
     subgraphs = subgraphs_of(graphs, positions)
     if subgraphs is not None:
         entries += _entries(subgraphs.num_copies, subgraphs.num_edge_copies)
-    mean = 8 * entries / max(count, 1) / (EXTRACTION_FACTOR * _limit(store))
+    limit = WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
+    mean = 8 * entries / max(count, 1) / (EXTRACTION_FACTOR * limit)
     share = torch.full((len(store),), mean, dtype=torch.double, device=store.device)
     return _add_pairs(share, store, drop)
 
@@ -206,11 +181,6 @@ def _entries(copies: Count, edge_copies: Count) -> Count:
     return 6 * copies + 5 * edge_copies
 
 
-def _limit(store: GraphStore) -> int:
-    """Return the memory budget of a window in bytes, for the device of the store."""
-    return WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
-
-
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
     """Add the memory of distances for farthest-point sampling; return it on the CPU."""
     if drop is not None and drop.strategy == "farthest":
@@ -222,12 +192,7 @@ def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tens
     """Group consecutive batches into windows that fit the memory budget.
 
     A batch that exceeds the budget becomes a window by itself. `share` is the fraction
-    of the budget that each of the g graphs of the store takes, [g].
-
-    >>> import torch
-    >>> batches = torch.arange(6).split(2)
-    >>> [len(window) for window in into_windows(batches, torch.full((6,), 0.2))]
-    [2, 1]
+    of the budget that each graph takes, [g].
     """
     window: list[Tensor] = []
     full = 0.0
@@ -243,7 +208,7 @@ def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tens
 
 
 def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tensor:
-    """Return which fraction of a window's memory budget each of g graphs takes, [g]."""
+    """Return which fraction of a window's memory budget each graph takes, [g]."""
     generator = torch.Generator(store.device).manual_seed(0)
     drop = source.drop
     if source.extractor is not None and not isinstance(source.extractor, EgoNets):
@@ -276,16 +241,11 @@ class Assembled(NamedTuple):
 class Assembler:
     """Assembles batches from graphs on a device: those of a window together.
 
-    Args:
-        graphs: The graphs, with all fields.
-        subgraphs: Where the rooted subgraphs of a batch come from.
-        batch_size: Number of graphs of a full batch; None = it varies.
-        padder: Pads batches; None = batches are not padded.
-        single: Whether every window is a single batch. If False, the memory budget
-            decides how many batches a window has.
+    A full batch has `batch_size` graphs; None = it varies. If `single`, every window is
+    a single batch; if not, the memory budget decides how many batches a window has.
 
     Attributes:
-        share: Fraction of the memory budget that each of the g graphs takes, [g].
+        share: Fraction of the memory budget that each graph takes, [g].
     """
 
     def __init__(
@@ -302,11 +262,6 @@ class Assembler:
         if not single:
             size = min(batch_size or len(store), len(store))
             self.share = window_shares(store, subgraphs, size)
-
-    def begin_epoch(self) -> None:
-        """Tell the padder that the windows of an epoch are going to be assembled."""
-        if self.padder is not None:
-            self.padder.demand.begin_epoch()
 
     def assemble(
         self, batches: list[Tensor], generator: torch.Generator
@@ -352,35 +307,18 @@ Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
 """An iterator over windows, each as the list of its batches."""
 
 
-class Order(Protocol):
-    """Chooses which graphs are in each batch of an epoch."""
-
-    def of_epoch(self, epoch: int) -> Iterable[Tensor]:
-        """Return the batches of an epoch, each as the positions of its graphs."""
-
-
 class EpochWindows:
     """Yields the windows of an epoch.
 
     On a GPU, the next window is prefetched while the batches of the current window are
     used. During the last window of an epoch, the first window of the next epoch is
-    prefetched.
-
-    Args:
-        assembler: Assembles the batches of a window.
-        order: Chooses the graphs of each batch.
-        seed: Returns the random seed for the rooted subgraphs of an epoch.
-        reseed: Whether the random subgraphs of a window depend only on this seed and on
-            the number of the window's first batch, so that an epoch can start at a
-            later batch. If False, they also depend on the windows before.
+    prefetched. If `reseed`, the random subgraphs of a window depend only on the seed of
+    the epoch and on the number of the window's first batch, so that an epoch can start
+    at a later batch. If not, they also depend on the windows before.
     """
 
     def __init__(
-        self,
-        assembler: Assembler,
-        order: Order,
-        seed: Callable[[int], int],
-        reseed: bool = False,
+        self, assembler: Assembler, order: BatchOrder, seed: int, reseed: bool = False
     ) -> None:
         # `_start` does not refer to this object: without a reference cycle, the graphs
         # are freed as soon as the loader is.
@@ -395,10 +333,7 @@ class EpochWindows:
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch of `count` batches, from batch `first` on.
-
-        If `more`, the next epoch is prefetched during the last window.
-        """
+        """Yield the windows of an epoch, from batch `first` on; prefetch if `more`."""
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:
@@ -431,28 +366,27 @@ class EpochWindows:
 
 def _start(
     assembler: Assembler,
-    order: Order,
-    seed: Callable[[int], int],
+    order: BatchOrder,
+    seed: int,
     reseed: bool,
     epoch: int,
     first: int = 0,
 ) -> Windows:
-    """Return an iterator over the windows of an epoch; see `EpochWindows`.
-
-    On a GPU, the first window is prefetched at once.
-    """
+    """Return an iterator over the windows of an epoch; prefetch the first at once."""
 
     def assembled() -> Generator[list[Assembled], None, None]:
         """Assemble the windows; the first one lacks the batches before `first`."""
-        assembler.begin_epoch()
+        if assembler.padder is not None:
+            assembler.padder.demand.begin_epoch()
         generator, end = torch.Generator(assembler.device), 0
-        generator.manual_seed(seed(epoch))
+        seed_of_epoch = epoch_seed(seed, epoch, order.rank)
+        generator.manual_seed(seed_of_epoch)
         for batches in into_windows(order.of_epoch(epoch), assembler.share):
             begin, end = end, end + len(batches)
             if end <= first:
                 continue
             if reseed:
-                generator.manual_seed(epoch_seed(seed(epoch), begin))
+                generator.manual_seed(epoch_seed(seed_of_epoch, begin))
             gradients = torch.is_grad_enabled()
             # A tensor made in inference mode could not be used in training later, and
             # has no version counter, which tells whether its subgraphs are still valid.

@@ -42,15 +42,9 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts assembled batches to PyG batches.
+    """Converts batches of `graphs` to PyG batches; with a `padder`, they can be padded.
 
-    Args:
-        graphs: All graphs, from which the batches were assembled.
-        extractor: The extractor of the rooted subgraphs; None = there are none.
-        padder: Pads batches that were assembled without padding when their padded form
-            is needed; None = batches have no padded form.
-        wants_padding: Whether batches would have a padded form if all fields of the
-            graphs could be padded.
+    `wants_padding` without a `padder` means that a field cannot be padded.
     """
 
     def __init__(
@@ -122,11 +116,7 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set the attributes of a batch that PyG's `Batch.to_data_list` reads.
-
-        Their values are computed when they are read. `numbers` are the positions of the
-        batch's graphs in the store.
-        """
+        """Set what PyG's `Batch.to_data_list` reads; it is computed when it is read."""
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             positions = torch.tensor(numbers, device="cpu")
@@ -200,11 +190,7 @@ class PaddedForm:
     """Pads the batches of the loader."""
 
     def pad_to_largest(self) -> None:
-        """Make the loader pad its next few batches to the largest shape.
-
-        A step is captured for this shape first, since captures for other shapes share
-        its memory.
-        """
+        """Pad the next few batches to the largest shape, which is captured first."""
         # A prefetching thread may use `shapes`, which is not safe for two threads.
         with prefetching_paused():
             self.padder.shapes.pad_to_largest()
@@ -226,14 +212,8 @@ class Unpadded:
 
     This object does not refer to tensors with a row per node, edge or graph, so that
     their memory can be freed when the batch is moved to another device. Deep copies and
-    pickles of the batch cannot be padded.
-
-    Args:
-        batch: The batch, as the loader yields it.
-        axes: For each field of the batch, the axis that it has rows on, such as
-            "nodes"; None if it cannot be padded.
-        build: Returns a padded item as a PyG batch.
-        padder: Pads the batches of the loader.
+    pickles of the batch cannot be padded. `axes` has, for each field of the batch, the
+    axis that it has rows on, such as "nodes"; None if it cannot be padded.
     """
 
     def __init__(
@@ -267,10 +247,7 @@ class Unpadded:
         return PaddedForm(item, self.build, fields, self.padder)
 
     def pad(self, batch: Batch) -> PaddedForm | str:
-        """Return the padded form of the batch, or a text that says why there is none.
-
-        Features and targets of the batch may have changed.
-        """
+        """Return the padded form of the batch, or why there is none."""
         now = dict(batch._store.items())
         for name, axis in self.axes.items():
             if name not in now:
@@ -314,8 +291,7 @@ def is_structure(name: str, value: object) -> bool:
 def padded_form(batch: Any) -> PaddedForm | str:
     """Return the padded form of a PyG batch, or a text that says why there is none.
 
-    A batch of a `GraphLoader` that was not padded is padded now. So is a field that was
-    added, replaced or changed in place since the batch was padded.
+    What was added, replaced or changed in place since is padded now.
     """
     form: Any = getattr(batch, "__dict__", {}).get(FORM)
     if isinstance(form, Unpadded | PaddedForm):

@@ -1,13 +1,12 @@
-"""`GraphLoader`: batches of many small graphs, assembled on the device."""
+"""The loaders: `GraphLoader` for any training loop, `Loader` for `gnnak train`."""
 
 from __future__ import annotations
 
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
 from copy import copy
-from functools import partial
 from itertools import chain
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -23,9 +22,12 @@ from gnnak.errors import (
     described,
     kind_of,
 )
-from gnnak.loading.assembler import Assembler, EpochWindows, find_subgraphs
+from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.pyg import FieldStore
+from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs, find_subgraphs
 from gnnak.loading.forms import BatchMaker
-from gnnak.loading.order import Budget, GraphOrder, epoch_seed
+from gnnak.loading.items import Item
+from gnnak.loading.order import BatchSampler, Budget, Epochs, GraphOrder
 from gnnak.loading.padder import Demand, Padder
 from gnnak.loading.sources import (
     check_batch_size,
@@ -142,17 +144,13 @@ class GraphLoader:
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
         self._identity = identify(fields.store.counts)
         self._maker = BatchMaker(fields, subgraphs, padder, wants_padding)
-        seeds = partial(epoch_seed, seed, rank=order.rank)
-        self._windows = EpochWindows(assembler, order, seeds, reseed=True)
+        self._windows = EpochWindows(assembler, order, seed, reseed=True)
         weakref.finalize(self, self._windows.close)
         self._epoch, self._done, self._resumed = 0, 0, False
         self._current: object = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy or a pickle, which continues as `state_dict` says.
-
-        The copy does not share the window that is prefetched for the next epoch.
-        """
+        """Return the state of a copy, which shares no window that is prefetched."""
         own = {"_windows": copy(self._windows), "_resumed": True, "_current": None}
         return self.__dict__ | own
 
@@ -271,6 +269,53 @@ class GraphLoader:
         return f"GraphLoader({', '.join(shown)})"
 
 
+class Loader:
+    """Iterate over the batches of an epoch, as `Item`s on the store's device.
+
+    A batch is either padded or not; if `padded`, batches before the first one with
+    `sampler.batch_size` graphs are not. `timed` returns a context manager that times
+    the wait for a window. Without `epochs`, every iteration is epoch 0.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        sampler: BatchSampler,
+        timed: Callable[[], AbstractContextManager] = nullcontext,
+        subgraphs: Subgraphs | None = None,
+        single: bool = False,
+        padded: bool = False,
+        epochs: Epochs | None = None,
+    ) -> None:
+        size, padder = sampler.batch_size, None
+        if padded:
+            padder = Padder(size, store.node_targets, Demand(always=True), both=False)
+        source = subgraphs or Subgraphs()
+        assembler = Assembler(FieldStore(store), source, size, padder, single)
+        self.batches, self.timed = sampler, timed
+        self.epochs = epochs or Epochs(lambda: 0, 1)
+        self._windows = EpochWindows(assembler, sampler, self.epochs.seed)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Item]:
+        epoch, count = self.epochs.now(), len(self)
+        more = epoch + 1 < self.epochs.count
+        with closing(self._windows.of_epoch(epoch, count, more=more)) as windows:
+            while True:
+                with self.timed():
+                    window = next(windows, None)
+                if window is None:
+                    return
+                for assembled in window:
+                    yield assembled.item
+
+    def close(self) -> None:
+        """Stop prefetching, and free the window prefetched for the next epoch."""
+        self._windows.close()
+
+
 POSITION = ("epoch", "batch")
 """Entries of a state that say where the loader was."""
 ADDED = ("nodes", "edges", "sizes", "processes")
@@ -281,10 +326,9 @@ UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 
 def identify(counts: Tensor) -> dict[str, int]:
-    """Return what the state of a loader says of its graphs.
+    """Return what a state says of the graphs, from their numbers of nodes and edges.
 
-    Takes the numbers of nodes and edges of g graphs, on the CPU, [2, g]. The checksum
-    `sizes` depends on the order of the graphs.
+    Takes [2, g], on the CPU. The checksum `sizes` depends on the order of the graphs.
 
     >>> import torch
     >>> identify(torch.tensor([[3, 4], [2, 6]]))
@@ -298,10 +342,7 @@ def identify(counts: Tensor) -> dict[str, int]:
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the number of the epoch and of the next batch that a state contains.
-
-    Raises an error unless the state fits the loader whose arguments are `mine`.
-    """
+    """Return the epoch and the next batch, if a state fits the arguments `mine`."""
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."

@@ -31,10 +31,7 @@ class Shape:
     """Number of entries of the `Filling` of SubgraphDrop."""
 
     def fits(self, rows: Mapping[str, int]) -> bool:
-        """Return whether a batch with `rows` on each axis can be padded to this shape.
-
-        The batch must be smaller on every axis, so that there is room for padding.
-        """
+        """Return whether a batch with `rows` on each axis is smaller on every axis."""
         return all(count < getattr(self, axis) for axis, count in rows.items())
 
 
@@ -64,11 +61,9 @@ DERIVED = "_derived"
 
 
 def tensors_of(record: Any) -> list[Tensor]:
-    """Return all tensors of a nested record, in a fixed order.
+    """Return all tensors of a nested record, also cached ones, in a fixed order.
 
     A record is a dataclass, dict or tuple of tensors, plain values or further records.
-    The result includes tensors that a dataclass has computed from its fields and cached
-    in its attribute `DERIVED`.
 
     >>> import torch
     >>> from gnnak.subgraphs.groups import Groups
@@ -93,10 +88,7 @@ def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:
-    """Return a copy of a nested record with other tensors.
-
-    These are in the order of `tensors_of(record)`.
-    """
+    """Return a copy of a record with other tensors, in the order of `tensors_of`."""
     return _rebuilt(record, iter(tensors))
 
 

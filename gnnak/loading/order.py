@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,10 +15,7 @@ from gnnak.typing import check_count, convert_count
 
 
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """Return the random seed of an epoch in one process, given that of the run.
-
-    It depends only on the arguments, so a run can be resumed at any epoch.
-    """
+    """Return the random seed of an epoch in one process, given that of the run."""
     mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
     return mixed % (2**63 - 1)
 
@@ -47,21 +45,41 @@ class Budget:
                 convert_count(self, name, least=1)
 
 
-class GraphOrder:
-    """Choose which graphs are in each batch of an epoch of a `GraphLoader`.
+class BatchOrder(ABC):
+    """Choose the graphs of each batch of an epoch, by their positions in a store, [g].
+
+    They are shuffled in each epoch, unless `seed` is None.
+    """
+
+    def __init__(
+        self, positions: Tensor, seed: int | None, rank: int, processes: int
+    ) -> None:
+        self.positions, self.seed = positions, seed
+        self.rank, self.processes = rank, processes
+
+    def of_epoch(self, epoch: int) -> list[Tensor]:
+        """Return the batches of an epoch, each as the positions of its graphs."""
+        order = self.positions
+        if self.seed is not None:
+            generator = torch.Generator().manual_seed(epoch_seed(self.seed, epoch))
+            count = order.numel()
+            order = order[torch.randperm(count, generator=generator, device="cpu")]
+        return self._divide(order)
+
+    @abstractmethod
+    def _divide(self, order: Tensor) -> list[Tensor]:
+        """Divide graphs in a given order into the batches of this process."""
+
+
+class GraphOrder(BatchOrder):
+    """The batches of a `GraphLoader`, of `batch_size` graphs in each process.
 
     In distributed training, each process gets other graphs and equally many batches. If
     the graphs cannot be divided evenly, a few of them occur in two processes, as with
     PyTorch's `DistributedSampler`.
 
-    Args:
-        batch_size: Number of graphs per batch, in each process; or a `Budget`.
-        sizes: The sizes of all g graphs that the budget limits, by name ("nodes",
-            "copies"), on the CPU, [g] each.
-        count: Number of graphs, g.
-        seed: Random seed of the order; None = graphs come in the order of the store.
-        drop_last: Whether to leave out a last batch that is smaller than the others;
-            not with a `Budget`.
+    `sizes` are the sizes of all `count` graphs that a `Budget` limits, by name
+    ("nodes", "copies"), on the CPU, [g] each.
     """
 
     def __init__(
@@ -72,22 +90,18 @@ class GraphOrder:
         seed: int | None,
         drop_last: bool = False,
     ) -> None:
+        several = dist.is_available() and dist.is_initialized()
+        place = (dist.get_rank(), dist.get_world_size()) if several else (0, 1)
+        super().__init__(torch.arange(count, device="cpu"), seed, *place)
         self.batch_size, self.sizes, self.count = batch_size, sizes, count
-        self.seed, self.drop_last = seed, drop_last
-        self.rank, self.processes = 0, 1
-        if dist.is_available() and dist.is_initialized():
-            self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        self.drop_last = drop_last
         if isinstance(batch_size, Budget):
             self._check_budget(batch_size)
         else:
             check_count("batch_size", batch_size, least=1)
             self._check_last(batch_size)
 
-    def of_epoch(self, epoch: int) -> list[Tensor]:
-        """Return the batches of an epoch, each as the positions of its graphs."""
-        order = torch.arange(self.count, device="cpu")
-        if self.seed is not None:
-            order = _random_order(self.count, epoch_seed(self.seed, epoch))
+    def _divide(self, order: Tensor) -> list[Tensor]:
         if isinstance(self.batch_size, Budget):
             return self._within(order, self.batch_size)
         batches = list(self._part(order).split(min(self.batch_size, self.count)))
@@ -104,9 +118,8 @@ class GraphOrder:
     def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
         """Fill batches up to a budget, and return those of this process.
 
-        Batches are assigned to the processes in turn. If some processes would get one
-        batch more than others, the last batches are merged and divided among all
-        processes, so that all get equally many.
+        If some processes would get more batches than others, the last ones are merged
+        and divided among all processes.
         """
         cuts, begin = [], 0
         ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
@@ -154,82 +167,53 @@ class GraphOrder:
                 )
 
 
-def _random_order(count: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randperm(count, generator=generator, device="cpu")
-
-
 def _limited(budget: Budget) -> list[str]:
     """Return what a budget limits: "nodes", "copies" or both."""
     names = ("nodes", "copies")
     return [name for name in names if getattr(budget, name) is not None]
 
 
-class BatchSampler:
-    """Choose which graphs are in each batch of an epoch of `gnnak train`.
+class BatchSampler(BatchOrder):
+    """The batches of `gnnak train`, of `batch_size` graphs over all processes.
 
-    All processes compute the same batches, and each process takes its part of every
-    batch; together they see the batches that a single process would see. If the last
-    batch has fewer than two graphs per process, it is merged into the batch before:
-    BatchNorm cannot compute statistics of a single graph.
-
-    Args:
-        positions: Positions in the store of the g graphs to use, [g].
-        batch_size: Graphs per batch, over all processes.
-        order: Returns the random seed with which the graphs are shuffled in an epoch,
-            given its number. None = graphs come in the order of `positions`.
-        rank: Rank of this process in distributed training.
-        processes: Number of processes in distributed training.
+    Each process takes its part of every batch; together they see the batches that a
+    single process would see. If the last batch has fewer than two graphs per process,
+    it is merged into the batch before: BatchNorm cannot compute statistics of a single
+    graph.
     """
 
     def __init__(
         self,
         positions: Tensor,
         batch_size: int,
-        order: Callable[[int], int] | None = None,
+        seed: int | None = None,
         rank: int = 0,
         processes: int = 1,
     ) -> None:
-        self.positions, self.batch_size = positions, batch_size
-        self.order = order
-        self.rank, self.processes = rank, processes
+        super().__init__(positions, seed, rank, processes)
+        self.batch_size, count = batch_size, positions.numel()
+        left = count % batch_size
         # Number of graphs of each batch, over all processes.
-        self.sizes = _batch_sizes(positions.numel(), batch_size, 2 * processes)
+        self.sizes = [batch_size] * (count // batch_size) + [left] * bool(left)
+        if len(self.sizes) > 1 and self.sizes[-1] < 2 * processes:
+            last = self.sizes.pop()
+            self.sizes[-1] += last
 
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def of_epoch(self, epoch: int) -> Iterator[Tensor]:
-        """Yield the batches of an epoch, each as the positions of its graphs."""
-        positions = self.positions
-        if self.order is not None:
-            positions = positions[_random_order(len(positions), self.order(epoch))]
-        for batch in positions.split(self.sizes):
-            yield batch.tensor_split(self.processes)[self.rank]
-
-
-def _batch_sizes(count: int, size: int, least: int) -> list[int]:
-    """Return the number of graphs of each batch, of `count` in total.
-
-    A last batch with fewer than `least` graphs is merged into the one before.
-    """
-    sizes = [size] * (count // size) + [count % size] * bool(count % size)
-    if len(sizes) > 1 and sizes[-1] < least:
-        last = sizes.pop()
-        sizes[-1] += last
-    return sizes
+    def _divide(self, order: Tensor) -> list[Tensor]:
+        batches = order.split(self.sizes)
+        return [each.tensor_split(self.processes)[self.rank] for each in batches]
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """Tells a loader which epoch is running, and how many epochs the run has.
-
-    The loader prefetches data for the next epoch, unless the current epoch is the last.
-    """
+    """Tells a loader which epoch is running, and how many epochs the run has."""
 
     now: Callable[[], int]
     """Returns the number of the current epoch, from 0."""
     count: int
     """Number of epochs of the whole run."""
-    seed: Callable[[int], int] = int
-    """Returns the random seed for the rooted subgraphs of an epoch."""
+    seed: int = 0
+    """Random seed of the run, for rooted subgraphs."""

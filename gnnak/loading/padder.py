@@ -1,17 +1,172 @@
-"""Pad the batches of a loader: several at once, or a single one later."""
+"""Pad the batches of a loader to a few shapes: several at once, or a single one later.
 
+A shape is the number of rows on each axis, such as graphs, nodes and edges. A training
+step is captured as a CUDA graph once per shape, so shapes should be few and change
+rarely. Padding costs time, so shapes should not be much larger than the batches.
+"""
+
+from __future__ import annotations
+
+import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from statistics import mean, pstdev
 
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item, Shape
 from gnnak.loading.prefetch import prefetching_paused
-from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split_both, split_padded
 from gnnak.loading.windows import Window, make_window
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+FEW_BATCHES = 4
+"""With at most this many batches, the standard deviation of their sizes is unreliable:
+the largest shape then has the sizes of the largest batch, multiplied by `SLACK`."""
+SLACK = 1.05
+LARGEST_STDS = 5.0
+"""With more batches, the largest shape has the mean size of a batch plus this many
+standard deviations, or the size of the largest batch if that is larger."""
+ENOUGH_BATCHES = 8
+"""Number of batches that are padded to the largest shape before smaller shapes are
+used. The sizes of these batches determine the smaller shapes."""
+SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
+"""The smaller shapes: each entry s gives the size mean + s * std over the sizes of
+batches. Fewer shapes would mean more padding, and more shapes more CUDA graphs."""
+LEAST_STEP = 64
+"""The sizes of a shape are rounded up to multiples of a step. The step is this number
+or about 1/128 of the size, whichever is larger."""
+
+
+def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
+    """Return a shape for batches of at most the given sizes, with room for padding.
+
+    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, no
+    two other axes have the same size, so that the number of rows of a tensor tells its
+    axis.
+
+    >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
+    >>> shape.graphs, shape.nodes, shape.edges, shape.copies
+    (5, 64, 64, 0)
+    """
+    sizes = {"graphs": most["graphs"] + 1}
+    for axis in most:
+        if axis == "subgraphs" and "fillings" not in most:
+            sizes[axis] = sizes["nodes"]
+        elif axis != "graphs":
+            sizes[axis] = _rounded(most[axis])
+            while distinct and [*sizes.values()].count(sizes[axis]) > 1:
+                sizes[axis] = _rounded(sizes[axis])
+    return Shape(**sizes)
+
+
+def _rounded(rows: int) -> int:
+    """Return a larger, round number of rows, with room for at least one padding row."""
+    rows += 1
+    step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
+    return math.ceil(rows / step) * step
+
+
+class Shapes:
+    """The shapes that batches are padded to: a largest one and a few smaller ones.
+
+    The largest shape grows when a batch does not fit; it never shrinks on any axis. The
+    smaller shapes are chosen once, after the first few batches. After each change of
+    the largest shape, the next few batches are padded to it, so that its training step
+    is captured before those of the smaller shapes.
+    """
+
+    def __init__(self, distinct: bool = False) -> None:
+        self.distinct = distinct
+        self.largest: Shape | None = None
+        self.smaller: list[Shape] = []
+        # `most`: for each axis, the size of the largest batch so far, without padding.
+        # `_seen`: for each axis, the sizes of all batches of full size; None once the
+        # smaller shapes are chosen.
+        self.most: dict[str, int] = {}
+        self._seen: dict[str, list[int]] | None = {}
+        self._only_largest = 0
+
+    def of(self, window: Window, until: int, full: int) -> list[Shape]:
+        """Return the smallest fitting shape for each of the first `until` batches.
+
+        New shapes are chosen from the first `full` ones, which have all their graphs.
+        """
+        counts = {axis: window.counts(axis)[:until] for axis in window.axes}
+        known = {axis: rows[:full] for axis, rows in counts.items()}
+        for axis, rows in counts.items():
+            self.most[axis] = max(*rows, self.most.get(axis, 0))
+        if self._seen is not None:
+            self._choose_smaller(self._seen, known)
+        if self.largest is None or not self.largest.fits(self.most):
+            self._grow(known)
+        assert self.largest is not None
+        found = []
+        for sizes in zip(*counts.values(), strict=True):
+            self._only_largest -= 1
+            smaller = [] if self._only_largest >= 0 else self.smaller
+            batch = dict(zip(counts, sizes, strict=True))
+            fitting = (shape for shape in smaller if shape.fits(batch))
+            found.append(next(fitting, self.largest))
+        return found
+
+    def pad_to_largest(self) -> None:
+        """Pad the next few batches to the largest shape, if there is one."""
+        if self.largest is not None:
+            self._only_largest = ENOUGH_BATCHES
+
+    def _choose_smaller(
+        self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
+    ) -> None:
+        """Add new sizes to those seen; if there are enough, choose smaller shapes."""
+        for axis, rows in counts.items():
+            seen.setdefault(axis, []).extend(rows)
+        if len(seen["graphs"]) < ENOUGH_BATCHES:
+            return
+        self._seen = None
+        self._grow(seen)
+        assert self.largest is not None
+        for stds in SMALLER_STDS:
+            sizes = {axis: _mean_plus(stds, rows) for axis, rows in seen.items()}
+            sizes |= {"graphs": self.most["graphs"]}
+            shape = choose_shape(sizes, self.distinct)
+            new = shape != self.largest and shape not in self.smaller
+            if new and is_inside(shape, self.largest):
+                self.smaller.append(shape)
+
+    def _grow(self, counts: Mapping[str, list[int]]) -> None:
+        """Grow the largest shape, so that hardly any batch after these is larger."""
+        graphs, old = {"graphs": self.most["graphs"]}, self.largest
+        most = {
+            axis: _upper_bound(rows, self.most[axis]) for axis, rows in counts.items()
+        }
+        if old is not None and old.fits(most | graphs):
+            return
+        if old is not None:
+            most = {axis: max(most[axis], getattr(old, axis) - 1) for axis in most}
+        self.largest = choose_shape(most | graphs, self.distinct)
+        self._only_largest = ENOUGH_BATCHES
+
+
+def _upper_bound(rows: list[int], most: int) -> int:
+    """Estimate a size that hardly any batch will exceed, from those of some batches."""
+    if len(rows) <= FEW_BATCHES:
+        return math.ceil(most * SLACK)
+    return max(most, _mean_plus(LARGEST_STDS, rows))
+
+
+def _mean_plus(stds: float, rows: list[int]) -> int:
+    """Return the mean of `rows` plus `stds` standard deviations; 0 if negative."""
+    return max(0, math.ceil(mean(rows) + stds * pstdev(rows)))
+
+
+def is_inside(shape: Shape, other: Shape) -> bool:
+    """Return whether `shape` is at most as large as `other` on every axis."""
+    axes = (field.name for field in fields(Shape))
+    return all(getattr(shape, axis) <= getattr(other, axis) for axis in axes)
+
 
 FIRST_WINDOWS = 2
 """Number of windows that are padded before a padded form is first used. Two windows are
@@ -25,13 +180,9 @@ between two epochs of training."""
 class Demand:
     """Decides whether a loader pads its next window: always, or if padding is used.
 
-    `TrainingStep` uses the padded form of a batch; a plain training loop does not.
-    Padding a batch takes about as long as assembling it. A batch that was assembled
-    without padding is padded when its padded form is needed, which takes longer than
-    padding all batches of a window at once.
-
-    The thread that prefetches windows calls `begin_epoch` and `pads_next`, while the
-    thread that trains calls `use`.
+    `TrainingStep` uses the padded form of a batch; a plain training loop does not. The
+    thread that prefetches windows calls `begin_epoch` and `pads_next`, while the thread
+    that trains calls `use`.
     """
 
     # One lock for all objects: batches refer to a `Demand`, and an object with its own
@@ -68,19 +219,12 @@ class Demand:
 
 
 class Padder:
-    """Pads batches to one of a few shapes.
+    """Pads batches of at most `batch_size` graphs to one of a few shapes.
 
-    A last batch of an epoch that is smaller than the others is padded to a shape of
-    full batches. A last batch of a single graph is not padded: PyTorch's BatchNorm
-    raises an error for a single row. A last batch with more graphs than the others,
-    into which a few remaining graphs were merged, is not padded either.
-
-    Args:
-        batch_size: Number of graphs of a full batch.
-        node_targets: Whether targets have one row per node instead of per graph.
-        demand: Decides which windows are padded.
-        both: Whether batches are needed with padding and without. If False, padded
-            batches replace those without padding.
+    A last batch of a single graph is not padded: PyTorch's BatchNorm raises an error
+    for a single row. A last batch with more graphs than the others, into which a few
+    remaining graphs were merged, is not padded either. If not `both`, padded batches
+    replace those without padding.
     """
 
     def __init__(
@@ -90,11 +234,9 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return the padded forms of a window's batches, and the batches themselves.
+        """Return padded forms of batches, and batches; or none, and padded batches.
 
-        The batches are views of their padded forms. If `both` is False, the batches
-        themselves are padded, and there are no padded forms. The lists are empty if
-        padding is not used now, and lack a last batch that cannot be padded.
+        The lists lack batches that cannot be padded, or all if padding is not used now.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:
@@ -109,10 +251,7 @@ class Padder:
         subgraphs: RootedSubgraphs | None,
         extra: Mapping[str, tuple[str, Tensor]],
     ) -> Item | None:
-        """Pad a batch that was assembled without padding; None if that is impossible.
-
-        `extra` has further fields by name: the axis of the rows, and the value.
-        """
+        """Pad a batch that was assembled without padding; None if it cannot be."""
         sizes = [batch.num_graphs]
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.
@@ -121,10 +260,7 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Return the shapes to pad the batches to, without a last one that has none.
-
-        Until a full batch was seen, smaller batches cannot be padded.
-        """
+        """Return shapes for the batches: none for a last one that cannot be padded."""
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)

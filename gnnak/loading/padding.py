@@ -37,15 +37,10 @@ class Field:
 def split_fields(
     fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
 ) -> list[dict[Key, Tensor]]:
-    """Split the fields of a window by batch, without padding.
+    """Split the fields of a window by batch, into views of one new tensor.
 
-    In each batch, indices count from 0. The parts are views of one new tensor.
-
-    Args:
-        fields: The fields; there is at least one.
-        starts: For each axis, the position of the first row of each batch, and at the
-            end the position after the last row. Rows before and after these are left
-            out.
+    In each batch, indices count from 0. `starts` is as in `Window`; rows before the
+    first and after the last position are left out.
     """
     counts = _rows_per_batch(starts)
     if not counts["graphs"]:
@@ -120,111 +115,23 @@ def _shift_each(parts: Sequence[tuple[Tensor, int]]) -> None:
         torch._foreach_sub_(tensors, numbers)
 
 
-@dataclass(frozen=True, eq=False)
-class Span:
-    """Where the rows of each of b batches are in a tensor with the rows of all batches.
-
-    There is one `Span` for tensors with a row per node, one for tensors with a row per
-    edge, and so on.
-    """
-
-    first: Tensor
-    """[b]: position of the first row of each batch, before padding."""
-    count: Tensor
-    """[b]: number of rows of each batch before padding."""
-    size: Tensor
-    """[b]: number of rows of each batch after padding."""
-    most: int
-    """The maximum of `size`: the number of rows of the largest padded batch."""
-
-
 @operation
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
     """Return the rows of each batch, padded at the end to `size` rows, [b, size, ...].
 
-    Args:
-        value: The r rows of all b batches, [r, ...].
-        first: Position in `value` of the first row of each batch, [b].
-        count: Number of rows of each batch, [b].
-        size: Number of rows of each batch after padding.
-        padding: Value of the padding rows.
-    """
-    found, is_padding = _gather(value, first, count, size)
-    is_padding = is_padding.view(*is_padding.shape, *[1] * (value.dim() - 1))
-    return found.masked_fill_(is_padding, padding)
-
-
-@operation
-def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
-    """Split index tensors, such as the two rows of `edge_index`, by batch and pad them.
-
-    The resulting indices count from the first row of their own batch. Padding indices
-    refer to padding rows only, and are spread evenly over the padding rows.
-
-    Args:
-        values: The v index tensors, [r] each, with indices counted over all batches.
-        rows: Where the entries of each of b batches are in an index tensor; for
-            `edge_index`, where the edges of each batch are.
-        named: Where the rows are that the indices refer to; for `edge_index`, where the
-            nodes of each batch are.
-        to_last: If True, all padding indices refer to the last padding row instead.
-
-    Returns:
-        One row per batch, [b, v * rows.most]: the padded entries of the first index
-        tensor, then those of the second, and so on. The rest of a row is undefined.
-    """
-    place = torch.arange(rows.most, device=rows.first.device)
-    count, size, real = rows.count[:, None], rows.size[:, None], named.count[:, None]
-    spread = named.size[:, None] - 1
-    if not to_last:
-        spread = (place - count) * (spread + 1 - real) // (size - count) + real
-    out = place.new_empty(rows.first.numel(), len(values) * rows.most)
-    for number, value in enumerate(values):
-        found, is_padding = _gather(value, rows.first, rows.count, rows.most)
-        found = torch.where(is_padding, spread, found - named.first[:, None])
-        # Entries beyond `size` are overwritten by the next index tensor.
-        out.scatter_(1, number * size + place, found)
-    return out
-
-
-@operation
-def pad_pointers(
-    value: Tensor, first: Tensor, end: Tensor, size: int, rows_first: Tensor
-) -> Tensor:
-    """Split a CSR row pointer by batch, and pad it with empty groups.
-
-    Args:
-        value: The pointer for all b batches: where each of k groups starts, and where
-            the last one ends, [k + 1]. The groups of a batch are consecutive.
-        first: Position of the first group of each batch, [b].
-        end: Position after the last group of each batch, [b].
-        size: Number of groups of each batch after padding.
-        rows_first: Position of the first row of each batch, [b]; subtracted from the
-            pointer of the batch, so that the pointer starts at 0.
-
-    Returns:
-        The pointer of each batch, [b, size + 1].
-    """
-    key = torch.arange(size + 1, device=value.device)
-    key = torch.minimum(first[:, None] + key, end[:, None])
-    return value[key] - rows_first[:, None]
-
-
-def _gather(
-    value: Tensor, first: Tensor, count: Tensor, size: int
-) -> tuple[Tensor, Tensor]:
-    """Return the rows of each batch, extended to `size` rows, and a mask.
-
-    The mask is True for the added rows, whose values are undefined.
+    `value` has the r rows of all b batches, [r, ...]; `first` and `count` say where the
+    rows of each batch start, and how many there are, [b].
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])
     place = torch.arange(size, device=first.device)
     last = (first + count).clamp(min=1) - 1
     row = torch.minimum(first[:, None] + place, last[:, None])
-    return value[row], place >= count[:, None]
+    is_padding = place >= count[:, None]
+    is_padding = is_padding.view(*is_padding.shape, *[1] * (value.dim() - 1))
+    return value[row].masked_fill_(is_padding, padding)
 
 
 ALIGNMENT = 2
@@ -244,21 +151,25 @@ class _Part(NamedTuple):
     size: int
     """Number of entries of a line, with padding."""
 
+    def shaped(self, view: Tensor, trim: bool) -> Tensor:
+        """Return a vector, or an `edge_index` of two lines, from a view of memory."""
+        if self.lines == 1:
+            return view
+        return view.as_strided((2, self.real if trim else self.size), (self.size, 1))
+
 
 class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
     In each batch, indices count from 0, and padding comes after the real entries.
-    Padding indices refer to padding rows only, and are spread evenly over these. CSR
-    row pointers are padded with empty groups.
-
-    Args:
-        fields: The fields; there is at least one.
-        starts: For each axis, the position of the first row of each batch, and at the
-            end the number of all rows.
-        sizes: For each axis, the number of rows of each batch with padding. Batches at
-            the end, for which there is no number, are left out.
+    Padding indices are spread evenly over the padding rows, and CSR row pointers are
+    padded with empty groups; but the last graph has all padding nodes. `starts` is as
+    in `Window`. `sizes` has, for each axis, the number of rows of each batch with
+    padding; batches at the end without a number are left out.
     """
+
+    memory: Tensor
+    """The block of memory, which `pack` allocates."""
 
     def __init__(
         self,
@@ -268,7 +179,7 @@ class Joint(Generic[Key]):
     ) -> None:
         counts = _rows_per_batch(starts)
         lines = {key: _split_lines(field, counts) for key, field in fields.items()}
-        block = _Block()
+        block = self.block = _Block()
         self._parts: list[dict[Key, _Part]] = []
         for batch in range(len(sizes["graphs"])):
             parts = {}
@@ -279,60 +190,63 @@ class Joint(Generic[Key]):
                 if named is not None:
                     base, shift = counts[named][batch], starts[named][batch]
                     room = 0 if pointer else sizes[named][batch] - base
-                size += pointer
-                parts[key] = _Part(block.end, len(lines[key]), count + pointer, size)
+                if named == "graphs":
+                    # All padding nodes are in the last graph.
+                    base, room = sizes["graphs"][batch] - 1, 0
+                real, full = count + pointer, size + pointer
+                parts[key] = _Part(block.end, len(lines[key]), real, full)
+                of_graphs = pointer and field.axis == "graphs"
                 for line in lines[key]:
                     block.add(line[batch], count, shift)
-                    block.pad(size - count, room, base)
+                    block.pad(full - count - of_graphs, room, base)
+                if of_graphs:
+                    block.pad(1, 0, sizes["nodes"][batch])
                 block.align()
             self._parts.append(parts)
-        self._memory = block.allocate()
 
     def padded(self) -> list[dict[Key, Tensor]]:
         """Return the fields of each batch, with padding."""
-        every = [part for parts in self._parts for part in parts.values()]
-        spans = [(part.begin, part.begin + part.lines * part.size) for part in every]
-        views = iter(_views(self._memory, spans))
-        return [
-            {
-                key: next(views).view(2, part.size) if part.lines == 2 else next(views)
-                for key, part in parts.items()
-            }
-            for parts in self._parts
-        ]
+        return self._fields(trim=False)
 
     def trimmed(self) -> list[dict[Key, Tensor]]:
         """Return the fields of each batch, without padding."""
+        return self._fields(trim=True)
+
+    def _fields(self, trim: bool) -> list[dict[Key, Tensor]]:
         every = [part for parts in self._parts for part in parts.values()]
-        # Of an `edge_index`, only the padding of the second line can be left out here.
-        spans = [
-            (part.begin, part.begin + (part.lines - 1) * part.size + part.real)
-            for part in every
-        ]
-        views = iter(_views(self._memory, spans))
+        # Of an `edge_index`, a span contains the padding of the first line.
+        lengths = [p.lines * p.size - trim * (p.size - p.real) for p in every]
+        pairs = zip(every, lengths, strict=True)
+        spans = [(part.begin, part.begin + length) for part, length in pairs]
+        views = iter(_views(self.memory, spans))
         return [
-            {
-                key: next(views).as_strided((2, part.real), (part.size, 1))
-                if part.lines == 2
-                else next(views)
-                for key, part in parts.items()
-            }
+            {key: part.shaped(next(views), trim) for key, part in parts.items()}
             for parts in self._parts
         ]
 
 
-class _Block:
-    """Collects the contents of a block of memory, and then allocates it.
+def pack(
+    groups: Sequence[Mapping[Key, Field]],
+    starts: Mapping[str, Sequence[int]],
+    sizes: Mapping[str, Sequence[int]],
+) -> list[Joint[Key]]:
+    """Copy each group of fields to a block of memory; compute all padding at once."""
+    joints = [Joint(fields, starts, sizes) for fields in groups]
+    device = next(iter(groups[0].values())).value.device
+    padding = _padding([joint.block for joint in joints], device)
+    for joint in joints:
+        joint.memory = joint.block.allocate(padding)
+    return joints
 
-    Attributes:
-        end: Number of int64 values so far.
-    """
+
+class _Block:
+    """Collects `end` int64 values, and then allocates them as one block."""
 
     def __init__(self) -> None:
         self.end = 0
         self._pieces: list[Tensor | None] = []
         self._shifts: list[tuple[tuple[int, int], int]] = []
-        self._padding: list[list[int]] = []
+        self.padding: list[list[int]] = []
 
     def add(self, values: Tensor, count: int, shift: int) -> None:
         """Append `count` values, from each of which `shift` is subtracted."""
@@ -344,36 +258,36 @@ class _Block:
     def pad(self, count: int, room: int, base: int) -> None:
         """Append `count` numbers that are spread evenly over base..base+room-1."""
         self._pieces.append(None)
-        self._padding.append([count, room, max(count, 1), base])
+        self.padding.append([count, room, max(count, 1), base])
         self.end += count
 
     def align(self) -> None:
         """Append numbers without meaning, so that the next values are aligned."""
         missing = -self.end % ALIGNMENT
-        self._padding[-1][0] += missing
+        self.padding[-1][0] += missing
         self.end += missing
 
-    def allocate(self) -> Tensor:
-        """Return the block of memory with its contents."""
-        device = next(piece for piece in self._pieces if piece is not None).device
-        counts = [count for count, *_ in self._padding]
-        padding = iter(torch.split_with_sizes(self._numbers(device), counts))
+    def allocate(self, padding: Iterator[Tensor]) -> Tensor:
+        """Return the block of memory, with the next parts of `padding`."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)
         _shift_each(list(zip(views, numbers, strict=True)))
         return memory
 
-    def _numbers(self, device: torch.device) -> Tensor:
-        """Return the numbers of all calls of `pad`, one after the other."""
-        counts = [count for count, *_ in self._padding]
-        first = list(accumulate(counts, initial=0))
-        table = [*zip(*self._padding, strict=True), first[:-1]]
-        given = torch.tensor(table, device="cpu").to(device, non_blocking=True)
-        call = torch.repeat_interleave(given[0], output_size=first[-1])
-        _, room, divisor, base, start = given.index_select(1, call)
-        place = torch.arange(first[-1], device=device) - start
-        return place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
+
+def _padding(blocks: Sequence[_Block], device: torch.device) -> Iterator[Tensor]:
+    """Return the numbers of each call of `pad`, one block after the other."""
+    calls = [call for block in blocks for call in block.padding]
+    counts = [count for count, *_ in calls]
+    first = list(accumulate(counts, initial=0))
+    table = [*zip(*calls, strict=True), first[:-1]]
+    given = torch.tensor(table, device="cpu").to(device, non_blocking=True)
+    call = torch.repeat_interleave(given[0], output_size=first[-1])
+    _, room, divisor, base, start = given.index_select(1, call)
+    place = torch.arange(first[-1], device=device) - start
+    place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
+    return iter(torch.split_with_sizes(place, counts))
 
 
 def _split_lines(

@@ -6,10 +6,10 @@ would be idle after that step. A thread with a side stream waits only for its ow
 """
 
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from queue import Queue
 from threading import Event, Lock, Semaphore, Thread
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -40,29 +40,11 @@ def prefetching_paused() -> Iterator[None]:
         yield
 
 
-class PrefetchStream(Protocol):
-    """Interface of `SideStream`, which tests replace where there is no GPU."""
-
-    def activate(self) -> AbstractContextManager:
-        """Return the context manager, such as a CUDA stream, of the producer thread."""
-
-    def record_event(self) -> Any:
-        """Return an event, not None, that completes when the work so far is done."""
-
-    def hand_over(self, result: Any, event: Any) -> None:
-        """Make a result safe to use in the calling thread, the consumer.
-
-        `event` was recorded in the producer thread, right after the result.
-        """
-
-
 class SideStream:
-    """The side stream of a GPU, on which a producer thread computes results.
+    """The side stream of a GPU; its work starts after all work launched before.
 
-    Work on the side stream starts after all work that was launched on the current
-    stream before this object was created. All `SideStream` objects of a device share
-    one stream, because PyTorch's allocator reuses freed memory only on the stream that
-    the memory was allocated on.
+    All `SideStream` objects of a device share one stream, because PyTorch's allocator
+    reuses freed memory only on the stream that the memory was allocated on.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -84,9 +66,8 @@ class SideStream:
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:
         """Make the consumer's current stream wait until the result is computed.
 
-        The memory of the result is also registered with that stream, so that the
-        allocator does not reuse it before the stream is done with it. Most tensors of a
-        result are views of a few large ones, whose memory is registered once.
+        The allocator does not reuse its memory before that stream is done with it. Most
+        tensors are views of a few large ones, whose memory is registered once.
         """
         here = torch.cuda.current_stream(self.device)
         here.wait_event(event)
@@ -95,13 +76,9 @@ class SideStream:
 
 
 class Prefetcher(Iterator[T]):
-    """Iterate over results, each of which a thread computes before it is needed.
+    """Iterate over results; when one is taken, a thread starts to compute the next."""
 
-    The thread starts to compute the first result at once. Whenever a result is taken
-    from this iterator, the thread starts to compute the next one.
-    """
-
-    def __init__(self, results: Iterator[T], stream: PrefetchStream) -> None:
+    def __init__(self, results: Iterator[T], stream: SideStream) -> None:
         self._stream = stream
         self._ready: Queue = Queue()
         self._wanted, self._stopped = Semaphore(1), Event()
@@ -132,13 +109,12 @@ def _compute(
     ready: Queue,
     wanted: Semaphore,
     stopped: Event,
-    stream: PrefetchStream,
+    stream: SideStream,
 ) -> None:
     """Compute the next result whenever the consumer releases `wanted`.
 
-    This function runs in the producer thread until there are no more results, `stopped`
-    is set, or an error is raised. `ready` receives (result, event, None) for each
-    result, and (None, None, error or None) at the end.
+    `ready` receives (result, event, None) for each result, and (None, None, error or
+    None) at the end.
     """
     error = None
     try:

@@ -88,11 +88,7 @@ PARTS = ("train", "validation", "test")
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Return what a user gave as `graphs`, if its graphs can be counted and indexed.
-
-    For the name of a data set or a `Dataset` of gnnak, return its `GraphStore`; for an
-    iterator, a list.
-    """
+    """Return graphs that can be counted and indexed: of a name, the `GraphStore`."""
     if isinstance(graphs, str):
         return _named(graphs)
     if isinstance(graphs, Dataset):

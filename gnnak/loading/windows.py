@@ -68,19 +68,11 @@ def make_window(
 ) -> Window:
     """Make a window from several batches that were assembled as one large batch.
 
-    This finds where the graphs, nodes, edges and so on of each batch start. Without
-    `counts`, it synchronises with the device, but only once.
-
-    Args:
-        batch: The graphs of all batches, sorted by batch.
-        subgraphs: The rooted subgraphs of these graphs, sorted by graph.
-        sizes: Number of graphs of each batch.
-        node_targets: As in `Window`.
-        extra: As in `Window`.
-        counts: Number of nodes and of edges of each of the g graphs, on the CPU, [2, g]
-            or, with subgraphs, [4, g]: also the number of node copies and edge copies.
-            The subgraphs are then those of all nodes in order, and have cached their
-            `max_hop`. None = read the numbers from the device.
+    `sizes` are the numbers of graphs of each batch. `counts` are the numbers of nodes
+    and edges of each graph, on the CPU, [2, g] or, with subgraphs, [4, g]: also those
+    of node copies and edge copies. The subgraphs are then those of all nodes in order,
+    and have cached their `max_hop`. Without `counts`, the numbers are read from the
+    device, which synchronises once.
     """
     ends = [0, *accumulate(sizes)]
     extra = dict(extra or {})
@@ -120,10 +112,7 @@ def _sort_filling(
 def _read_starts(
     batch: GraphBatch, subgraphs: RootedSubgraphs | None, ends: list[int]
 ) -> tuple[dict[str, list[int]], dict[str, int | bool]]:
-    """Return where the rows of each batch start, and the field `known` of the window.
-
-    `ends` has the number of the first graph of each batch, and the number of graphs.
-    """
+    """Return the fields `starts` and `known` of a window, read from the device."""
     graphs = _on_device(ends, batch)
     first = {
         "graphs": graphs,

@@ -65,11 +65,7 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
 
 
 def _inside(model: nn.Module) -> nn.Module:
-    """Return the user's module inside wrappers such as DDP or `torch.compile`.
-
-    A wrapper is a module whose `forward` takes `*args` and `**kwargs` only, and calls
-    its submodule `module`.
-    """
+    """Return the user's module inside wrappers such as DDP or `torch.compile`."""
     wrapped = getattr(model, "_orig_mod", model)
     if isinstance(wrapped, nn.DataParallel):
         raise OptionError(
@@ -79,6 +75,7 @@ def _inside(model: nn.Module) -> nn.Module:
     inner = getattr(wrapped, "module", None)
     if not isinstance(inner, nn.Module):
         return wrapped
+    # A wrapper's `forward` takes `*args` and `**kwargs` only.
     kinds = tuple(parameter.kind for parameter in arguments_of(wrapped))
     return _inside(inner) if kinds == VARIADIC else wrapped
 
@@ -103,10 +100,7 @@ def _takes_batch(parameters: list[Parameter], batch: Batch) -> bool:
 
 
 def _value(parameter: Parameter, batch: Batch) -> Any:
-    """Return the value that a parameter of a model gets.
-
-    This is the field of its name, a number of the batch, the default, or else `empty`.
-    """
+    """Return the field of a parameter's name, a number, the default, or `empty`."""
     name = parameter.name
     if name in batch:
         return batch[name]
@@ -149,10 +143,9 @@ LINEARS = (nn.Linear, PyGLinear)
 class CastTogether(TorchFunctionMode):
     """Context manager: with autocast, weights of Linears are cast by a single call.
 
-    `torch.nn.functional.linear` gets the cast weights; every other function gets the
-    weights themselves. Values and gradients are those of autocast. As with autocast's
-    cache, a weight that is used several times is cast once, and its gradients are
-    summed in autocast's dtype. Without autocast, this context manager does nothing.
+    Values and gradients are those of autocast. As with autocast's cache, a weight that
+    is used several times is cast once, and its gradients are summed in autocast's
+    dtype. Without autocast, this context manager does nothing.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -179,10 +172,7 @@ class CastTogether(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func`; if it is `linear`, with the cast weights.
-
-        The model may have changed autocast, or a weight, since the weights were cast.
-        """
+        """Call `func`; if it is `linear`, with cast weights that are still valid."""
         if func is F.linear and self._dtype == _autocast_dtype(self._device):
             args = tuple(map(self._replaced, args))
         return func(*args, **kwargs or {})
@@ -201,10 +191,7 @@ def _autocast_dtype(device: torch.device) -> torch.dtype | None:
 
 
 def _can_cast(weight: nn.Parameter, device: torch.device) -> bool:
-    """Return whether a weight is trained, in float32 and on a device.
-
-    Frozen weights are left to autocast, so that no gradient flows through them.
-    """
+    """Return whether a weight is trained, in float32 and on a device."""
     plain = type(weight) is nn.Parameter and weight.requires_grad
     return plain and weight.dtype == torch.float32 and weight.device == device
 

@@ -19,20 +19,12 @@ from torch.nn.parameter import is_lazy
 
 
 def is_inexact(tensor: Tensor) -> bool:
-    """Return whether a tensor has real or complex floating-point numbers.
-
-    >>> is_inexact(torch.ones(2) * 1j), is_inexact(torch.arange(2))
-    (True, False)
-    """
+    """Return whether a tensor has real or complex floating-point numbers."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
 def real_dtype(tensor: Tensor) -> torch.dtype:
-    """Return the dtype of a tensor's real numbers, or of real and imaginary parts.
-
-    >>> real_dtype(torch.ones(2, dtype=torch.cdouble))
-    torch.float64
-    """
+    """Return the dtype of a tensor's real numbers, or of real and imaginary parts."""
     return tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype
 
 
@@ -74,9 +66,8 @@ class Place(NamedTuple):
 def find_numbers(model: nn.Module) -> list[Place]:
     """Return the places of all numbers of a model, and of the containers around them.
 
-    Numbers are ints, floats, bools, strings, None, scalars of NumPy, and tuples of
-    these. They are attributes of modules, or entries of containers that are attributes
-    of modules, up to `MOST_LEVELS` and `MOST_ENTRIES`.
+    They are attributes of modules, or entries of containers that are attributes of
+    modules, up to `MOST_LEVELS` and `MOST_ENTRIES`.
     """
     found: list[Place] = []
     for module in model.modules():
@@ -113,10 +104,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return a container, and all numbers and containers inside; none without numbers.
-
-    `entries_left` has one value for each entry that may still be looked at.
-    """
+    """Return a container and all inside; nothing if there are no numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -158,11 +146,7 @@ def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
 
 
 class ModelWatch:
-    """Detects changes of a model that make its captured steps wrong.
-
-    These are new addresses of weights or buffers, frozen weights, another mode of a
-    module (training or evaluation), and whether autocast is on.
-    """
+    """Detects changes of addresses, frozen weights, modes of modules, and autocast."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -178,11 +162,10 @@ class ModelWatch:
         self._state: tuple | None = None
 
     def has_changed(self, quick: bool) -> bool:
-        """Return whether one of the changes above has happened since the last call.
+        """Return whether one of these has changed since the last call.
 
-        If `quick`, compare only the modules that were listed in an earlier call.
-        Listing all modules takes long, so it is done only before a capture. Then,
-        addresses of buffers do not matter: some modules replace a buffer in each call.
+        If `quick`, do not list modules anew, which takes long. If not, addresses of
+        buffers do not matter, since some modules replace a buffer in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -230,10 +213,9 @@ class ModelWatch:
 class NumberWatch:
     """Detects numbers of a model that were changed between steps.
 
-    A replay of a captured step would use the number of the capture, such as the old
-    `model.temperature`, `dropout.p` or `model.config["p"]`; see `find_numbers`. Numbers
-    that change while the model is called, such as counters, are ignored, as are new
-    attributes and new entries of containers.
+    A replay of a captured step would use the old `dropout.p` or `model.config["p"]`.
+    Numbers that change while the model is called, such as counters, are ignored, as are
+    new attributes and new entries of containers.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -333,11 +315,7 @@ def _built(tensor: Tensor | None) -> Tensor | None:
 
 
 class StoredTensors:
-    """Tells which tensors a call of a model has stored.
-
-    These are attributes of modules, and entries of lists, tuples and dicts that are
-    attributes of modules, but no weights and buffers.
-    """
+    """Tells which tensors a call of a model has stored in attributes of modules."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -347,11 +325,7 @@ class StoredTensors:
         self.new()
 
     def new(self) -> dict[tuple[nn.Module, str], list[Tensor]]:
-        """Return the tensors stored since the last call, by module and attribute.
-
-        Entries of dicts have names of their own: a model may cache tensors by the
-        number of nodes.
-        """
+        """Return the tensors stored since the last call, by module and attribute."""
         found: dict[tuple[nn.Module, str], list[Tensor]] = {}
         for module in self.model.modules():
             for name, value in _attributes(module):

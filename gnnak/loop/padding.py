@@ -27,10 +27,7 @@ DISTURBANCE = 100.0
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Return a dict from the size of a padded axis to its name and number of real rows.
-
-    The axes of the batch have different sizes, so the number of rows tells the axis.
-    """
+    """Return a dict from the (unique) size of an axis to its name and real rows."""
     assert item.sizes is not None
     return {
         getattr(item.shape, axis): (axis, rows)
@@ -40,16 +37,10 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Find out which outputs of a model have padding rows, and of which axis.
+    """Return the axis, such as "nodes", of the rows of each output, by `tree_leaves`.
 
-    Args:
-        plain: The outputs for a batch: a tensor, or tensors in tuples, lists and dicts.
-        padded: The outputs for the padded form of the batch, `item`.
-        item: The padded form of the batch.
-
-    Returns:
-        For each output in the order of `tree_leaves`, the axis of its rows, such as
-        "nodes"; None if it has no padding rows, as a table of weights.
+    None for outputs without padding rows. `plain` and `padded` are the outputs for a
+    batch and for its padded form, `item`.
     """
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
@@ -125,9 +116,8 @@ def _is_index(value: object) -> bool:
 class IgnorePadding(TorchFunctionMode):
     """Context manager: BatchNorm in training ignores padding rows.
 
-    `torch.nn.functional.batch_norm`, which BatchNorm modules call, is replaced. PyG
-    infers the number of graphs from the maximum of the vector `batch`; this maximum is
-    returned from the host, so that the call does not synchronise. Lookups in small
+    PyG infers the number of graphs from the maximum of the vector `batch`; this maximum
+    is returned from the host, so that the call does not synchronise. Lookups in small
     embedding tables get a faster backward pass.
 
     If the model looks up numbers that it computes, such as degrees, in a table
@@ -176,10 +166,7 @@ class IgnorePadding(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _valid_index(self, index: Tensor, size: int) -> Tensor:
-        """Return indices of a table of `size` rows; those in padding rows exist, too.
-
-        Indices that are a field of the batch are zero in padding rows.
-        """
+        """Return indices that a table of `size` rows has, also in padding rows."""
         found = self.rows.get(index.size(0)) if index.dim() else None
         if found is None or size < 1 or index.data_ptr() in self._fields:
             return index
@@ -223,10 +210,7 @@ class IgnorePadding(TorchFunctionMode):
 
 
 def copied(batch: Batch) -> Batch:
-    """Return a copy of a batch, which a model may change without changing the batch.
-
-    The copy has the same tensor `edge_index`, since subgraphs are attached to it.
-    """
+    """Return a copy of a batch, which a model may change, except its structure."""
     return _with(batch, Tensor.clone)
 
 

@@ -20,12 +20,9 @@ def take_step(optimizer: Optimizer, device: torch.device) -> None:
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Prepare Adam in place for training steps with or without CUDA graphs.
+    """Prepare Adam in place for steps with CUDA graphs, which need tensors, or without.
 
-    With CUDA graphs, Adam becomes capturable, and its learning rate and step counters
-    become tensors on the GPU. Without CUDA graphs, the learning rate is a float and the
-    counters are on the CPU. The state of Adam may come from a checkpoint that was
-    written on another device.
+    The state of Adam may come from a checkpoint that was written on another device.
     """
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
@@ -54,10 +51,9 @@ Step = Callable[[Item], Tensor]
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
-    """Return whether training steps can be captured as CUDA graphs and replayed.
+    """Return whether steps can be captured; False unless the fast backend says so.
 
-    This implementation returns False; the fast backend replaces it. `precision` is
-    "32", "64", "bf16" or "16".
+    `precision` is "32", "64", "bf16" or "16".
     """
     return False
 
@@ -66,11 +62,9 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return `step` unchanged; the fast backend replaces this function.
+    """Return `step` unchanged; the fast backend captures it, once for each shape.
 
-    The replacement captures the step as a CUDA graph, once for each shape of a batch,
-    and replays this graph. `release` frees the gradients, which a step leaves
-    allocated.
+    `release` frees the gradients, which a step leaves allocated.
     """
     return step
 
@@ -82,10 +76,9 @@ def make_step(
     precision: str,
     clip: float | None,
 ) -> Step:
-    """Build the training step of a run: loss, backward pass, clipping, optimiser.
+    """Build the training step of a run; `precision` is "32", "64" or "bf16".
 
     The step never synchronises with the device, so it can be captured as a CUDA graph.
-    `precision` is "32", "64" or "bf16"; a `clip` of None leaves gradients as they are.
     """
     narrow = torch.bfloat16 if precision == "bf16" else None
 
@@ -108,11 +101,7 @@ def train_once(
     device: torch.device,
     autocast: torch.dtype | None,
 ) -> Tensor:
-    """Take one training step: loss, backward pass, update; return the detached loss.
-
-    `autocast` is the data type of mixed precision in the forward pass; None = as the
-    caller's autocast.
-    """
+    """Take one training step; an `autocast` of None is the caller's autocast."""
     kind = device.type
     # Each captured CUDA graph needs its own gradients, and must not read weights that
     # autocast has cached while another CUDA graph was captured.

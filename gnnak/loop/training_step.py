@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,15 +16,11 @@ from torch.optim import Optimizer
 
 from gnnak.backend import operation
 from gnnak.errors import OptionError, SizeError, counted, described, kind_of
+from gnnak.graphs.real import RealCounts
 from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
 from gnnak.loading.items import Item, like, tensors_of
 from gnnak.loop.calling import CastTogether, call_model
-from gnnak.loop.changes import (
-    ModelWatch,
-    NumberWatch,
-    built_weights,
-    is_unbuilt,
-)
+from gnnak.loop.changes import ModelWatch, NumberWatch, built_weights, is_unbuilt
 from gnnak.loop.padding import (
     IgnorePadding,
     axes_of,
@@ -36,6 +32,7 @@ from gnnak.loop.step import clip_gradients, train_once
 from gnnak.loop.verification import find_difference
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
+from gnnak.typing import check_flag
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -50,46 +47,26 @@ MOST_CAPTURED = 4
 each set of field names, widths and dtypes of its batches."""
 
 
-class CapturedModel(Protocol):
-    """Calls a model with padded batches; `gnnak.fast` replays calls on a GPU."""
+@dataclass
+class CapturedModel:
+    """Calls a model with padded batches; the class of `gnnak.fast` replays calls."""
 
-    gave_up: bool
+    forward: Callable[[Item], Any]
+    update: Callable[[], object]
+    """Clips the gradients of the last call, and takes an optimiser step."""
+    gave_up: bool = False
     """Whether a capture has failed."""
-    reason: str | None
+    reason: str | None = None
     """Why it has failed."""
-
-    @property
-    def update_reason(self) -> str | None:
-        """Why clipping and optimiser steps are not captured; None if they may be."""
+    update_reason: str | None = None
+    """Why clipping and optimiser steps are not captured; None if they may be."""
 
     def __call__(self, item: Item) -> Any:
-        """Return the outputs for a padded batch, with padding rows."""
-
-    def update(self) -> None:
-        """Clip the gradients of the last call, and take an optimiser step."""
+        """Return the outputs for a padded batch."""
+        return self.forward(item)
 
     def close(self) -> None:
         """Free the memory of all captures."""
-
-
-@dataclass
-class _NotCaptured:
-    """A `CapturedModel` without captures."""
-
-    forward: Callable[[Item], Any]
-    run_update: Callable[[], object]
-    gave_up: bool = False
-    reason: str | None = None
-    update_reason: str | None = None
-
-    def __call__(self, item: Item) -> Any:
-        return self.forward(item)
-
-    def update(self) -> None:
-        self.run_update()
-
-    def close(self) -> None:
-        pass
 
 
 @operation
@@ -102,11 +79,10 @@ def make_captured_model(
 ) -> CapturedModel:
     """Return a model without captures; the fast backend replaces this function.
 
-    The replacement captures the forward pass, the backward pass and the update of the
-    weights as CUDA graphs, once for each shape of a batch, and replays these graphs.
-    `update` clips the gradients and takes a step of the optimiser.
+    The replacement captures forward pass, backward pass and update as CUDA graphs, once
+    for each shape of a batch, and replays these graphs.
     """
-    return _NotCaptured(forward, update)
+    return CapturedModel(forward, update)
 
 
 class Captured(NamedTuple):
@@ -131,6 +107,18 @@ class CapturedModels(dict[tuple, Captured]):
             self.popitem()[1].run.close()
 
 
+class PaddedLoss(nn.Module):
+    """A loss as a module, so that it is compared like the modules of the model."""
+
+    def __init__(self, loss: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, output: Any, batch: Batch, real: RealCounts | None) -> Tensor:
+        """Call the loss."""
+        return self.loss(output, batch, real)
+
+
 class TrainingStep:
     """Train a model on one batch: loss, backward pass, clipping and optimiser.
 
@@ -145,10 +133,10 @@ class TrainingStep:
     On a GPU, all of these lines except the loss are captured as CUDA graphs and
     replayed, for batches of a `GraphLoader`. The model is then run on the padded form
     of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
-    `loss` gets real rows only. On the first padded batch, the model's outputs, buffers
-    and gradients with and without padding are compared. If they differ, or if the model
-    cannot be captured, one line is logged that says why and where, and steps run
-    without a capture.
+    `loss` gets real rows only. With `padded_loss`, the loss is captured, too. On the
+    first padded batch, the model's outputs, buffers and gradients with and without
+    padding are compared. If they differ, or if the model cannot be captured, one line
+    is logged that says why and where, and steps run without a capture.
 
     Args:
         model: Any PyTorch module, for example a PyG model, uplifted or not. It is
@@ -162,6 +150,11 @@ class TrainingStep:
         autocast: Data type of mixed precision, such as `torch.bfloat16`; None = full
             precision.
         capture: Whether steps on a GPU are captured as CUDA graphs.
+        padded_loss: Whether `loss(output, batch, real)` is called with padding, so that
+            it can be captured. Outputs and fields then have padding rows at the end;
+            `real.graphs`, `real.nodes` and `real.edges` are the numbers of other rows,
+            as tensors on the device. `real` is None if there is no padding. The loss
+            must not read numbers that change, except attributes of a loss module.
 
     Attributes:
         reason: Why steps are not captured; None if they are or may be.
@@ -176,22 +169,27 @@ class TrainingStep:
     def __init__(
         self,
         model: nn.Module,
-        loss: Callable[[Any, Any], Tensor],
+        loss: Callable[..., Tensor],
         optimizer: Optimizer,
         clip: float | None = None,
         *,
         call: Call | None = None,
         autocast: torch.dtype | None = None,
         capture: bool = True,
+        padded_loss: bool = False,
     ) -> None:
-        check_options(model, loss, optimizer)
-        check_choices(clip, call, autocast, capture)
+        check_options(model, loss, optimizer, padded_loss)
+        check_choices(clip, call, autocast, capture, padded_loss)
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.clip, self.call, self.autocast = clip, call or call_model, autocast
-        self.capture = capture
+        self.capture, self.padded_loss = capture, padded_loss
         self.reason: str | None = None
-        self._weights = built_weights(model)
-        self._watch, self._numbers = ModelWatch(model), NumberWatch(model)
+        self._loss = PaddedLoss(loss)
+        # What is captured: the model, or also the loss.
+        self._inside = nn.ModuleList([model, self._loss]) if padded_loss else model
+        self._weights = built_weights(self._inside)
+        self._watch = ModelWatch(self._inside)
+        self._numbers = NumberWatch(self._inside)
         self._num_changes = 0
         self._logged: set[str] = set()
         self._captured = CapturedModels()
@@ -229,9 +227,9 @@ class TrainingStep:
 
     def _step(self, batch: Batch) -> Tensor:
         return train_once(
-            lambda: checked_loss(self.loss(self._outputs(batch), batch)),
+            lambda: checked_loss(self._loss_of(batch)),
             self.optimizer,
-            lambda: self._update(),  # as `_outputs` has chosen
+            lambda: self._update(),  # as `_loss_of` has chosen
             self.device,
             self.autocast,
         )
@@ -240,40 +238,45 @@ class TrainingStep:
         clip_gradients(self.optimizer, self.clip)
         self.optimizer.step()
 
-    def _outputs(self, batch: Batch) -> Any:
-        """Return the outputs of the model; replay a captured forward pass if possible.
-
-        Also set `_update`, which updates the weights after the backward pass.
-        """
+    def _loss_of(self, batch: Batch) -> Any:
+        """Return the loss of a batch, replayed if possible; also choose `_update`."""
         self._notice_changes()
         self._update = self._update_weights
+        found = self._find_captured(batch)
+        if found is None:
+            outputs = self.call(self.model, batch)
+            more = (None,) if self.padded_loss else ()
+            return self.loss(outputs, batch, *more)
+        (captured, axes), item = found
+        self._update = captured.update
+        result = captured(item)
+        if self.padded_loss:
+            return result
+        return self.loss(real_rows_of(result, item, axes), batch)
+
+    def _find_captured(self, batch: Batch) -> tuple[Captured, Item] | None:
+        """Return the captured model for a batch, and its padded form; None = none."""
         if self.reason is not None or not self.capture:
-            return self.call(self.model, batch)
+            return None
         form = padded_form(batch)
         if isinstance(form, str):
             self._log_unpadded(form)
-            return self.call(self.model, batch)
+            return None
         key = (form.build, *form.kinds())
         if key not in self._captured and not self._prepare(batch, form, key):
-            return self.call(self.model, batch)
-        captured, axes = self._captured[key]
-        if captured.gave_up:
-            self.reason = captured.reason
-            return self.call(self.model, batch)
-        self._update = captured.update
-        if captured.update_reason is not None:
-            self._log_once(captured.update_reason, "updates of the optimizer are")
-        return real_rows_of(captured(form.item), form.item, axes)
+            return None
+        captured = self._captured[key]
+        if captured.run.gave_up:
+            self.reason = captured.run.reason
+            return None
+        if captured.run.update_reason is not None:
+            self._log_once(captured.run.update_reason, "updates of the optimizer are")
+        return captured, form.item
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
-        """Prepare the capture of steps on the batches of a loader, and return True.
-
-        If steps cannot be captured, for example because padding changes an output, log
-        the reason, store it in `reason`, and return False.
-        """
+        """Prepare the capture of steps, or log and store the `reason` against it."""
         forward = functools.partial(self._forward, form.build)
-        plain = functools.partial(self.call, self.model)
-        compared = _Compared(plain, forward, batch, form.item)
+        compared = _Compared(self._compared, forward, batch, form.item)
         if isinstance(self.model, nn.parallel.DistributedDataParallel):
             self.reason = "several processes train the model (DistributedDataParallel)"
         elif hasattr(self.model, "_orig_mod"):
@@ -284,8 +287,10 @@ class TrainingStep:
             return False
         elif not any(weight.requires_grad for weight in self._weights):
             self.reason = "all weights of the model are frozen"
+        elif self.padded_loss and self._trains_others():
+            self.reason = "the optimizer trains weights of neither model nor loss"
         else:
-            self.reason = find_difference(self.model, compared.plain, compared.padded)
+            self.reason = find_difference(self._inside, compared.plain, compared.padded)
         if self.reason is not None:
             self._log_once(self.reason)
             return False
@@ -293,6 +298,8 @@ class TrainingStep:
             # The first call of the model has built weights.
             self._list_weights()
         weights = [weight for weight in self._weights if weight.requires_grad]
+        if self.padded_loss:
+            forward = functools.partial(self._padded_loss, form.build)
         captured = make_captured_model(
             forward, weights, self.device, self._update_weights, self.optimizer
         )
@@ -301,26 +308,40 @@ class TrainingStep:
         form.pad_to_largest()
         return True
 
+    def _trains_others(self) -> bool:
+        """Return whether the optimiser trains weights outside of what is captured."""
+        inside = set(map(id, self._inside.parameters()))
+        groups = self.optimizer.param_groups
+        return any(id(w) not in inside for group in groups for w in group["params"])
+
+    def _compared(self, batch: Batch) -> Any:
+        """Return the outputs for a batch; with `padded_loss`, also the loss."""
+        outputs = self.call(self.model, batch)
+        if not self.padded_loss:
+            return outputs
+        return outputs, self._loss(outputs, batch, None)
+
+    def _padded_loss(self, build: Callable[[Item], Batch], item: Item) -> Tensor:
+        return self._forward(build, item)[1]
+
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Return the outputs of the model for a padded item, with padding rows."""
+        """Return what `_compared` returns, for a padded item and with padding rows."""
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
-        with (
-            self._numbers.during_call(),
-            on_graph(item.batch.real),
-            IgnorePadding(item, disturb),
-            CastTogether(self.model),
-        ):
-            return self.call(self.model, batch)
+        real = item.batch.real
+        with self._numbers.during_call():
+            with on_graph(real), IgnorePadding(item, disturb), CastTogether(self.model):
+                outputs = self.call(self.model, batch)
+            if not self.padded_loss:
+                return outputs
+            return outputs, self._loss(outputs, batch, real)
 
     def _log_unpadded(self, reason: str) -> None:
-        """Log once, on a GPU, why a batch cannot be padded.
-
-        A small last batch is no news if other batches are captured.
-        """
+        """Log once, on a GPU, why a batch cannot be padded."""
+        # A small last batch is no news if other batches are captured.
         news = reason != TOO_SMALL or not self._captured
         if news and self.device.type == "cuda":
             self._log_once(reason, "steps on some batches are")
@@ -333,11 +354,7 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captured steps if the model was changed since the last step.
-
-        This is the case if weights or buffers were replaced, or if modes or numbers
-        (`dropout.p`) changed. The following steps are then captured anew.
-        """
+        """Discard captured steps if tensors, modes or numbers of the model changed."""
         number = self._numbers.changed() if self._captured else None
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()
@@ -354,15 +371,11 @@ class TrainingStep:
                 self._log_once(self.reason)
 
     def _list_weights(self) -> None:
-        """List the weights of the model; warn if the optimiser does not train new ones.
-
-        A model may build weights in its first call, for example an uplifted model with
-        a conv that does not declare its input width.
-        """
+        """List the weights of the model; warn of new ones that are not trained."""
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}
-        self._weights = built_weights(self.model)
+        self._weights = built_weights(self._inside)
         new = [weight for weight in self._weights if id(weight) not in known]
         if new:
             logging.getLogger("gnnak").warning(
@@ -420,7 +433,9 @@ PYTORCH_LOSSES = (
 """The modules in which PyTorch defines functions of tensors, such as losses."""
 
 
-def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
+def check_options(
+    model: nn.Module, loss: object, optimizer: object, padded_loss: bool = False
+) -> None:
     """Check the model, the loss and the optimiser of a `TrainingStep`."""
     check_module("the model", model)
     if not any(True for _ in model.parameters()):
@@ -431,7 +446,7 @@ def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
             "the model is compiled by torch.jit, which TrainingStep does not support; "
             "give the model itself, or compile it by torch.compile."
         )
-    _check_loss(loss)
+    _check_loss(loss, "output, batch, real" if padded_loss else "output, batch")
     if not isinstance(optimizer, Optimizer):
         raise OptionError(
             f"optimizer is {described(optimizer)}; give an optimiser of torch.optim, "
@@ -440,15 +455,10 @@ def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
     _check_optimizer(optimizer, model, loss)
 
 
-def _check_loss(loss: object) -> None:
-    """Check that a loss can be called with an output and a batch.
-
-    The loss functions and loss modules of PyTorch get tensors instead of a batch.
-    """
+def _check_loss(loss: object, given: str) -> None:
+    """Check that a loss takes the arguments `given`; those of PyTorch do not."""
     if isinstance(loss, type) or not callable(loss):
-        raise OptionError(
-            f"loss is {described(loss)}; give a function loss(output, batch)."
-        )
+        raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     inside: Any = loss
     while isinstance(inside, functools.partial):
         inside = inside.func
@@ -459,14 +469,14 @@ def _check_loss(loss: object) -> None:
         name = type(inside).__name__ if is_module else inside.__name__
         call = f"{name}()" if is_module else name
         raise OptionError(
-            f"loss gets (output, batch), but {name} takes tensors; write "
-            f"loss=lambda output, batch: {call}(output, batch.y)."
+            f"loss gets ({given}), but {name} takes tensors; write "
+            f"loss=lambda {given}: {call}(output, batch.y)."
         )
-    _check_parameters("loss", "output, batch", loss)
+    _check_parameters("loss", given, loss)
 
 
 def _check_parameters(option: str, given: str, function: Callable) -> None:
-    """Raise `OptionError` unless a function takes two arguments, named `given`."""
+    """Raise `OptionError` unless a function takes the arguments named `given`."""
     called = function
     if (
         isinstance(function, nn.Module)
@@ -478,7 +488,7 @@ def _check_parameters(option: str, given: str, function: Callable) -> None:
     except (TypeError, ValueError):  # some functions in C have no signature
         return
     try:
-        signature.bind(None, None)
+        signature.bind(*given.split())
     except TypeError:
         taken = ", ".join(signature.parameters)
         raise OptionError(
@@ -488,10 +498,7 @@ def _check_parameters(option: str, given: str, function: Callable) -> None:
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser trains the model or the loss, and needs no closure.
-
-    If the model is frozen, the optimiser may train anything.
-    """
+    """Check that an optimiser trains model or loss, if not frozen; without closure."""
     name = type(optimizer).__name__
     parameters = inspect.signature(optimizer.step).parameters
     closure = parameters.get("closure")
@@ -513,9 +520,10 @@ def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> No
 
 
 def check_choices(
-    clip: object, call: object, autocast: object, capture: object
+    clip: object, call: object, autocast: object, capture: bool, padded_loss: bool
 ) -> None:
     """Raise `OptionError` if an option of `TrainingStep` is not as it should be."""
+    check_flag("padded_loss", padded_loss)
     number = isinstance(clip, Real) and not isinstance(clip, bool)
     if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
         raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
@@ -525,8 +533,7 @@ def check_choices(
         )
     if callable(call):
         _check_parameters("call", "model, batch", call)
-    if not isinstance(capture, bool):
-        raise OptionError(f"capture is {described(capture)}; give True or False.")
+    check_flag("capture", capture)
     if autocast is not None and autocast not in AUTOCAST:
         raise OptionError(
             f"autocast is {autocast!r}; give torch.bfloat16, torch.float16 or None."

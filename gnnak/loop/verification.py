@@ -21,18 +21,13 @@ from torch.utils._pytree import tree_leaves
 
 from gnnak.device import on_capture_stream
 from gnnak.errors import GnnakError
-from gnnak.loop.buffers import SavedBuffers
 from gnnak.loop.changes import StoredTensors, built_weights, is_inexact, real_dtype
 from gnnak.loop.step import backward_in_calling_thread
 
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Context manager: matrix products on a GPU do not use TF32.
-
-    TF32 rounds inputs to 10 bits. After a few layers, a rounding error of float32 that
-    changes such a bit is a difference of some thousandths.
-    """
+    """Context manager: matrix products on a GPU do not use TF32, which rounds."""
     change, within, after = _setting()
     if within == after:
         yield
@@ -47,8 +42,7 @@ def full_precision() -> Iterator[None]:
 def _setting() -> tuple[Callable[[Any], object], Any, Any]:
     """Return a function that changes a setting, its value without TF32, and its value.
 
-    PyTorch has three settings that allow TF32. It raises an error if one is read that
-    contradicts another, so use the one that the user has chosen.
+    PyTorch has three such settings, and raises an error if they contradict each other.
     """
     matmul: Any = torch.backends.cuda.matmul
     try:
@@ -67,17 +61,9 @@ def _setting() -> tuple[Callable[[Any], object], Any, Any]:
 
 
 DROPOUTS = (
-    F.dropout,
-    F.dropout1d,
-    F.dropout2d,
-    F.dropout3d,
-    F.alpha_dropout,
-    F.feature_alpha_dropout,
-    torch.dropout,
-    torch.dropout_,
-    torch.alpha_dropout,
-    torch.feature_dropout,
-    torch.feature_alpha_dropout,
+    *(F.dropout, F.dropout1d, F.dropout2d, F.dropout3d),
+    *(F.alpha_dropout, F.feature_alpha_dropout, torch.alpha_dropout, torch.dropout),
+    *(torch.dropout_, torch.feature_dropout, torch.feature_alpha_dropout),
 )
 """Functions that do nothing but dropout."""
 ATTENTIONS = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}
@@ -108,17 +94,138 @@ class NoDropout(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+BUFFER_TOLERANCES = {
+    torch.double: (1e-9, 1e-12),
+    torch.float: (2e-3, 1e-5),
+    torch.half: (5e-2, 4e-3),
+    torch.bfloat16: (5e-2, 2e-2),
+}
+"""Largest allowed difference of a buffer after two calls, by dtype: relative to the
+largest change by the first call, plus relative to the largest value."""
+AUTOCAST_TOLERANCES = (2e-2, 1e-3)
+"""The same at least, if the calls run with autocast."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A buffer of a module, with its value before a call of the model."""
+
+    module: nn.Module
+    name: str
+    tensor: Tensor | None
+    """The buffer; None if it is registered as None."""
+    memory: Tensor | None
+    """A tensor that shares the buffer's memory, even if `buffer.data` is replaced."""
+    copy: Tensor | None
+    """The values of the buffer, in host memory, which is larger than GPU memory."""
+    has_gradient: bool
+
+    def is_replaced(self) -> bool:
+        """Return whether the module has another tensor, or other memory, as buffer."""
+        now = self.module._buffers.get(self.name)
+        if now is not self.tensor:
+            return True
+        if now is None or self.memory is None:
+            return False
+        return now.data_ptr() != self.memory.data_ptr()
+
+    def restore(self) -> None:
+        """Give the module its buffer back, at the same address and with its values."""
+        if self.is_replaced():
+            self.module._buffers[self.name] = self.tensor
+        if self.tensor is None or self.memory is None or self.copy is None:
+            return
+        if self.is_replaced():
+            self.tensor.data = self.memory
+        if self.tensor.requires_grad and not self.has_gradient:
+            # A call with gradients has changed the buffer in place.
+            self.tensor.detach_()
+        if self.new_values() is not None:
+            self.memory.copy_(self.copy)
+
+    def new_values(self) -> Tensor | None:
+        """Return the present values, in host memory; None if they have not changed."""
+        if self.memory is None or self.copy is None:
+            return None
+        now = self.memory.cpu()
+        if torch.equal(now, self.copy):
+            return None
+        return now.clone() if now is self.memory else now
+
+
+class SavedBuffers:
+    """The buffers of a model without lazy and sparse ones, to be restored."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._places = [
+            _Place(module, name, tensor, *_saved(tensor))
+            for module in model.modules()
+            for name, tensor in module._buffers.items()
+            if tensor is None or not (is_lazy(tensor) or tensor.layout != torch.strided)
+        ]
+
+    def restore(self) -> None:
+        """Undo all changes of buffers, in place."""
+        for place in self._places:
+            place.restore()
+
+    def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
+        """Restore the buffers, call a function, and return the new buffers, too."""
+        self.restore()
+        found = run()
+        return found, [place.new_values() for place in self._places]
+
+    def replaced(self) -> tuple[nn.Module, str] | None:
+        """Return the first module that has replaced a buffer, and the buffer's name."""
+        found = (p for p in self._places if p.is_replaced())
+        return next(((place.module, place.name) for place in found), None)
+
+    def first_difference(
+        self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
+    ) -> tuple[nn.Module, str] | None:
+        """Return the first module and buffer that differ after two calls, or None."""
+        for place, one, other in zip(self._places, wanted, found, strict=True):
+            if place.copy is None or (one is None and other is None):
+                continue
+            after = [place.copy if each is None else each for each in (one, other)]
+            if not _are_close(place.copy, after[0], after[1], autocast):
+                return place.module, place.name
+        return None
+
+
+def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
+    """Return `memory`, `copy` and `has_gradient` of a `_Place`."""
+    if tensor is None:
+        return None, None, False
+    copy = tensor.detach().to("cpu", copy=True)
+    return tensor.detach(), copy, tensor.requires_grad
+
+
+def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:
+    """Return whether buffers are equal but for rounding, relative to their change."""
+    if not is_inexact(wanted):
+        return torch.equal(wanted, found)
+    change, size = (
+        float(each.abs().nan_to_num(0.0, 0.0).max()) if each.numel() else 0.0
+        for each in (wanted - before, wanted)
+    )
+    of_change, of_size = BUFFER_TOLERANCES.get(
+        real_dtype(wanted), BUFFER_TOLERANCES[torch.bfloat16]
+    )
+    if autocast:
+        of_change = max(of_change, AUTOCAST_TOLERANCES[0])
+        of_size = max(of_size, AUTOCAST_TOLERANCES[1])
+    allowed = of_change * change + of_size * size
+    return torch.allclose(found, wanted, rtol=0.0, atol=allowed, equal_nan=True)
+
+
 NOISE = 0.3
 """Size of the random numbers that are added to weights for a second comparison. They
 are divided by the square root of the number of inputs of a Linear."""
 
 
 class SavedWeights:
-    """The weights of a model, to be restored after the model was compared.
-
-    Memory addresses and version counters of the weights do not change. Weights whose
-    elements share memory are left out.
-    """
+    """The weights of a model, to be restored at the same address and version."""
 
     def __init__(self, model: nn.Module) -> None:
         every = [weight.data for weight in built_weights(model)]
@@ -145,11 +252,7 @@ class SavedWeights:
 
 
 def add_noise(buffers: Iterable[Tensor]) -> None:
-    """Add positive random numbers to all floating-point and complex buffers.
-
-    They are positive because some buffers, such as variances, must be. For complex
-    buffers, they are added to the real parts.
-    """
+    """Add positive random numbers to buffers, since variances must be positive."""
     for buffer in buffers:
         if not is_lazy(buffer) and is_inexact(buffer) and _is_plain(buffer):
             noise = torch.randn_like(buffer, dtype=torch.float)
@@ -178,7 +281,7 @@ a bias before a BatchNorm."""
 class GradientComparison:
     """Computes the gradients of a model's weights in two calls, and compares them.
 
-    Both calls get the same random numbers as gradients of the outputs. These are
+    The same random numbers are the gradients of the outputs in both calls. They are
     positive, since others would hide means over all rows.
     """
 
@@ -256,21 +359,12 @@ def find_difference(
     and buffers. New models often have weights that are zero or very small, which would
     hide a difference. Tensors that the model stores as attributes are compared, too.
 
-    All calls run without dropout and TF32, and start with the same buffers. If outputs
-    and buffers are the same, gradients are compared; see `GradientComparison`. At the
-    end, the buffers and the state of random number generators are restored. The calls
-    run on the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for each
-    stream.
+    All calls run without dropout and TF32, and start with the same buffers, which are
+    restored at the end, as are random number generators. They run on the stream of
+    captures: PyTorch keeps a cuBLAS workspace of 32 MB for each stream.
 
-    Args:
-        model: The model, in training mode.
-        plain: Returns the outputs of the model without padding.
-        padded: Returns the outputs with padding, without padding rows. Takes whether
-            padding rows are disturbed; if not, their features are zero.
-
-    Returns:
-        A text that says what differs or which error was raised; None if all are the
-        same but for rounding.
+    `plain` and `padded` return the outputs without padding rows; `padded` takes whether
+    these are disturbed. Returns what differs or which error was raised, or None.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -407,13 +501,8 @@ def _described(module: nn.Module) -> str:
 
 
 @contextmanager
-def _outputs_of_modules(
-    model: nn.Module,
-) -> Iterator[list[tuple[nn.Module, Tensor]]]:
-    """Context manager: yields a list of modules without submodules and their outputs.
-
-    Each call of such a module appends to the list.
-    """
+def _outputs_of_modules(model: nn.Module) -> Iterator[list[tuple[nn.Module, Tensor]]]:
+    """Context manager: collect each output of each module without submodules."""
     seen: list[tuple[nn.Module, Tensor]] = []
 
     def note(module: nn.Module, _: Any, output: Any) -> None:

@@ -1,8 +1,6 @@
 """The Lightning data module: batches of one data set, assembled on the device."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,9 +11,9 @@ from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import narrow
 from gnnak.loading.assembler import Subgraphs, find_subgraphs
+from gnnak.loading.graph_loader import Loader
 from gnnak.loading.items import Item
-from gnnak.loading.loader import Loader
-from gnnak.loading.order import BatchSampler, Epochs, epoch_seed
+from gnnak.loading.order import BatchSampler, Epochs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config.run_config import TrainConfig
@@ -68,20 +66,18 @@ class GraphData(LightningDataModule):
         """Return the loader of the training batches, which shuffles in every epoch."""
         assert self.trainer is not None
         self._close()
-        seed, rank = self.train.seed, self.trainer.global_rank
-        order, seeds = partial(epoch_seed, seed), partial(epoch_seed, seed, rank=rank)
         # On a CPU, the network itself extracts subgraphs that are not cached.
         on_gpu = self.store.device.type == "cuda"
         inside = self.subgraphs.extractor is not None and not on_gpu
         plain = inside or self.trainer.world_size > 1
         self._training = Loader(
             self.store,
-            self._sampler(self.parts.train, order),
+            self._sampler(self.parts.train, self.train.seed),
             lambda: self.clock.time("data"),
             Subgraphs() if inside else self.subgraphs,
             single=inside,
             padded=self.padded and not plain,
-            epochs=Epochs(self._epoch, self.train.epochs, seeds),
+            epochs=Epochs(self._epoch, self.train.epochs, self.train.seed),
         )
         return self._training
 
@@ -138,14 +134,14 @@ class GraphData(LightningDataModule):
     def _sampler(
         self,
         positions: Tensor,
-        order: Callable[[int], int] | None = None,
+        seed: int | None = None,
         size: int | None = None,
     ) -> BatchSampler:
         assert self.trainer is not None
         return BatchSampler(
             positions,
             size or self.train.batch_size,
-            order,
+            seed,
             self.trainer.global_rank,
             self.trainer.world_size,
         )

@@ -3,7 +3,6 @@
 import torch
 
 from gnnak.fast import padding as fast_padding
-from gnnak.loading.padding import Span
 from tests.no_gpu import print_sizes_of_kernels
 
 
@@ -13,10 +12,6 @@ def main() -> None:
     first, count = torch.tensor([0, 3]), torch.tensor([3, 2])
     for value in (torch.rand(5, 2), torch.arange(5), torch.arange(5).double()):
         fast_padding.pad_rows(value, first, count, 8, 1)
-    axis = Span(first, count, torch.tensor([8, 6]), 8)
-    for to_last in (False, True):
-        fast_padding.pad_numbers([torch.arange(5)], axis, axis, to_last)
-    fast_padding.pad_pointers(torch.arange(6), first, first + count, 8, first)
     fast_padding.pad_rows(torch.ones(5, dtype=torch.bool), first, count, 8, 0)
 
 

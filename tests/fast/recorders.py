@@ -3,7 +3,7 @@
 import torch
 
 from gnnak.fast.step.captured import CapturedModel
-from gnnak.fast.step.recorder import GraphRecorder, Recorder, Work
+from gnnak.fast.step.recorder import GraphRecorder, Work
 from gnnak.fast.step.update import CapturedUpdate
 
 
@@ -20,7 +20,7 @@ class CallRecorder:
         pass
 
 
-def maker_with(recorder: Recorder):
+def maker_with(recorder: GraphRecorder | CallRecorder):
     """A replacement of `make_captured_model` that captures with a recorder."""
 
     def make(forward, weights, device, update, optimizer):
@@ -30,6 +30,6 @@ def maker_with(recorder: Recorder):
     return make
 
 
-def make_recorder(device: torch.device) -> Recorder:
+def make_recorder(device: torch.device) -> GraphRecorder | CallRecorder:
     """The recorder for a device."""
     return GraphRecorder(device) if device.type == "cuda" else CallRecorder()

@@ -44,9 +44,5 @@ def test_batches_do_not_depend_on_the_default_device(kind):
 def test_graphs_of_a_store_are_selected_whatever_the_default_device():
     store = from_pyg(PLAIN)
     with torch.device("meta"):
-        for indices in (
-            [0, 2],
-            slice(0, 3, 2),
-            CHOSEN,
-        ):
+        for indices in ([0, 2], slice(0, 3, 2), CHOSEN):
             assert store[indices].num_graphs == 2

@@ -7,14 +7,7 @@ import torch.distributed as dist
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
-from gnnak import (
-    Budget,
-    EgoNets,
-    GraphLoader,
-    RandomWalks,
-    SubgraphDrop,
-    WholeGraphs,
-)
+from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop, WholeGraphs
 from gnnak.errors import CheckpointError, GraphError, OptionError
 from gnnak.loading.assembler import Assembler
 

@@ -1,7 +1,9 @@
 """The windows of an epoch, on which `GraphLoader` and `gnnak train` are built."""
 
 import gc
+import threading
 import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -9,13 +11,21 @@ import torch
 from gnnak import EgoNets, GraphLoader, SubgraphDrop
 from gnnak.errors import SizeError
 from gnnak.graphs.readers.pyg import FieldStore
-from gnnak.loading import assembler as assembler_module
+from gnnak.loading import assembler
 from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs
-from gnnak.loading.loader import Loader
-from gnnak.loading.order import BatchSampler
+from gnnak.loading.graph_loader import Loader
+from gnnak.loading.order import BatchSampler, Epochs
+from gnnak.loading.prefetch import Prefetcher
 from gnnak.subgraphs.cached import cache_subgraphs
+from gnnak.training import callbacks as callbacks_module
+from gnnak.training.measure.bench import BenchOptions, bench
+from gnnak.training.module import GraphTask
+from gnnak.training.processes.machine import Machine
+from gnnak.training.run import run
+from tests.loading.fake_stream import FakeStream
 from tests.loading.test_loader import same_items
-from tests.training.small import edge_counts
+from tests.loading.test_prefetch import ended
+from tests.training.small import edge_counts, small_config
 
 COUNT = 6
 """Number of batches of an epoch."""
@@ -24,13 +34,13 @@ COUNT = 6
 @pytest.fixture
 def windows(monkeypatch):
     """Windows of several batches, with subgraphs that are sampled in each epoch."""
-    monkeypatch.setitem(assembler_module.WINDOW_BYTES, "cpu", 60_000)
+    monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", 60_000)
     store = edge_counts(24).store
     cached = cache_subgraphs(store, EgoNets(1))
     source = Subgraphs(cached, drop=SubgraphDrop("random", 2))
-    assembler = Assembler(FieldStore(store), source, 4, None, single=False)
-    sampler = BatchSampler(torch.arange(24), 4, order=int)
-    return EpochWindows(assembler, sampler, seed=int, reseed=True)
+    made = Assembler(FieldStore(store), source, 4, None, single=False)
+    sampler = BatchSampler(torch.arange(24), 4, seed=0)
+    return EpochWindows(made, sampler, seed=0, reseed=True)
 
 
 def items_of(windows, epoch, first=0):
@@ -110,3 +120,183 @@ def test_at_most_one_epoch_is_prefetched_and_closed_if_another_is_needed(windows
     windows.close()
     windows.close()
     assert log[5:] == ["start 6", "close 6", "start 7", "close 7"]
+
+
+CPU = Machine("cpu")
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    """All streams used so far; windows are prefetched in threads, as on a GPU."""
+    created = []
+
+    def in_thread(results, *_):
+        created.append(FakeStream())
+        return Prefetcher(results, created[-1])
+
+    monkeypatch.setattr(assembler, "prefetch", in_thread)
+    return created
+
+
+def threads_of(streams):
+    return [thread for stream in streams for thread in stream.threads]
+
+
+class RecordedOrder(BatchSampler):
+    """Records the epochs whose batches it is asked for."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.seeded = []
+
+    def of_epoch(self, epoch):
+        self.seeded.append(epoch)
+        return super().of_epoch(epoch)
+
+
+class Progress:
+    """A loader, and the current epoch as Lightning would report it."""
+
+    def __init__(self, count, drop=None):
+        store, self.epoch = edge_counts(12).store, 0
+        self.sampler = RecordedOrder(torch.arange(12), 5, 0)
+        source = Subgraphs(cache_subgraphs(store, EgoNets(1)), drop=drop)
+        epochs = Epochs(lambda: self.epoch, count)
+        self.loader = Loader(store, self.sampler, nullcontext, source, epochs=epochs)
+
+    def items(self, epoch):
+        """Take the items like Lightning, which does not exhaust the iterator."""
+        self.epoch, iterator = epoch, iter(self.loader)
+        return [next(iterator) for _ in range(len(self.loader))]
+
+
+@pytest.mark.parametrize("limit", [1, 2**24])
+def test_loader_prefetches_the_next_epoch_when_the_last_window_is_taken(
+    limit, streams, monkeypatch
+):
+    monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
+    progress = Progress(3)
+    iterator = iter(progress.loader)
+    for _ in range(1 if limit > 1 else 3):
+        assert len(streams) <= 1
+        next(iterator)
+    assert len(streams) == 2
+    progress.loader.close()
+    iterator.close()
+    assert all(map(ended, threads_of(streams)))
+
+
+@pytest.mark.parametrize("limit", [1, 2**24])
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
+def test_loader_yields_the_same_epochs_with_and_without_threads(
+    drop, limit, streams, monkeypatch
+):
+    monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
+    progress = Progress(4, drop)
+    found = [progress.items(epoch) for epoch in range(4)]
+    assert progress.sampler.seeded == [0, 1, 2, 3]
+    assert len(streams) == 4
+    assert all(map(ended, threads_of(streams)))
+    monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)
+    plain = Progress(0, drop)
+    for epoch, items in enumerate(found):
+        for one, other in zip(items, plain.items(epoch), strict=True):
+            same_items(one, other)
+
+
+def test_loader_yields_the_current_epoch_if_another_was_prefetched(streams):
+    progress, plain = Progress(100), Progress(0)
+    for epoch in (0, 7, 7, 3):
+        for one, other in zip(progress.items(epoch), plain.items(epoch), strict=True):
+            same_items(one, other)
+    progress.loader.close()
+    assert all(map(ended, threads_of(streams)))
+
+
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
+def test_graph_loader_yields_the_same_epochs_with_and_without_threads(
+    drop, streams, monkeypatch
+):
+    options = {"subgraphs": EgoNets(1), "drop": drop, "shuffle": True}
+    store = edge_counts(12).store
+    loader = GraphLoader(store, 5, **options)
+    found = [[*loader] for _ in range(3)]
+    state = loader.state_dict()
+    assert len(streams) == 4
+    del loader
+    assert all(map(ended, threads_of(streams)))
+    monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)
+    plain = GraphLoader(store, 5, **options)
+    for batches in found:
+        for one, other in zip(batches, plain, strict=True):
+            assert torch.equal(one.x, other.x)
+            assert torch.equal(one.subgraphs.root, other.subgraphs.root)
+    assert plain.state_dict() == state
+
+
+def losses_of(folder, **options):
+    config = small_config(train__batch_size=5, model__name="gin-ak+-s", **options)
+    return run(config, edge_counts(), folder, CPU)["curves"]["train_loss"]
+
+
+@pytest.mark.heavy
+def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
+    tmp_path, monkeypatch, streams
+):
+    threads = threading.active_count()
+    found = losses_of(tmp_path / "prefetched", train__epochs=4)
+    assert streams
+    assert threading.active_count() == threads
+    monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)
+    assert found == losses_of(tmp_path / "plain", train__epochs=4)
+
+
+def test_run_that_stops_early_ends_its_threads(tmp_path, streams):
+    threads = threading.active_count()
+    few = losses_of(
+        tmp_path, train__epochs=40, train__early_stop=1, train__learning_rate=1e-12
+    )
+    assert len(few) < 40
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, streams):
+    threads, steps, seen = threading.active_count(), GraphTask.training_step, []
+
+    def fails(task, item, index):
+        seen.append(index)
+        if len(seen) > at:
+            raise ValueError("enough")
+        return steps(task, item, index)
+
+    monkeypatch.setattr(GraphTask, "training_step", fails)
+    with pytest.raises(ValueError, match="enough") as caught:
+        losses_of(tmp_path, train__epochs=4)
+    del caught
+    assert streams
+    assert threading.active_count() == threads
+
+
+@pytest.mark.heavy
+def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, streams):
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
+    config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)
+    whole = run(config, edge_counts(), tmp_path / "whole", CPU)
+
+    def stop(self, trainer):
+        trainer.should_stop |= self.epochs == 2
+
+    with monkeypatch.context() as patched:
+        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+        run(config, edge_counts(), tmp_path / "part", CPU)
+    rest = run(config, edge_counts(), tmp_path / "part", CPU, resume=True)
+    assert rest["curves"] == whole["curves"]
+
+
+def test_bench_ends_its_threads(streams):
+    threads = threading.active_count()
+    config = small_config(train__batch_size=5)
+    bench(config, edge_counts(), CPU, BenchOptions(epochs=1))
+    assert streams
+    assert threading.active_count() == threads

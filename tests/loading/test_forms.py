@@ -129,23 +129,17 @@ def remove(batch):
     del batch.edge_attr
 
 
+CHANGED = "the field {!r} of the batch was added, replaced or changed"
+
+
 @pytest.mark.parametrize("pad", ["late", "at once"])
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (
-            change_edges,
-            "the field 'edge_index' of the batch was added, replaced or changed",
-        ),
-        (
-            change_edges_in_place,
-            "the field 'edge_index' of the batch was added, replaced or changed",
-        ),
-        (
-            change_graphs,
-            "the field 'batch' of the batch was added, replaced or changed",
-        ),
-        (drop_a_row, "the field 'x' of the batch was added, replaced or changed"),
+        (change_edges, CHANGED.format("edge_index")),
+        (change_edges_in_place, CHANGED.format("edge_index")),
+        (change_graphs, CHANGED.format("batch")),
+        (drop_a_row, CHANGED.format("x")),
         (ask_for_gradients, "the field 'x' of the batch requires a gradient"),
         (remove, "the field 'edge_attr' of the batch was removed"),
     ],

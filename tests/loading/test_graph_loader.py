@@ -6,12 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_geometric.data import Batch, Data, InMemoryDataset
+from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop, uplift
-from gnnak.errors import CheckpointError, GraphError, OptionError
-from gnnak.graphs import from_pyg
+from gnnak.errors import GraphError, OptionError
 from gnnak.loading import graph_loader, order
 from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
 from gnnak.loading.padder import Demand
@@ -153,24 +152,6 @@ def test_graph_loader_batches_say_as_pyg_does_where_each_graph_is():
                     assert found is wanted is None
                 else:
                     assert torch.equal(found, wanted.flatten()), field
-
-
-class Stored(InMemoryDataset):
-    def __init__(self, graphs):
-        super().__init__()
-        self.data, self.slices = self.collate(graphs)
-
-
-def test_graph_loader_takes_data_sets_stores_and_names():
-    kept = ["x", "edge_index", "edge_attr", "y"]
-    plain = [Data(**{name: each[name] for name in kept}) for each in RICH]
-    theirs = [*DataLoader(plain, 4)]
-    for graphs in (Stored(plain), from_pyg(plain), tuple(plain), iter(plain)):
-        for one, other in zip(GraphLoader(graphs, 4), theirs, strict=True):
-            assert_same_batch(one, other)
-    assert len(GraphLoader("csl", 10)) == 15
-    loader = GraphLoader("csl", 10, subgraphs=EgoNets(1))
-    assert next(iter(loader)).subgraphs.num_subgraphs == 410
 
 
 def test_graph_loader_attaches_the_subgraphs_of_the_batch():
@@ -339,12 +320,6 @@ def test_graph_loader_begins_an_epoch_when_its_first_batch_is_requested():
     assert numbers(loader) == epochs[1][1:]
 
 
-def test_graph_loader_refuses_the_state_of_another_loader():
-    state = GraphLoader(RICH, 4).state_dict()
-    with pytest.raises(CheckpointError, match=r"batch_size=4, but this one has.*=5"):
-        GraphLoader(RICH, 5).load_state_dict(state)
-
-
 @pytest.mark.parametrize("budget", [Budget(nodes=9), Budget(20, 40), Budget(copies=40)])
 def test_graph_loader_batches_are_within_their_budget(budget):
     loader = GraphLoader(RICH, budget, True, subgraphs=EgoNets(2))
@@ -419,8 +394,7 @@ def test_graph_loader_pads_only_while_padded_forms_are_used(monkeypatch):
 
 def test_graph_loader_that_is_told_to_pad_always_pads():
     graphs = [Data(x=torch.ones(3, 1), edge_index=torch.zeros(2, 1).long())] * 10
-    for batch in GraphLoader(graphs, 2, pad=True):
-        assert isinstance(batch.__dict__["_padded"], PaddedForm)
+    assert all(padded(GraphLoader(graphs, 2, pad=True)))
 
 
 def test_graph_loader_frees_its_graphs():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gnnak import EgoNets, GraphLoader
-from gnnak.loading.shapes import Shapes
+from gnnak.loading.padder import Shapes
 from gnnak.loading.splitting import split, split_both
 from gnnak.loading.windows import make_window
 from gnnak.subgraphs.cached import cache_subgraphs

@@ -1,9 +1,16 @@
 """Fields of two batches in one block of memory: all numbers by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from gnnak.loading.padding import ALIGNMENT, Field, Joint, split_fields
+from gnnak import EgoNets
+from gnnak.graphs.real import RealCounts
+from gnnak.loading.items import Item, Shape, like, tensors_of
+from gnnak.loading.padding import ALIGNMENT, Field, pack, split_fields
+from gnnak.subgraphs.across import AcrossEdges
+from tests.training.small import triangles
 
 STARTS = {"graphs": [0, 1, 2], "nodes": [0, 2, 5], "edges": [0, 1, 3]}
 FIELDS = {
@@ -12,6 +19,8 @@ FIELDS = {
         torch.tensor([[0, 2, 4], [1, 3, 3]]), "edges", "nodes", "edges"
     ),
     "ptr": Field(torch.tensor([0, 1, 1, 2, 3, 3]), "nodes", "edges", "pointers"),
+    "batch": Field(torch.tensor([0, 0, 1, 1, 1]), "nodes", "graphs"),
+    "nodes": Field(torch.tensor([0, 2, 5]), "graphs", "nodes", "pointers"),
 }
 
 
@@ -20,8 +29,10 @@ def lists(batches):
 
 
 PLAIN = [
-    {"hop": [4, 5], "edge_index": [[0], [1]], "ptr": [0, 1, 1]},
-    {"hop": [6, 7, 8], "edge_index": [[0, 2], [1, 1]], "ptr": [0, 1, 2, 2]},
+    {"hop": [4, 5], "edge_index": [[0], [1]], "ptr": [0, 1, 1]}
+    | {"batch": [0, 0], "nodes": [0, 2]},
+    {"hop": [6, 7, 8], "edge_index": [[0, 2], [1, 1]], "ptr": [0, 1, 2, 2]}
+    | {"batch": [0, 0, 0], "nodes": [0, 3]},
 ]
 
 
@@ -40,19 +51,22 @@ def test_split_fields_of_no_batch():
 
 
 def test_joint_pads_each_batch_to_its_size():
-    sizes = {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]}
-    joint = Joint(FIELDS, STARTS, sizes)
+    sizes = {"graphs": [2, 3], "nodes": [4, 5], "edges": [5, 3]}
+    (joint,) = pack([FIELDS], STARTS, sizes)
     edges = [[0, 2, 2, 3, 3], [1, 2, 2, 3, 3]], [[0, 2, 3], [1, 1, 3]]
+    # All padding nodes are in the last graph.
     assert lists(joint.padded()) == [
-        {"hop": [4, 5, 0, 0], "edge_index": edges[0], "ptr": [0, 1, 1, 1, 1]},
-        {"hop": [6, 7, 8, 0, 0], "edge_index": edges[1], "ptr": [0, 1, 2, 2, 2, 2]},
+        {"hop": [4, 5, 0, 0], "edge_index": edges[0], "ptr": [0, 1, 1, 1, 1]}
+        | {"batch": [0, 0, 1, 1], "nodes": [0, 2, 4]},
+        {"hop": [6, 7, 8, 0, 0], "edge_index": edges[1], "ptr": [0, 1, 2, 2, 2, 2]}
+        | {"batch": [0, 0, 0, 2, 2], "nodes": [0, 3, 3, 5]},
     ]
     assert lists(joint.trimmed()) == PLAIN
 
 
 def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
     sizes = {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]}
-    joint = Joint(FIELDS, STARTS, sizes)
+    (joint,) = pack([FIELDS], STARTS, sizes)
     parts = [
         part for batch in joint.padded() + joint.trimmed() for part in batch.values()
     ]
@@ -66,5 +80,52 @@ def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
 def test_splitting_leaves_the_tensors_of_the_window_unchanged():
     before = {key: field.value.clone() for key, field in FIELDS.items()}
     split_fields(FIELDS, STARTS)
-    Joint(FIELDS, STARTS, {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]})
+    pack([FIELDS], STARTS, {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]})
     assert all(torch.equal(FIELDS[key].value, value) for key, value in before.items())
+
+
+def item() -> Item:
+    batch = triangles(2).store[torch.arange(3)]
+    subgraphs = EgoNets(1)(batch.edge_index, batch.num_nodes)
+    shape = Shape(3, batch.num_nodes, batch.num_edges)
+    real = RealCounts(torch.arange(6))
+    return Item(replace(batch, real=real), subgraphs, shape)
+
+
+def test_tensors_of_an_item_include_cached_tensors():
+    plain = item()
+    # x, edge_index, y, batch, ptr; six of the subgraphs, and the centroids that the
+    # extraction finds; one of the real rows.
+    assert len(tensors_of(plain)) == 5 + 7 + 1
+    groups = plain.subgraphs.by("node")
+    cached = [plain.subgraphs.centroid, groups.ptr, groups.order]
+    found = tensors_of(plain)
+    assert len(found) == 15
+    assert {id(tensor) for tensor in cached} <= {id(tensor) for tensor in found}
+
+
+def test_like_is_the_same_item_with_other_tensors():
+    before = item()
+    before.subgraphs.by("node"), before.subgraphs.max_hop  # cached from now on
+    others = [tensor + 1 for tensor in tensors_of(before)]
+    after = like(before, others)
+    assert all(a is b for a, b in zip(tensors_of(after), others, strict=True))
+    cached = after.subgraphs.__dict__["_derived"]
+    assert cached["max_hop"] == 1
+    assert after.subgraphs.by("node").ptr is cached["by node"].ptr
+    assert torch.equal(cached["by node"].ptr, before.subgraphs.by("node").ptr + 1)
+
+
+def test_like_rebuilds_tuples_and_dicts():
+    record = {"b": (torch.ones(2), 3), "a": {}, "c": None}
+    rebuilt = like(record, [torch.zeros(2)])
+    assert rebuilt["b"][1] == 3
+    assert not rebuilt["b"][0].any()
+    assert rebuilt["a"] == {}
+
+
+def test_like_keeps_named_tuples():
+    links = AcrossEdges(torch.zeros(2, 3), torch.zeros(3))
+    found = like({"links": links}, [torch.ones(2, 3), torch.ones(3)])["links"]
+    assert type(found) is AcrossEdges
+    assert found.edge.tolist() == [1, 1, 1]

@@ -5,12 +5,7 @@ from unittest import mock
 import pytest
 import torch
 
-from gnnak.loading.prefetch import (
-    Prefetcher,
-    SideStream,
-    prefetch,
-    prefetching_paused,
-)
+from gnnak.loading.prefetch import Prefetcher, SideStream, prefetch, prefetching_paused
 from tests.gpu import needs_gpu
 from tests.loading.fake_stream import FakeStream
 

@@ -12,9 +12,10 @@ from torch.utils.data import (
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
-from gnnak import GraphLoader
+from gnnak import EgoNets, GraphLoader
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphStore, from_pyg
+from tests.loading.test_graph_loader import assert_same_batch
 
 GRAPH = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
 
@@ -22,9 +23,9 @@ GRAPH = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
 class Rings(InMemoryDataset):
     """A PyG data set in memory."""
 
-    def __init__(self, transform=None) -> None:
+    def __init__(self, transform=None, graphs=(GRAPH,) * 3) -> None:
         super().__init__(None, transform)
-        self.data, self.slices = self.collate([GRAPH] * 3)
+        self.data, self.slices = self.collate([*graphs])
 
 
 def add_noise(graph: Data) -> Data:
@@ -79,7 +80,13 @@ def test_parts_of_a_random_split_are_read():
 
 
 PATHS = [
-    Data(x=torch.full((2, 1), float(n)), edge_index=GRAPH.edge_index) for n in range(5)
+    Data(
+        x=torch.full((2, 1), float(n)),
+        edge_index=GRAPH.edge_index[:, : 1 + n % 2],
+        edge_attr=torch.rand(1 + n % 2, 2),
+        y=torch.rand(1, 2),
+    )
+    for n in range(5)
 ]
 
 
@@ -118,6 +125,7 @@ SOURCES = {
     "joined": lambda: ConcatDataset([PATHS[:2], Subset(Mapped(), [2, 3, 4])]),
     "stream": Stream,
     "store": lambda: from_pyg(PATHS),
+    "in memory": lambda: Rings(graphs=PATHS),
 }
 
 
@@ -125,14 +133,17 @@ SOURCES = {
 def test_graphs_of_any_kind_are_read_and_counted(kind):
     given = SOURCES[kind]()
     loader = GraphLoader(given, 2)
-    found = torch.cat([batch.x[::2, 0] for batch in loader])
-    assert found.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    for one, other in zip(loader, DataLoader(PATHS, 2), strict=True):
+        assert_same_batch(one, other)
     assert len(loader.dataset) == 5
     assert kind in ("iterator", "stream") or loader.dataset is given
 
 
 def test_the_data_set_of_a_name_can_be_counted():
-    assert len(GraphLoader("csl", 10).dataset) == 150
+    loader = GraphLoader("csl", 10, subgraphs=EgoNets(1))
+    assert len(loader.dataset) == 150
+    assert len(loader) == 15
+    assert next(iter(loader)).subgraphs.num_subgraphs == 410
 
 
 def test_a_transform_of_joined_data_sets_is_told_once(caplog):

@@ -78,12 +78,6 @@ def test_networks_ignore_padding_of_a_pyg_batch_with_a_field_named_real():
     torch.testing.assert_close(padded, network(batch))
 
 
-def test_graph_loader_refuses_a_field_that_its_subgraphs_would_replace():
-    graphs = [graph(subgraphs=torch.rand(1))] * 2
-    with pytest.raises(GraphError, match=r"have a field 'subgraphs', .*; rename"):
-        GraphLoader(graphs, 2, subgraphs=EgoNets(1))
-
-
 MIXED = {
     "int, text": (1, "a", "f is an int in graph 0 but a str in graph 1; make them eq"),
     "int, tensor": (1, torch.ones(2), r"an int in graph 0 but a tensor of shape \[2\]"),
@@ -117,16 +111,32 @@ def test_graph_loader_takes_a_float_and_a_scalar_as_pyg_does():
     assert_same_batch(next(iter(GraphLoader(graphs, 2))), Batch.from_data_list(graphs))
 
 
-def test_graph_loader_refuses_empty_fields_that_pyg_takes_the_maximum_of():
-    graphs = [graph(n, my_batch=torch.zeros(n, dtype=torch.long)) for n in (2, 0, 3)]
-    with pytest.raises(GraphError, match=r"'my_batch' of graph 1 is empty, .*; rename"):
-        GraphLoader(graphs, 2)
+REFUSED = {
+    "replaced by subgraphs": (
+        [graph(subgraphs=torch.rand(1))] * 2,
+        r"have a field 'subgraphs', .*; rename",
+    ),
+    "empty, and PyG takes the maximum": (
+        [graph(n, my_batch=torch.zeros(n, dtype=torch.long)) for n in (2, 0, 3)],
+        r"'my_batch' of graph 1 is empty, .*; rename",
+    ),
+    "sparse adjacency": (
+        [graph(n, adj_t=torch.eye(n).to_sparse()) for n in (3, 4)],
+        r"'adj_t' of graph 0 .*leave out .* DataLoad",
+    ),
+    "list of edges": (
+        [Data(x=torch.rand(2, 1), edge_index=[[0], [1]])],
+        "edge_index of graph 0 is a list; give an int",
+    ),
+}
+"""Graphs with a field that is refused, and the message."""
 
 
-def test_graph_loader_advises_against_a_sparse_adjacency():
-    graphs = [graph(n, adj_t=torch.eye(n).to_sparse()) for n in (3, 4)]
-    with pytest.raises(GraphError, match=r"'adj_t' of graph 0 .*leave out .* DataLoad"):
-        GraphLoader(graphs, 2)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_graph_loader_refuses_fields(kind):
+    graphs, message = REFUSED[kind]
+    with pytest.raises(GraphError, match=message):
+        GraphLoader(graphs, 2, subgraphs=EgoNets(1))
 
 
 class Bipartite(Data):
@@ -248,11 +258,3 @@ def test_a_number_of_nodes_of_numpy_or_a_tensor_is_taken(count):
     graphs = [Data(num_nodes=count)] * 2
     assert next(iter(GraphLoader(graphs, 2))).num_nodes == 6
     assert from_pyg(graphs).num_nodes.tolist() == [3, 3]
-
-
-def test_a_list_as_edge_index_is_refused():
-    graphs = [Data(x=torch.rand(2, 1), edge_index=[[0], [1]])]
-    with pytest.raises(
-        GraphError, match="edge_index of graph 0 is a list; give an int"
-    ):
-        GraphLoader(graphs)

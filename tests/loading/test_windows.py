@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gnnak import EgoNets
 from gnnak.graphs import GraphStore
-from gnnak.loading.shapes import Shapes
+from gnnak.loading.padder import Shapes
 from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_padded
 from gnnak.loading.windows import make_window
 from gnnak.sampling.drop import SubgraphDrop, sample_subgraphs

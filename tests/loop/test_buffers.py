@@ -10,8 +10,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, InstanceNorm, global_mean_pool
 
 from gnnak import GraphLoader, TrainingStep
-from gnnak.loop import training_step as training_step_module
-from gnnak.loop.buffers import SavedBuffers
+from gnnak.loop.verification import SavedBuffers
 from tests.loop.models import (
     assert_same_weights,
     by_hand,
@@ -105,14 +104,7 @@ NOT_CAPTURED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def called(monkeypatch):
-    """Replace captures by calls."""
-    pytest.importorskip("gnnak.fast")
-    from tests.fast.recorders import CallRecorder, maker_with
-
-    make = maker_with(CallRecorder())
-    monkeypatch.setattr(training_step_module, "make_captured_model", make)
+pytestmark = pytest.mark.usefixtures("calls")
 
 
 def assert_equal_training(one: nn.Module, other: nn.Module) -> TrainingStep:

@@ -5,7 +5,6 @@ import torch
 from torch.optim import SGD, Adam
 
 from gnnak import GraphLoader, TrainingStep
-from gnnak.loop import training_step as training_step_module
 from gnnak.loop.training_step import MOST_CAPTURED
 from tests.loop.models import Gine, mae, molecules
 
@@ -15,10 +14,9 @@ class OwnOptimizer(SGD):
 
 
 @pytest.fixture(autouse=True)
-def recorder(monkeypatch):
+def recorder(record_with):
     """Replace captures by calls, and count how often memory is released."""
-    pytest.importorskip("gnnak.fast")
-    from tests.fast.recorders import CallRecorder, maker_with
+    from tests.fast.recorders import CallRecorder
 
     class Counting(CallRecorder):
         released = 0
@@ -26,10 +24,7 @@ def recorder(monkeypatch):
         def release(self) -> None:
             self.released += 1
 
-    recorder = Counting()
-    make = maker_with(recorder)
-    monkeypatch.setattr(training_step_module, "make_captured_model", make)
-    return recorder
+    return record_with(Counting())
 
 
 def run_epoch(step: TrainingStep, seed: int = 0) -> None:

@@ -5,12 +5,7 @@ from torch.nn import functional as F
 from gnnak import GraphLoader
 from gnnak.errors import GraphError
 from gnnak.loading.items import Item
-from gnnak.loop.padding import (
-    IgnorePadding,
-    axes_of,
-    disturbed,
-    real_rows_of,
-)
+from gnnak.loop.padding import IgnorePadding, axes_of, disturbed, real_rows_of
 from tests.loop.models import molecules
 
 

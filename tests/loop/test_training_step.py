@@ -3,13 +3,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import (
-    GCN,
-    GIN,
-    LGConv,
-    PairNorm,
-    global_mean_pool,
-)
+from torch_geometric.nn import GCN, GIN, LGConv, PairNorm, global_mean_pool
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from gnnak.backend import use_backend
@@ -43,15 +37,10 @@ def epochs(loader, count: int = 2):
 
 
 @pytest.fixture(params=WAYS)
-def padded(request, monkeypatch):
+def padded(request):
     """Whether batches are padded; a capture is then replaced by calls."""
-
     if WAYS[request.param]:
-        pytest.importorskip("gnnak.fast")
-        from tests.fast.recorders import CallRecorder, maker_with
-
-        make = maker_with(CallRecorder())
-        monkeypatch.setattr(training_step_module, "make_captured_model", make)
+        request.getfixturevalue("calls")
     return WAYS[request.param]
 
 
@@ -241,16 +230,14 @@ def test_training_step_names_a_batch_norm_of_other_rows():
     assert "BatchNorm" in step.reason
 
 
-def test_training_step_gives_up_when_a_capture_fails(monkeypatch, caplog):
-    pytest.importorskip("gnnak.fast")
-    from tests.fast.recorders import CallRecorder, maker_with
+def test_training_step_gives_up_when_a_capture_fails(record_with, caplog):
+    from tests.fast.recorders import CallRecorder
 
     class Refuses(CallRecorder):
         def record(self, work):
             raise RuntimeError("a step synchronises with the device in net.py, line 7.")
 
-    make = maker_with(Refuses())
-    monkeypatch.setattr(training_step_module, "make_captured_model", make)
+    record_with(Refuses())
     one, other = twins(Gine())
     graphs = molecules(24)
     found, step = by_step(one, GraphLoader(graphs, 3, pad=True))
@@ -303,7 +290,7 @@ def test_training_step_is_not_captured_on_a_cpu():
     with use_backend(fast.make_backend()):
         _, step = by_step(Gine().double(), GraphLoader(molecules(6), 3, pad=True))
     ((captured, _),) = step._captured.values()
-    assert isinstance(captured, training_step_module._NotCaptured)
+    assert isinstance(captured, training_step_module.CapturedModel)
 
 
 def test_training_step_runs_in_bf16_autocast(padded):
@@ -380,7 +367,6 @@ def test_training_step_names_a_batch_that_is_too_large():
         ({"clip": -1.0}, "clip is -1.0"),
         ({"clip": "1"}, "clip is '1'; give a number"),
         ({"clip": True}, "clip is True; give a number"),
-        ({"call": 3}, "call is 3; give a function"),
         ({"autocast": "bf16"}, "autocast is 'bf16'; give torch.bfloat16"),
         ({"autocast": torch.int32}, "autocast is torch.int32; give torch.bfloat16"),
         ({"optimizer": torch.optim.SGD(Gine().parameters())}, "SGD trains no weight"),

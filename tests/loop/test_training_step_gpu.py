@@ -15,6 +15,7 @@ from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from tests.gpu import needs_gpu
 from tests.loop.models import Gine, mae, molecules, twins
 from tests.loop.test_buffers import CAPTURED, NOT_CAPTURED
+from tests.loop.test_padded_loss import padded_mae
 
 SUBGRAPHS = {
     "none": {},
@@ -99,6 +100,21 @@ def test_steps_on_a_list_of_batches_are_captured(options):
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         step = TrainingStep(model, mae, optimizer, capture=capture)
         results.append(torch.stack([step(batch) for batch in batches * 3]))
+        assert not capture or replayed(step)
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6)
+
+
+@needs_gpu
+def test_captured_losses_equal_uncaptured_ones():
+    results = []
+    for model, capture in zip(twins(Gine()), (True, False), strict=True):
+        optimizer = torch.optim.Adam(model.cuda().parameters(), lr=0.01)
+        step = TrainingStep(
+            model, padded_mae, optimizer, 0.5, capture=capture, padded_loss=True
+        )
+        loader = GraphLoader(molecules(136), 16, True, device="cuda")
+        found = [step(batch) for _ in range(4) for batch in loader]
+        results.append(torch.stack(found))
         assert not capture or replayed(step)
     torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6)
 

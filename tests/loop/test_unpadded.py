@@ -21,13 +21,8 @@ from tests.loop.models import (
 
 
 @pytest.fixture
-def loader(monkeypatch):
+def loader(monkeypatch, calls):
     """A loader that pads as on a GPU; captures are replaced by calls."""
-    pytest.importorskip("gnnak.fast")
-    from tests.fast.recorders import CallRecorder, maker_with
-
-    make = maker_with(CallRecorder())
-    monkeypatch.setattr(training_step_module, "make_captured_model", make)
     monkeypatch.setattr(graph_loader, "Demand", lambda _: Demand(False))
     return GraphLoader(molecules(29), 3, subgraphs=EgoNets(1), pad=True)
 

@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch
 
 from gnnak.errors import OptionError, SizeError, SubgraphError
-from gnnak.loading.assembler import WINDOW_PAIRS, window_shares
+from gnnak.loading.assembler import WINDOW_PAIRS, Subgraphs, window_shares
 from gnnak.loading.forms import padded_form
 from gnnak.loading.graph_loader import GraphLoader
 from gnnak.loading.items import tensors_of
-from gnnak.loading.loader import Subgraphs
-from gnnak.loading.padder import Demand
-from gnnak.loading.shapes import Shapes
+from gnnak.loading.padder import Demand, Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
 from gnnak.sampling.drop import SubgraphDrop

@@ -12,7 +12,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from torch_geometric.nn import GATConv, GCNConv
 
 from gnnak.fast.layers.layer import is_always_fused
-from gnnak.fast.step.recorder import Recorder
+from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.fast.step.update import CapturedUpdate
 from gnnak.loading.items import Item, Shape, like, tensors_of
 from gnnak.nn.uplift import GNNAK
@@ -25,10 +25,9 @@ SYNCHRONISING_CONVS = (GCNConv, GATConv)
 def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module | None:
     """Return the first module of a network whose forward pass synchronises, or None.
 
-    A module that synchronises cannot be captured as a CUDA graph. Modules declare this
-    by an attribute `synchronises`, which convs of PyG do not have. A GNN-AK layer that
-    is always fused (only with `precision` "32") never calls the convs inside it, so
-    these are not checked.
+    Modules declare this by an attribute `synchronises`, which convs of PyG do not have.
+    A GNN-AK layer that is always fused (only with `precision` "32") never calls the
+    convs inside it, so these are not checked.
     """
     known = isinstance(network, SYNCHRONISING_CONVS)
     if getattr(network, "synchronises", known):
@@ -53,24 +52,18 @@ each smaller shape. They compile and load kernels, and allocate the optimiser st
 class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
-    Each item (a batch) is trained on once: by a call of `step` or by a replay. `step`
-    is called for items without a shape, whose sizes hardly ever repeat, and for the
-    first items of each shape (warm-up). If a capture fails, `step` is called for all
-    later items.
+    `step` trains on an item (a batch) and returns the detached loss. It is called for
+    items without a shape, whose sizes hardly ever repeat, and for the first items of
+    each shape (warm-up). If a capture fails, it is called for all later items. Data
+    that change between steps must be in tensors of the item, or in other tensors at
+    fixed addresses. `release` frees tensors that a step leaves in the graphs' memory,
+    such as gradients.
 
     Static buffers and graph memory are allocated for the largest shape, and smaller
     shapes share them. When an item does not fit into the buffers, all graphs and
     buffers are released, and capturing starts again with the item's shape as the
     largest. A shape whose buffers were released never becomes the largest again;
     otherwise two shapes could replace each other in turn for ever.
-
-    Args:
-        step: Trains on an item and returns the detached loss. Data that change between
-            steps must be in tensors of the item, whose sizes depend only on the item's
-            shape, or in other tensors at fixed addresses.
-        recorder: Captures the step.
-        release: Frees tensors that a step leaves in the graphs' memory, such as
-            gradients; None if a step leaves no such tensors.
 
     Attributes:
         gave_up: Whether a capture has failed; nothing is captured or replayed then.
@@ -80,7 +73,7 @@ class CapturedStep:
     def __init__(
         self,
         step: Callable[[Item], Any],
-        recorder: Recorder,
+        recorder: GraphRecorder,
         release: Callable[[], object] | None = None,
     ) -> None:
         self.step, self.recorder, self.release = step, recorder, release
@@ -120,9 +113,8 @@ class CapturedStep:
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
         """Return the static buffers of a shape; allocate them when it first occurs.
 
-        The result is None if the item must be trained on without buffers: either the
-        largest shape is not captured yet, or the item does not fit into its buffers and
-        the shape's own buffers were released before.
+        None if the largest shape is not captured yet, or if the item does not fit into
+        its buffers and the shape's own buffers were released before.
         """
         if shape in self._buffers:
             return self._buffers[shape]
@@ -175,8 +167,7 @@ class CapturedStep:
 class _StaticBuffers:
     """Tensors at fixed addresses, into which items (batches) of one shape are copied.
 
-    `warm_up` is the number of uncaptured steps that remain before the capture; `replay`
-    replays the captured step and returns the loss, and is None before the capture.
+    `warm_up` steps remain before the capture, and `replay` replays the captured step.
     """
 
     def __init__(self, tensors: list[Tensor], warm_up: int) -> None:
@@ -213,17 +204,10 @@ class _StaticBuffers:
 class CapturedModel(CapturedStep):
     """A model whose forward and backward pass and update are captured per batch shape.
 
-    A call returns the outputs of the model; a backward pass through them sets the
-    gradients of the weights, as without a capture. Run this backward pass before the
-    next call, which overwrites the activations. The loss is computed between the two
-    passes, without a capture: it may be any function, and may have any number of rows.
-
-    Args:
-        forward: Takes an item (a batch), and returns the model's outputs: a tensor, or
-            tensors in tuples, lists and dicts.
-        recorder: Captures the passes.
-        weights: The weights of the model.
-        update: Clips the gradients and takes an optimiser step.
+    A call returns the outputs of the model, or its loss: a tensor, or tensors in
+    tuples, lists and dicts. A backward pass through them sets the gradients of the
+    weights, as without a capture. Run it before the next call, which overwrites the
+    activations.
 
     Attributes:
         last: The passes that the last call replayed; None if it ran without a replay.
@@ -232,7 +216,7 @@ class CapturedModel(CapturedStep):
     def __init__(
         self,
         forward: Callable[[Item], Any],
-        recorder: Recorder,
+        recorder: GraphRecorder,
         weights: Sequence[nn.Parameter],
         update: CapturedUpdate,
     ) -> None:
@@ -252,10 +236,9 @@ class CapturedModel(CapturedStep):
         return super().__call__(item)
 
     def update(self) -> None:
-        """Clip the gradients of the last call and take an optimiser step.
+        """Clip gradients and take an optimiser step: a replay after a replayed call.
 
-        Both are replayed if the last call was a replay, and if the captured backward
-        pass computed all gradients that the optimiser reads.
+        The captured backward pass must have computed all gradients that it reads.
         """
         passes, update = self.last, self.captured_update
         groups = update.optimizer.param_groups
@@ -285,10 +268,9 @@ class CapturedModel(CapturedStep):
         return tree_map(_copied, outputs[0])
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture both passes for a static item; return a function that replays them.
+        """Capture both passes for a static item; return a replay of the forward pass.
 
-        The function replays the forward pass. A backward pass through its outputs
-        replays the captured backward pass.
+        A backward pass through its outputs replays the captured backward pass.
         """
         passes = _Passes(self.step, static, self.weights, self.recorder)
 
@@ -333,7 +315,7 @@ class _Passes:
         forward: Callable[[Item], Any],
         static: Item,
         weights: list[nn.Parameter],
-        recorder: Recorder,
+        recorder: GraphRecorder,
     ) -> None:
         self.forward, self.static, self.weights = forward, static, weights
         self.tensors = tensors_of(static)
@@ -383,18 +365,16 @@ class _Passes:
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
         """Return whether all gradients are those of the captured backward pass.
 
-        They are not if the loss depends on weights in another way, for example on
-        weights that are no part of the model.
+        They are not if the loss depends on weights in another way.
         """
         wanted = map(self.gradients.get, map(id, trained))
         return all(map(is_, [weight.grad for weight in trained], wanted))
 
     def _detach(self) -> None:
-        """Free the autograd graph of the outputs, which is not needed any more.
+        """Free the autograd graph of the outputs.
 
-        The graph refers to the autograd nodes that add up the gradients of the weights.
-        As long as these nodes exist, backward passes without a capture run them on the
-        stream of the capture.
+        As long as its nodes that add up the gradients of the weights exist, backward
+        passes without a capture run them on the stream of the capture.
         """
         self.differentiable = [out.detach() for out in self.differentiable]
         found = iter(self.differentiable)
@@ -444,10 +424,7 @@ class _Replayed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, passes: _Passes) -> tuple[Tensor, ...]:
-        """Return copies of the outputs, which the next replay overwrites.
-
-        `anchor` requires a gradient, so that the copies do too.
-        """
+        """Return copies of the outputs, which require a gradient as `anchor` does."""
         ctx.passes = passes
         return tuple(out.clone() for out in passes.differentiable)
 

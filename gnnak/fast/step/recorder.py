@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,28 +30,6 @@ HEADROOM = 1.05
 _capturing = RLock()
 """Locked while work is captured or warmed up: all recorders of a GPU share a stream,
 and only one thread may capture on a stream at a time."""
-
-
-class Recorder(Protocol):
-    """Interface of objects that capture GPU work and replay it.
-
-    `GraphRecorder` implements it with CUDA graphs; tests use recorders that need no
-    GPU.
-    """
-
-    def warm_up(self, work: Work) -> Tensor:
-        """Run the work once without capturing it, on the stream of later captures."""
-
-    def record(self, work: Work) -> Work:
-        """Capture the work without running it; return a function that replays it.
-
-        The function works on the same tensors, and returns the result in a new tensor.
-        If the work cannot be captured, this raises an exception, and the recorder is in
-        the same state as before the call.
-        """
-
-    def release(self) -> None:
-        """Free the memory of all captured work; replays are then no longer possible."""
 
 
 class GraphRecorder:
@@ -106,7 +84,12 @@ class GraphRecorder:
         return result
 
     def record(self, work: Work) -> Work:
-        """Capture the work as a CUDA graph; raise if the last warm-up synchronised."""
+        """Capture the work as a CUDA graph; return a function that replays it.
+
+        The function works on the same tensors, and returns the result in a new tensor.
+        If the work cannot be captured, for example because the last warm-up
+        synchronised, this raises an exception and leaves the recorder as it was.
+        """
         if self.synchronisations:
             where = self.synchronisations[0]
             raise RuntimeError(f"a step synchronises with the device in {where}.")
@@ -143,8 +126,7 @@ class GraphRecorder:
     def release(self) -> None:
         """Reset all CUDA graphs, and create a new memory pool for later captures.
 
-        The pool cannot be reused: PyTorch does not allow a capture in a pool whose
-        graphs have all been reset.
+        PyTorch does not allow a capture in a pool whose graphs have all been reset.
         """
         with graph_pools_changing(self.device):
             torch.cuda.synchronize(self.index)
@@ -190,10 +172,9 @@ class GraphRecorder:
         self.pool, self._is_pool_used = torch.cuda.graph_pool_handle(), False
 
     def _leave_pool(self) -> None:
-        """Stop allocating from the CUDA graphs' memory pool after a failed capture.
+        """Stop allocating from the pool after a failed capture, and take a new one.
 
-        Even then, PyTorch refuses another capture in the same pool. So later captures
-        get a new pool.
+        PyTorch refuses another capture in the same pool.
         """
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gnnak.device import own_streams
-from gnnak.fast.step.recorder import Recorder
+from gnnak.fast.step.recorder import GraphRecorder
 
 
 class SideStreams:
@@ -99,14 +99,9 @@ host."""
 class CapturedUpdate:
     """Clips gradients and takes an optimiser step, without a capture or as a replay.
 
-    A captured update reads the gradient tensors that existed at its capture, so there
-    is one captured update for each captured backward pass.
-
-    Args:
-        take: Clips the gradients and calls `optimizer.step()`.
-        optimizer: The optimiser.
-        recorder: Captures the update.
-        device: The device of the weights.
+    `take` clips the gradients and calls `optimizer.step()`. A captured update reads the
+    gradient tensors that existed at its capture, so there is one captured update for
+    each captured backward pass.
 
     Attributes:
         reason: Why updates are not captured; None if they are or may be.
@@ -118,7 +113,7 @@ class CapturedUpdate:
         self,
         take: Callable[[], object],
         optimizer: Optimizer,
-        recorder: Recorder,
+        recorder: GraphRecorder,
         device: torch.device,
     ) -> None:
         self.take, self.optimizer, self.recorder = take, optimizer, recorder
@@ -223,10 +218,7 @@ class CapturedUpdate:
         return any(grad is not None and grad.is_sparse for grad in grads)
 
     def _has_state(self) -> bool:
-        """Return whether the optimiser has a state for every weight that needs one.
-
-        The first step of an optimiser allocates this state, which must not be captured.
-        """
+        """Return whether the optimiser has allocated a state where it needs one."""
         for group in self.optimizer.param_groups:
             wanted = not isinstance(self.optimizer, torch.optim.SGD)
             wanted = wanted or bool(group["momentum"])
@@ -238,10 +230,7 @@ class CapturedUpdate:
         return True
 
     def _prepare(self) -> None:
-        """Prepare the first capture for the present weights and optimiser state.
-
-        Step counters are moved to the GPU. Updates captured before are discarded.
-        """
+        """Move step counters to the GPU, and discard updates captured before."""
         groups = self.optimizer.param_groups
         self._captured_options = self._present_options()
         for state in self.optimizer.state.values():
@@ -256,11 +245,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: switch on the optimiser's options `capturable` and `fused`.
-
-        The optimiser then reads its step counters on the GPU. `rates` replace the
-        learning rates.
-        """
+        """Context manager: switch on `capturable` and `fused`; replace the rates."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

@@ -16,7 +16,7 @@ from gnnak.fast.step.captured import CapturedStep
 from gnnak.loading.forms import padded_form
 from gnnak.loading.graph_loader import GraphLoader
 from gnnak.loading.items import like, tensors_of
-from gnnak.loading.shapes import Shapes
+from gnnak.loading.padder import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
 from gnnak.loop.step import make_ready, make_step
@@ -56,10 +56,7 @@ def config_of(model, **options):
     if READS[model] is not None:
         options["model__family__pairs"] = READS[model]
     return small_config(
-        data__name="edges",
-        model__name=model,
-        model__subgraphs__num_hops=3,
-        **options,
+        data__name="edges", model__name=model, model__subgraphs__num_hops=3, **options
     )
 
 

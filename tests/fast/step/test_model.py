@@ -11,13 +11,7 @@ from gnnak.fast.step.captured import _Passes
 from gnnak.loop import training_step as training_step_module
 from gnnak.loop.training_step import MOST_CAPTURED
 from tests.fast.recorders import CallRecorder, maker_with
-from tests.loop.models import (
-    Gine,
-    assert_same_weights,
-    mae,
-    molecules,
-    twins,
-)
+from tests.loop.models import Gine, assert_same_weights, mae, molecules, twins
 
 
 def captured_backward(weight):

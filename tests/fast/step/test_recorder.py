@@ -10,7 +10,7 @@ import torch
 from gnnak.fast.step import recorder as recorder_module
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import GraphRecorder, synchronisations_recorded
-from gnnak.loading import shapes
+from gnnak.loading import padder
 from gnnak.loading.prefetch import Prefetcher
 from gnnak.training import callbacks as callbacks_module
 from gnnak.training.processes.machine import Machine
@@ -270,7 +270,7 @@ def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(
     monkeypatch.setattr(
         GraphRecorder, "record", lambda *args: recorded.append(1) or record(*args)
     )
-    monkeypatch.setattr(shapes, "LEAST_STEP", 16)
+    monkeypatch.setattr(padder, "LEAST_STEP", 16)
     more |= {"data__name": data.info.name, "train__precision": "64", "train__epochs": 6}
     config = small_config(model__name="gin-ak+", **more)
     plain, fast = (

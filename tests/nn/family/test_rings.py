@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gnnak.loading.shapes import Shapes
+from gnnak.loading.padder import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
 from gnnak.nn.family.khop import find_rings

@@ -1,17 +1,24 @@
 """Shapes leave padding rows on every axis and rarely change."""
 
+import copy
+import pickle
+import threading
 from itertools import pairwise
 from statistics import mean, pstdev
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak.graphs.real import BATCH_AXES
-from gnnak.loading import shapes as shapes_module
-from gnnak.loading.shapes import (
+from gnnak.loading import padder
+from gnnak.loading.padder import (
     ENOUGH_BATCHES,
+    FIRST_WINDOWS,
     LARGEST_STDS,
+    UNUSED_EPOCHS,
+    Demand,
     Shapes,
     choose_shape,
     is_inside,
@@ -128,7 +135,7 @@ def test_largest_shape_does_not_change_if_expected_batches_fit():
 
 
 def test_smaller_shapes_exceed_the_largest_on_no_axis(monkeypatch):
-    monkeypatch.setattr(shapes_module, "SMALLER_STDS", (-1.0, 99.0))
+    monkeypatch.setattr(padder, "SMALLER_STDS", (-1.0, 99.0))
     shapes, window = Shapes(), batches_of_many_sizes()
     shapes.of(window, window.num_batches, window.num_batches)
     assert len(shapes.smaller) == 1
@@ -146,3 +153,85 @@ def test_batches_of_one_size_have_one_shape():
 def test_choose_shape_returns_multiples_that_kernels_are_compiled_for():
     shape = choose_shape(dict.fromkeys((*BATCH_AXES, "fillings"), 100))
     assert all(getattr(shape, axis) % 16 == 0 for axis in BATCH_AXES[1:])
+
+
+class SlowDemand(Demand):
+    """A `Demand` whose count of unused epochs takes time to read.
+
+    While the count is read, `reading` is set and `go_on` is awaited.
+    """
+
+    def __init__(self) -> None:
+        self.reading, self.go_on = threading.Event(), threading.Event()
+        super().__init__(always=False)
+
+    @property
+    def _unused(self) -> int | None:
+        count = self.count
+        if threading.current_thread() is not threading.main_thread():
+            self.reading.set()
+            self.go_on.wait(30)
+        return count
+
+    @_unused.setter
+    def _unused(self, count: int | None) -> None:
+        self.count = count
+
+
+def epoch(demand: Demand, windows: int = 4) -> list[bool]:
+    """Return which windows of an epoch are padded."""
+    demand.begin_epoch()
+    return [demand.pads_next() for _ in range(windows)]
+
+
+def test_only_the_first_windows_are_padded_before_the_first_use():
+    demand = Demand(always=False)
+    assert epoch(demand) == [True] * FIRST_WINDOWS + [False, False]
+    assert not any(epoch(demand))
+    always = Demand(always=True)
+    assert all(epoch(always) + epoch(always) + epoch(always) + epoch(always))
+
+
+def test_padding_goes_on_for_a_whole_epoch_without_a_use_and_then_stops():
+    demand = Demand(always=False)
+    for _ in range(3):
+        demand.use()
+        assert all(epoch(demand)), "an evaluation after an epoch of training"
+        assert all(epoch(demand)), "the next epoch of training"
+    demand.use()
+    assert [all(epoch(demand)) for _ in range(4)] == [True, True, False, False]
+    demand.use()
+    assert demand.pads_next()
+
+
+def test_epochs_without_use_before_the_first_use_do_not_count():
+    demand = Demand(always=False)
+    for _ in range(5):
+        epoch(demand)
+    demand.use()
+    assert all(epoch(demand))
+
+
+def test_a_use_while_an_epoch_begins_is_not_lost():
+    demand = SlowDemand()
+    demand.count = UNUSED_EPOCHS
+    counting = threading.Thread(target=demand.begin_epoch)
+    counting.start()
+    assert demand.reading.wait(30)
+    using = threading.Thread(target=demand.use)
+    using.start()
+    using.join(0.05)  # without a lock, the use ends here, and the count replaces it
+    demand.go_on.set()
+    counting.join(30)
+    using.join(30)
+    assert demand.count == 0
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))]
+)
+def test_a_demand_can_be_copied_with_the_batch_that_refers_to_it(copied):
+    demand = Demand(always=False)
+    demand.pads_next()
+    again = copied(demand)
+    assert [again.pads_next() for _ in range(2)] == [True, False]
