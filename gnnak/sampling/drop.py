@@ -208,7 +208,7 @@ def sample_subgraphs(
         held=coverage(subgraphs, num_nodes) if plan is None else plan.held,
         covered=covered,
         filling=filling_of(subgraphs, edge_index, sampled, number, root, plan),
-    ).assume(**encodings)
+    ).assume(encodings=encodings)
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:

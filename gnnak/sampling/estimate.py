@@ -72,7 +72,7 @@ class SampledSubgraphs(RootedSubgraphs):
         Args:
             dtype: Floating-point type of the result.
         """
-        return self.once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
+        return self.once(Tensor, lambda: self.held.to(dtype) / self.covered, dtype)
 
     def _group_key(self, axis: Axis) -> GroupKey:
         # Group the entries of `filling` by row ("taker") or by column ("giver").

@@ -40,7 +40,7 @@ def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     AcrossEdges(edge_index=tensor([[2, 3, 0, 1],
             [0, 1, 2, 3]]), edge=tensor([1, 1, 0, 0]))
     """
-    return subgraphs.once("across", lambda: _find(subgraphs, edge_index))
+    return subgraphs.once(AcrossEdges, lambda: _find(subgraphs, edge_index), False)
 
 
 def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
@@ -56,7 +56,7 @@ def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
         subgraphs: The result of `WholeGraphs`; checked only on a CPU.
         edge_index: Directed edges of the graph, [2, e].
     """
-    return subgraphs.once("across whole", lambda: _transpose(subgraphs, edge_index))
+    return subgraphs.once(AcrossEdges, lambda: _transpose(subgraphs, edge_index), True)
 
 
 def _transpose(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -13,9 +13,9 @@ from torch import Tensor
 from gnnak.errors import SizeError
 from gnnak.graphs.ragged import chunk_cuts, counts_of, narrow, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore, Indices, indices_at
-from gnnak.subgraphs.encodings import Encoded, WithEncodings, extracted_encodings
+from gnnak.subgraphs.encodings import WithEncodings, extracted_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.rooted import Encoded, RootedSubgraphs
 
 CACHE_BYTES = 2**31
 """Default limit on the memory of the cached subgraphs (2 GiB)."""
@@ -57,8 +57,8 @@ class CachedSubgraphs:
     """[2, f]: source and target node copy of each edge copy."""
     edge: Tensor
     """[f]: the edge of each edge copy."""
-    encodings: Mapping[str, Encoded] = field(default_factory=dict, kw_only=True)
-    """The structural encodings of all nodes or node copies, by the names of
+    encodings: Mapping[Hashable, Encoded] = field(default_factory=dict, kw_only=True)
+    """The structural encodings of all nodes or node copies, as returned by
     `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
 
     @cached_property
@@ -143,9 +143,10 @@ class CachedSubgraphs:
         start = store.node_ptr[graph]
         _, node = ragged_ranges(start, store.num_nodes[graph], num_nodes)
         rows = {"copies": copy, "nodes": node}
-        return found.assume(
-            **{name: each.at(rows[each.axis]) for name, each in self.encodings.items()}
-        )
+        encodings = {
+            key: each.at(rows[each.axis]) for key, each in self.encodings.items()
+        }
+        return found.assume(encodings=encodings)
 
     def __repr__(self) -> str:
         return (
@@ -182,7 +183,7 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 
 def _extract(
     store: GraphStore, extractor: Extractor
-) -> tuple[tuple[Tensor, ...], dict[str, Encoded]]:
+) -> tuple[tuple[Tensor, ...], dict[Hashable, Encoded]]:
     """Return the tensor fields of `CachedSubgraphs`, in order, and the encodings."""
     whole = store.union()
     subs = extract(extractor, whole.edge_index, whole.num_nodes, batch=whole.batch)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,53 +14,29 @@ from gnnak.graphs.adjacency import components
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, check_free
 from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.rooted import Encoded, EncodingAxis, RootedSubgraphs, cached
 from gnnak.subgraphs.whole import check_batch, count_copies, graph_sizes, whole_graphs
 from gnnak.typing import check_choice, check_count
-
-EncodingAxis = Literal["nodes", "copies"]
-"""What an encoding has one row for: the nodes of the graph, or the node copies."""
-
-
-class Encoded(NamedTuple):
-    """The values of a structural encoding for all rooted subgraphs of a batch."""
-
-    axis: EncodingAxis
-    rows: Tensor
-    """[n, ...] or [m, ...]."""
-    extracted: bool = False
-    """Whether the extractor computed the encoding, and not a model. All batches of a
-    loader then have it, which captured training steps rely on."""
-
-    def at(self, rows: Tensor) -> Encoded:
-        """Return the encoding of some nodes or node copies, given by number."""
-        return self._replace(rows=self.rows.index_select(0, rows))
 
 
 def encode_once(
     subgraphs: RootedSubgraphs,
-    name: str,
+    encoding: StructuralEncoding,
     axis: EncodingAxis,
     compute: Callable[[], Tensor],
 ) -> Tensor:
     """Return a structural encoding; compute it at first use, and cache it."""
-    key = f"encoding {name}"
-    return subgraphs.once(key, lambda: Encoded(axis, compute())).rows
+    cache = subgraphs.derived.encodings
+    return cached(cache, encoding, lambda: Encoded(axis, compute())).rows
 
 
-def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[str, Encoded]:
+def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[Hashable, Encoded]:
     """Return the structural encodings that the extractor of the subgraphs computed.
 
     Whoever splits, pads or samples the subgraphs does the same with these encodings.
-    `RootedSubgraphs.assume` takes the result as keyword arguments.
     """
-    return {key: each for key, each in _cached(subgraphs).items() if each.extracted}
-
-
-def _cached(subgraphs: RootedSubgraphs) -> dict[str, Encoded]:
-    """Return all cached structural encodings, by their names in the cache."""
-    derived = getattr(subgraphs, "_derived", {})
-    return {key: value for key, value in derived.items() if isinstance(value, Encoded)}
+    known = subgraphs.derived.encodings.items()
+    return {encoding: found for encoding, found in known if found.extracted}
 
 
 def root_mark(subgraphs: RootedSubgraphs) -> Tensor:
@@ -113,7 +89,9 @@ def rrwp(
         place = _place(subgraphs, whole, batch)
         return _walks(whole, step, torch.zeros_like(degree), num_steps, place)
 
-    return encode_once(subgraphs, f"rrwp {num_steps}", "copies", compute)
+    return encode_once(
+        subgraphs, StructuralEncoding("rrwp", num_steps), "copies", compute
+    )
 
 
 def closed_walks(
@@ -145,7 +123,9 @@ def closed_walks(
         walks = _walks(whole, step, scale.square(), num_steps, whole.centroid)
         return walks[:, 1:]
 
-    return encode_once(subgraphs, f"closed walks {num_steps}", "nodes", compute)
+    return encode_once(
+        subgraphs, StructuralEncoding("closed-walks", num_steps), "nodes", compute
+    )
 
 
 def _all_pairs(
@@ -234,7 +214,7 @@ def resistance(
     """
     return encode_once(
         subgraphs,
-        "resistance",
+        StructuralEncoding("resistance"),
         "copies",
         lambda: _resistance(subgraphs, edge_index, batch),
     )
@@ -414,8 +394,10 @@ class WithEncodings:
         found = extract(self.extractor, edge_index, num_nodes, generator, batch)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
-        cached = _cached(found).items()
-        return found.assume(**{k: each._replace(extracted=True) for k, each in cached})
+        known = found.derived.encodings
+        for key, values in known.items():
+            known[key] = values._replace(extracted=True)
+        return found
 
 
 def with_encodings(

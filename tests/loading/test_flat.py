@@ -35,10 +35,10 @@ def test_like_is_the_same_item_with_other_tensors():
     others = [tensor + 1 for tensor in tensors_of(before)]
     after = like(before, others)
     assert all(a is b for a, b in zip(tensors_of(after), others, strict=True))
-    cached = after.subgraphs.__dict__["_derived"]
-    assert cached["max_hop"] == 1
-    assert after.subgraphs.by("node").ptr is cached["by node"].ptr
-    assert torch.equal(cached["by node"].ptr, before.subgraphs.by("node").ptr + 1)
+    cached = after.subgraphs.derived
+    assert cached.max_hop == 1
+    assert after.subgraphs.by("node") is cached.by["node"]
+    assert torch.equal(cached.by["node"].ptr, before.subgraphs.by("node").ptr + 1)
 
 
 def test_like_rebuilds_tuples_and_dicts():

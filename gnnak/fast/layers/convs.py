@@ -231,4 +231,4 @@ def _across_edges(subgraphs: RootedSubgraphs, links: AcrossEdges) -> Edges:
         by_edge = group(edge, subgraphs.num_edges)
         return Edges(source, target, edge, by_target, group(source, size), by_edge)
 
-    return subgraphs.once("across groups", find)
+    return subgraphs.once(Edges, find)

@@ -42,7 +42,7 @@ def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
             return _exact_rings(subgraphs, num_hops)
         return _padded_rings(subgraphs, subgraphs.real, num_hops)
 
-    return subgraphs.once(f"{num_hops} rings", find)
+    return subgraphs.once(Rings, find, num_hops)
 
 
 def _exact_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
