@@ -5,7 +5,7 @@ import torch
 from gnnak import EgoNets
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.items import Item, Shape, like, tensors_of
-from gnnak.subgraphs.across import AcrossEdges
+from gnnak.subgraphs.induce import AcrossEdges
 from tests.training.small import triangles
 
 

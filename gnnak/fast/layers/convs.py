@@ -23,8 +23,8 @@ from gnnak.nn.copies import Messages
 from gnnak.nn.family.gnn import Conv
 from gnnak.nn.features import CategoricalEncoder, ConstantEncoder
 from gnnak.nn.padding import on_copies
-from gnnak.subgraphs.across import AcrossEdges
 from gnnak.subgraphs.groups import Groups, group
+from gnnak.subgraphs.induce import AcrossEdges
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 METHODS = {"propagate", "message", "aggregate", "update", "message_and_aggregate"}
