@@ -11,11 +11,18 @@ from gnnak.errors import EdgeAttrError, SubgraphError, WidthError, kind_of
 from gnnak.nn.calling import Calling, Inputs, lift_inputs, try_out
 from gnnak.nn.calling.call import explained_convs, first_weight, masks_on_copies
 from gnnak.nn.copies import at_centroid, lift, pool_subgraph
-from gnnak.nn.encodings import HopGate, HopTable, at_nodes, context_encoding, make_fuse
+from gnnak.nn.encodings import (
+    HopGate,
+    HopTable,
+    at_nodes,
+    can_slice,
+    context_encoding,
+    make_fuse,
+    sliced_encodings,
+)
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.padding import on_copies, on_graph
-from gnnak.nn.sliced import can_slice, sliced_encodings
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets
 from gnnak.errors import OptionError
-from gnnak.nn.sliced import slices
+from gnnak.nn.encodings import slices
 from tests.strategies import graphs
 
 
