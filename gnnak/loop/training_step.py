@@ -35,7 +35,7 @@ from gnnak.loop.padding import (
 from gnnak.loop.step import clip_gradients, train_once
 from gnnak.loop.verification import find_difference
 from gnnak.nn.calling.signature import check_module
-from gnnak.nn.padding import on_graph
+from gnnak.nn.norm import on_graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch

@@ -16,8 +16,7 @@ from gnnak.graphs.real import real_counts_of
 from gnnak.nn.calling import try_out
 from gnnak.nn.copies import REDUCES, segment_reduce
 from gnnak.nn.family import SubgraphGNN
-from gnnak.nn.norm import NormReluDropout
-from gnnak.nn.padding import on_graph
+from gnnak.nn.norm import NormReluDropout, on_graph
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.uplift import GNNAK
 from gnnak.sampling.drop import SubgraphDrop

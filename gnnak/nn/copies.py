@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gnnak.backend import operation
-from gnnak.nn.padding import on_copies
+from gnnak.nn.norm import on_copies
 from gnnak.subgraphs.induce import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce, check_choice

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gnnak.errors import OptionError, WidthError
 from gnnak.nn.copies import lookup
 from gnnak.nn.mlp import dense_block
-from gnnak.nn.padding import RowAxis
+from gnnak.nn.norm import RowAxis
 from gnnak.typing import check_count
 
 

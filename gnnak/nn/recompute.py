@@ -9,7 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from gnnak.backend import current_backend, use_backend
-from gnnak.nn.padding import current_real_rows, real_rows
+from gnnak.nn.norm import current_real_rows, real_rows
 
 
 def recomputed(module: nn.Module, *arguments: Any) -> Tensor:

@@ -21,8 +21,8 @@ from gnnak.nn.encodings import (
     sliced_encodings,
 )
 from gnnak.nn.mlp import dense_block
+from gnnak.nn.norm import on_copies, on_graph
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
-from gnnak.nn.padding import on_copies, on_graph
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count

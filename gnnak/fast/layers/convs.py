@@ -22,7 +22,7 @@ from gnnak.nn.calling.call import explained_convs
 from gnnak.nn.copies import Messages
 from gnnak.nn.family.gnn import Conv
 from gnnak.nn.features import CategoricalEncoder, ConstantEncoder
-from gnnak.nn.padding import on_copies
+from gnnak.nn.norm import on_copies
 from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.induce import AcrossEdges
 from gnnak.subgraphs.rooted import RootedSubgraphs

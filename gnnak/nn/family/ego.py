@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.copies import lift, pool_context
 from gnnak.nn.family.gnn import GraphLayer, NodeReadout, NodeStart, SubgraphGNN
-from gnnak.nn.padding import on_graph
+from gnnak.nn.norm import on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 

@@ -9,8 +9,7 @@ from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
 from gnnak.nn.copies import lift, lookup, pool_context, pool_subgraph, to_nodes
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import on_copies, on_graph
+from gnnak.nn.norm import BatchNorm, on_copies, on_graph
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.uplift import check_subgraphs
 from gnnak.sampling.estimate import SampledSubgraphs

@@ -11,8 +11,7 @@ from gnnak.graphs.real import RealCounts
 from gnnak.nn.copies import to_nodes
 from gnnak.nn.family.gnn import NodeReadout, NodeStart, SubgraphGNN
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import on_graph, on_rows
+from gnnak.nn.norm import BatchNorm, on_graph, on_rows
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
 
