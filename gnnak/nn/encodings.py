@@ -42,10 +42,7 @@ class HopTable(nn.Module):
         return subgraphs.hop_rows(self.max_hops + 2)
 
     def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return for each node copy the row of `table` for its distance, [m, c].
-
-        `table` [max_hops + 2, c] is `weight` or is computed from each of its rows.
-        """
+        """Return for each node copy the row of `table` for its distance, [m, c]."""
         return lookup(table, self.rows(subgraphs))
 
     def extra_repr(self) -> str:
@@ -177,10 +174,8 @@ def _split(values: Tensor, encodings: dict[Encoding, Tensor]) -> dict[Encoding, 
 def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgraphs]:
     """Split subgraphs into consecutive slices of about `max_copies` node copies each.
 
-    Subgraphs are never split: a subgraph with more than `max_copies` nodes is a slice
-    by itself. Each slice numbers node copies and subgraphs from 0, while `node` and
-    `edge` still refer to the whole graph. Tensors of a slice that need no renumbering
-    are views.
+    A subgraph with more nodes is a slice by itself. Each slice numbers node copies and
+    subgraphs from 0, while `node` and `edge` still refer to the whole graph.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
@@ -231,9 +226,7 @@ def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether encoding the subgraphs in slices gives the same output of `layer`.
 
     It does not in training, because BatchNorms then use the statistics of the whole
-    batch, and not for subgraphs sampled by SubgraphDrop, because the scale of their
-    context encoding depends on all sampled subgraphs. The context encoding must be a
-    sum or a mean, which can be added up over slices.
+    batch, and not for sampled subgraphs, whose scale depends on all of them.
     """
     norms = (m for m in layer.modules() if isinstance(m, _BatchNorm))
     fixed = not layer.training and not any(norm.training for norm in norms)
@@ -250,10 +243,9 @@ def sliced_encodings(
 ) -> Encodings:
     """Encode slices of the subgraphs one after the other, to save memory.
 
-    The centroid and the subgraph encodings of the slices are concatenated. The context
-    encodings of the slices are added, because the subgraphs of a node can be in several
-    slices; for a mean, the total is divided by the number of subgraphs of the node.
-    `encode` returns the encodings of a slice, with a context encoding that is a sum.
+    The centroid and the subgraph encodings of the slices are concatenated. Their
+    context encodings, which `encode` returns as sums, are added, and for a mean divided
+    by the number of subgraphs of each node.
     """
     found: dict[Encoding, list[Tensor]] = {}
     for part in slices(subgraphs, max_copies):

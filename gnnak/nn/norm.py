@@ -27,10 +27,7 @@ RowAxis = Literal["nodes", "edges", "graphs"]
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """Numbers of real rows, as 0-dim tensors; None = there is no padding.
-
-    A GNN that runs on rooted subgraphs counts node copies, edge copies and subgraphs.
-    """
+    """Numbers of real rows or, in rooted subgraphs, real copies; None = no padding."""
 
     nodes: Tensor | None = None
     edges: Tensor | None = None
@@ -45,11 +42,10 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training ignore padding rows of their input.
 
-    Within the `with` block, a BatchNorm computes mean and variance from the real rows,
-    which must come first. Padding rows are replaced by the mean, so that their values
-    stay bounded from layer to layer. The numbers of real rows are tensors on the
-    device, so nothing synchronises. Padding is not supported in training with several
-    processes (distributed data parallel, DDP).
+    A BatchNorm computes mean and variance from the real rows, which come first, and
+    replaces padding rows by the mean, so that their values stay bounded. The numbers
+    are tensors on the device, so nothing synchronises. Not supported with several
+    processes.
 
     >>> norm = BatchNorm(1)
     >>> with real_rows(RealRows(nodes=torch.tensor(2))):
@@ -65,10 +61,7 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the argument of the innermost enclosing `with real_rows(...)` block.
-
-    Outside of such a block, and in code compiled by `torch.compile`, return `ALL_REAL`.
-    """
+    """Return the numbers of the enclosing `real_rows`; `ALL_REAL` in compiled code."""
     return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
 
 
@@ -126,10 +119,7 @@ class BatchNorm(nn.BatchNorm1d):
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c], with the statistics of this process.
-
-        With fewer than two real rows, use the running statistics.
-        """
+        """Normalise the rows of `x`, [n, c], with the statistics of this process."""
         real = self.real_rows()
         if real is not None:
             return self._over_real_rows(x, real)
@@ -183,10 +173,7 @@ class BatchNorm(nn.BatchNorm1d):
     def _update_running(
         self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None
     ) -> None:
-        """Update the running mean and variance with those of the current batch.
-
-        Nothing changes if `wanted`, a boolean tensor, is False.
-        """
+        """Update the running mean and variance, unless `wanted`, 0-dim, is False."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.momentum is not None
@@ -246,8 +233,7 @@ def norm_real_rows(
 ) -> Tensor:
     """Apply a batch norm in training to [n, c] of which `count` rows are real.
 
-    The running statistics are updated in place. Padding rows of the result have no
-    meaning.
+    The running statistics are updated in place. Padding rows have no meaning.
     """
     found = normalised_real_rows(x, count, eps)
     with torch.no_grad():

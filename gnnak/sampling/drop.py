@@ -230,9 +230,8 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix of `plan_filling`.
+    """Compute the matrix of `plan_filling` for the sampled roots.
 
-    `number` is the number of sampled subgraphs before each subgraph, [s]: for a sampled
-    one, its index among them. `root` are the roots of the sampled subgraphs.
+    `number` is the number of sampled subgraphs before each subgraph, [s].
     """
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

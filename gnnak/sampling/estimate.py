@@ -50,8 +50,7 @@ class Filling(Compact):
 class SampledSubgraphs(RootedSubgraphs):
     """The rooted subgraphs that SubgraphDrop has sampled from a batch.
 
-    Two members correct for the dropped subgraphs: `scale` returns the factor for sums
-    over all sampled subgraphs that contain a node, and `filling` is the matrix that
+    `scale` corrects sums over the sampled subgraphs that contain a node; `filling`
     estimates the encodings of dropped roots.
     """
 
@@ -63,14 +62,11 @@ class SampledSubgraphs(RootedSubgraphs):
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return one factor per node that corrects sums over sampled subgraphs, [n].
+        """Return `held / covered`, which corrects sums over sampled subgraphs, [n].
 
         A sum over the sampled subgraphs that contain a node, times this factor,
-        estimates the sum over all subgraphs that contain the node: the factor is `held
-        / covered`. The result is cached.
-
-        Args:
-            dtype: Floating-point type of the result.
+        estimates the sum over all subgraphs that contain the node. The result is cached
+        by dtype.
         """
         return self.once(Tensor, lambda: self.held.to(dtype) / self.covered, dtype)
 
@@ -139,8 +135,8 @@ def _nearer_neighbors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the neighbours of each node that are one step nearer to a sampled root.
 
-    Returns each node's distance to the nearest sampled root, [n], -1 if there is no
-    path, and the pairs of a nearer neighbour and a node. Edge directions are ignored.
+    Returns each node's distance to a sampled root, [n], -1 if there is no path, and the
+    pairs of a nearer neighbour and a node.
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
@@ -157,9 +153,8 @@ def _next_layer(
 ) -> Filling:
     """Compute the rows of nodes one step farther: the mean of their neighbours' rows.
 
-    `before` has the rows of the nearer neighbours. For each pair of a node and a nearer
-    neighbour, `target` is the node, `source` the neighbour, and `share` is 1 / (number
-    of nearer neighbours of the node).
+    `before` has the rows of the nearer neighbours. `target` and `source` are the pairs
+    of a node and such a neighbour, and `share` is 1 / (number of these neighbours).
     """
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]

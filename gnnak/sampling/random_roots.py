@@ -46,10 +46,9 @@ def cover_by_order(
 ) -> Tensor:
     """Sample subgraphs in the order of their ranks until all nodes are covered.
 
-    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
-    subgraphs that contain it are sampled. Sampling stops in each connected component
-    separately. `rank`, [s], is a permutation; the lowest is sampled first. Returns a
-    boolean mask of the sampled subgraphs, [s].
+    Sampling stops in each connected component separately. `rank`, [s], is a
+    permutation; the lowest is sampled first. Returns a boolean mask of the sampled
+    subgraphs, [s].
     """
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     copy_rank = rank.index_select(0, subgraphs.subgraph)
@@ -91,11 +90,9 @@ def share_roots(
 ) -> Tensor:
     """Sample a fixed share of the roots, again and again until every node is covered.
 
-    In a connected component with c nodes, `int(share * c)` roots are sampled uniformly
-    without replacement. If they do not cover all nodes of the component, all of them
-    are sampled anew, at most `MAX_TRIES` times. The components that are still not
-    covered then, and those with `int(share * c) == 0`, are sampled with `random_roots`.
-    Returns a boolean mask of the sampled subgraphs, [s].
+    In a connected component with c nodes, `int(share * c)` roots are sampled, at most
+    `MAX_TRIES` times. The components that are still not covered then, and those with no
+    roots to sample, are sampled with `random_roots`. Returns a boolean mask, [s].
     """
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)
@@ -142,10 +139,7 @@ def random_order(
 def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Sample `quota[i]` nodes of each group i, `times` times; a mask, [times, n].
-
-    `group` is the group of each node, [n]; a quota is at most the group's size.
-    """
+    """Sample `quota[i]` nodes of each group i, `times` times; a mask, [times, n]."""
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)

@@ -92,10 +92,7 @@ class CachedSubgraphs:
 
     @property
     def int32_bytes(self) -> int:
-        """Memory of all cached tensors in bytes, with 4 bytes per index.
-
-        The indices of a larger store may need a wider type than those of this one.
-        """
+        """Memory in bytes with 4 bytes per index, which a larger store may need."""
         return 4 * sum(tensor.numel() for tensor in self._fields) + self._encoded_bytes
 
     @property
@@ -209,11 +206,7 @@ def _extract(
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """Extract and cache all rooted subgraphs of a store, if the cache will be small.
-
-    Returns None if the extractor is random, if the store is empty, if the cache would
-    take more than `limit` bytes, or if there are more copies than the extractor allows.
-    """
+    """Cache all rooted subgraphs of a store; None if random, empty or too large."""
     if extractor.random or not len(store):
         return None
     count = min(SAMPLE, len(store))

@@ -148,9 +148,8 @@ def _walks(
 ) -> Tensor:
     """Sum the weights of all walks from roots to nodes, float64, [rows, steps + 1].
 
-    `whole` has the whole graph of every node. `step`, [e], is the weight of a step
-    backwards along each edge; `stay`, [n], of a step from a node to itself. `rows` are
-    the wanted node copies of `whole`.
+    `step`, [e], weighs a step backwards along each edge, `stay`, [n], one from a node
+    to itself; `rows` are the wanted node copies of `whole`.
     """
     check_free(
         8.0 * rows.numel() * (steps + 1),
@@ -246,9 +245,8 @@ def _resistance(
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
     """Divide the graphs of a batch into groups of sizes within a factor of 2.
 
-    Padding to a common size then takes little memory. The Laplacians of a group have at
-    most `CHUNK_ENTRIES` entries, unless there is only one. Yields, for each graph, its
-    number within the group, or -1 if it is not in the group, [g].
+    A group has at most `CHUNK_ENTRIES` entries of Laplacians, or one graph. Yields each
+    graph's number within the group, or -1 if it is not in the group, [g].
     """
     if not batch.numel():
         return
@@ -277,12 +275,10 @@ def _regular_laplacian(
 ) -> Tensor:
     """Return the Laplacian of some graphs plus a matrix that makes it invertible.
 
-    The entry of two nodes in the same connected component of k nodes is raised by 1/k.
-    The inverse of the sum gives the same resistances as the pseudoinverse of the
-    Laplacian, but is faster and needs no threshold for small eigenvalues. `graph`, [n],
-    is -1 for nodes whose graph is left out; `local`, [n], numbers the nodes of each
-    graph. The matrices are padded by ones on the diagonal, [graphs, most, most],
-    float64.
+    The entry of two nodes in one component of k nodes is raised by 1/k: the inverse
+    then gives the same resistances as the pseudoinverse, but is faster. `graph`, [n],
+    is -1 for nodes that are left out; `local`, [n], numbers the nodes of a graph. The
+    matrices, [graphs, most, most], are padded by ones on the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1

@@ -32,11 +32,7 @@ SAMPLE = 4096
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Look up every entry of `query` in the sorted vector `keys` by binary search.
-
-    Returns the position of each entry in `keys`, meaningless if it is not there, and a
-    boolean mask of the entries found.
-    """
+    """Return where each entry of `query` is in the sorted `keys`, and whether it is."""
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
     position = torch.searchsorted(keys, query).clamp_(max=keys.numel() - 1)
@@ -52,14 +48,10 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
-    `node` and `subgraph`, [m], are those of the node copies, sorted by (subgraph,
-    node). Usually, every incoming edge of a node is tested for a source in the
-    subgraph; if the in-degree is larger than the subgraph, every node of the subgraph
-    is tested for an edge to the node.
-
-    Returns the edges as source and target node copies, [2, f], sorted by (target,
-    source, edge), and their numbers in the graph, [f]. `SizeError` is raised if there
-    are more copies than `limit` allows.
+    `node` and `subgraph`, [m], are sorted by (subgraph, node). Every incoming edge of a
+    node is tested for a source in the subgraph; if the in-degree is larger than the
+    subgraph, every node of the subgraph is tested for an edge to the node. Returns the
+    `edge_index` and `edge` of `RootedSubgraphs`.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -136,8 +128,8 @@ def _in_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Call `find` on chunks of `target`, to bound the memory; concatenate the results.
 
-    `work` is the number of candidate edges that `find` tests for each target, `before`
-    the number of edges found by earlier calls, which count towards `limit`.
+    `work` is the number of edges that `find` tests for each target, `before` the number
+    of edges found by earlier calls.
     """
     total, cuts = copies.node.numel() + before, chunk_cuts(work, CHUNK)
     if cuts and limit.is_below(total + int(work.sum())):
@@ -170,12 +162,7 @@ def _estimate(
 def _from_edges(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges that end at some node copies, from the edges of the graph.
-
-    Tests, for every incoming edge of a target, whether the source of the edge is in the
-    target's subgraph. Returns the edges as node copies, [2, f], and their numbers in
-    the graph, [f].
-    """
+    """Find the edges that end at some node copies, from the edges of the graph."""
     start, in_degree = neighbors.rows(copies.node.index_select(0, target))
     row, entry = ragged_ranges(start, in_degree)
     target = target.index_select(0, row)
@@ -185,11 +172,7 @@ def _from_edges(
 def _inside(
     target: Tensor, entry: Tensor, subgraph: Tensor, key: Tensor, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Return those of some edges whose source is in the subgraph of their target.
-
-    `target` is the node copy that each edge ends at, `entry` its position in
-    `neighbors`; `subgraph` and `key` as in `_Copies`.
-    """
+    """Return the edges at `entry` whose source is in the subgraph of `target`."""
     source_node = neighbors.node.index_select(0, entry)
     of_target = subgraph.index_select(0, target)
     wanted = torch.add(source_node, of_target, alpha=neighbors.num_nodes)

@@ -136,10 +136,9 @@ class RootedSubgraphs(Compact):
 
     @property
     def derived(self) -> Derived:
-        """The cache of what is computed from the fields.
+        """The cache of what is computed from the fields; empty under `torch.compile`.
 
-        Under `torch.compile` it is always empty, because writing to the record would
-        cause a graph break.
+        There, writing to the record would cause a graph break.
         """
         if torch.compiler.is_compiling():
             return Derived()
@@ -274,16 +273,10 @@ class RootedSubgraphs(Compact):
         return cached(cache, (kind, *options), compute)
 
     def assume(self, **values: Any) -> Self:
-        """Set fields of `Derived`, so that they need not be computed.
+        """Set fields of `Derived`, such as `centroid=...`, and return this object.
 
-        Data loaders call this method, because they compute these values faster, for
-        many batches at once. The values are not checked.
-
-        Args:
-            values: Values by name of the field, such as `centroid=...`.
-
-        Returns:
-            This object.
+        Data loaders compute these values faster, for many batches at once. The values
+        are not checked.
         """
         self.__dict__["_derived"] = replace(self.derived, **values)
         return self

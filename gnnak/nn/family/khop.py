@@ -32,8 +32,8 @@ class Rings(NamedTuple):
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
     """Divide egonets into rings 0, ..., `num_hops`; cached after first use.
 
-    The rings of padded egonets are padded, too, to sizes that depend only on the sizes
-    of the egonets' tensors. They are found without synchronising with a GPU.
+    Padded egonets have padded rings, found without synchronising with a GPU, whose
+    sizes depend only on the sizes of the egonets' tensors.
     """
 
     def find() -> Rings:
