@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -36,14 +35,13 @@ class Filling(Compact):
 
     def at(self, entries: Tensor) -> Filling:
         """Select nonzero entries by position, in that order."""
-        return self._each(lambda part: part.index_select(0, entries))
+        node, subgraph = self.node[entries], self.subgraph[entries]
+        return Filling(node, subgraph, self.weight[entries])
 
     def to(self, device: torch.device | str) -> Filling:
         """Return this matrix on another device."""
-        return replace(self._each(lambda part: part.to(device)), in_order=self.in_order)
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Filling:
-        return Filling(change(self.node), change(self.subgraph), change(self.weight))
+        node, subgraph = self.node.to(device), self.subgraph.to(device)
+        return Filling(node, subgraph, self.weight.to(device), self.in_order)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -41,29 +41,6 @@ def is_cover(
     return bool((coverage(subgraphs, num_nodes, sampled) >= wanted).all())
 
 
-def cover_by_order(
-    subgraphs: RootedSubgraphs, component: Tensor, rank: Tensor, min_coverage: int
-) -> Tensor:
-    """Sample subgraphs in the order of their ranks until all nodes are covered.
-
-    Sampling stops in each connected component separately. `rank`, [s], is a
-    permutation; the lowest is sampled first. Returns a boolean mask of the sampled
-    subgraphs, [s].
-    """
-    num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
-    copy_rank = rank.index_select(0, subgraphs.subgraph)
-    key = torch.sort(subgraphs.node * num_subgraphs + copy_rank).values
-    held = counts_of(subgraphs.node, num_nodes)
-    last = torch.cumsum(held, 0) - held + held.clamp(max=min_coverage) - 1
-    # The rank of the subgraph that completes the coverage of each node.
-    node_rank = key.index_select(0, last.clamp(min=0)) % max(num_subgraphs, 1)
-    node_rank = node_rank.masked_fill(held == 0, -1)
-    needed = node_rank.new_full((num_nodes,), -1)
-    needed = needed.scatter_reduce(0, component, node_rank, "amax")
-    root_component = component.index_select(0, subgraphs.root)
-    return rank <= needed.index_select(0, root_component)
-
-
 MAX_TRIES = 1000
 """How often the roots of a connected component are sampled until they cover it."""
 CHECKED = 1 << 22
@@ -76,9 +53,22 @@ def random_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until every node is covered."""
+    """Sample subgraphs in random order until every node is covered; a mask, [s].
+
+    Sampling stops in each connected component separately.
+    """
+    held, component = plan.held, plan.component
+    num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     rank = random_order(subgraphs, generator)
-    return cover_by_order(subgraphs, plan.component, rank, min_coverage)
+    copy_rank = rank.index_select(0, subgraphs.subgraph)
+    key = torch.sort(subgraphs.node * num_subgraphs + copy_rank).values
+    last = torch.cumsum(held, 0) - held + held.clamp(max=min_coverage) - 1
+    # The rank of the subgraph that completes the coverage of each node.
+    node_rank = key.index_select(0, last.clamp(min=0)) % max(num_subgraphs, 1)
+    node_rank = node_rank.masked_fill(held == 0, -1)
+    needed = node_rank.new_full((num_nodes,), -1)
+    needed = needed.scatter_reduce(0, component, node_rank, "amax")
+    return rank <= needed[component.index_select(0, subgraphs.root)]
 
 
 def share_roots(

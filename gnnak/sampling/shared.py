@@ -258,13 +258,6 @@ class ThreadState(threading.local):
         return task is not None and not (self.in_model and self.task == task)
 
 
-HAND_IN = (
-    "subgraphs cannot be extracted in a compiled graph; pass them to the model as "
-    "subgraphs=..."
-)
-"""What `torch.compile(fullgraph=True)` prints if a model gets no subgraphs."""
-
-
 class SharedSubgraphs:
     """Rooted subgraphs that all layers of a model share in one forward pass.
 
@@ -319,7 +312,10 @@ class SharedSubgraphs:
         else:
             self.end_pass()
 
-    @torch.compiler.disable(reason=HAND_IN)
+    @torch.compiler.disable(
+        reason="subgraphs cannot be extracted in a compiled graph; pass them to the "
+        "model as subgraphs=..."
+    )
     def begin_pass(self, *_: object) -> None:
         """Begin a forward pass: discard the random sample of the previous pass."""
         state = self._of_thread

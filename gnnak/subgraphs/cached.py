@@ -62,16 +62,6 @@ class CachedSubgraphs:
     `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
 
     @cached_property
-    def copy_ptr(self) -> Tensor:
-        """Where the node copies of each graph start in `node`, [g + 1]."""
-        return pointers(self.num_copies)
-
-    @cached_property
-    def edge_copy_ptr(self) -> Tensor:
-        """Where the edge copies of each graph start in `edge`, [g + 1]."""
-        return pointers(self.num_edge_copies)
-
-    @cached_property
     def counts(self) -> Tensor:
         """Nodes, edges, node copies, edge copies of each graph, [4, g], on the CPU."""
         copies = torch.stack([self.num_copies, self.num_edge_copies])
@@ -82,7 +72,7 @@ class CachedSubgraphs:
         """For each graph, its `counts`, first node copy and first edge copy, [6, g]."""
         sizes = self.store.num_nodes, self.store.num_edges
         copies = self.num_copies, self.num_edge_copies
-        first = self.copy_ptr[:-1], self.edge_copy_ptr[:-1]
+        first = (pointers(count)[:-1] for count in copies)
         return torch.stack([*sizes, *copies, *first])
 
     @cached_property

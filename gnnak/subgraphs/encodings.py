@@ -396,13 +396,6 @@ class WithEncodings:
         return found
 
 
-def with_encodings(
-    extractor: Extractor, encodings: tuple[StructuralEncoding, ...]
-) -> Extractor:
-    """Return an extractor that also computes the given encodings, if there are any."""
-    return WithEncodings(extractor, encodings) if encodings else extractor
-
-
 def without_encodings(extractor: Extractor) -> Extractor:
     """Return the extractor of the subgraphs alone, without structural encodings."""
     while isinstance(extractor, WithEncodings):

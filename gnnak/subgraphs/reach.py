@@ -98,7 +98,8 @@ def reach(
     size = max(neighbors.num_nodes, 1)
     farthest = min(num_hops, neighbors.num_nodes)
     radix = min(farthest + 1, INT64_MAX // (size * size))
-    few = _few(root.device, limit)
+    few = min(CHUNK, ON_CPU if root.device.type == "cpu" else ON_DEVICE)
+    few = limit.count if limit.is_below(few) else few
     walks, length = list_walks(root, neighbors, radix - 1, few, all_roots)
     seen = _shortest(walks, radix)
     pair, hop = decoded(seen, radix)
@@ -135,12 +136,6 @@ def reach(
         total += search.seen.numel()
         limit.check(total, what="node copies")
     return decoded(torch.cat(found) if len(found) > 1 else found[0], radix)
-
-
-def _few(device: torch.device, limit: CopyLimit) -> int:
-    """Return the largest number of walks to list, without exceeding `limit`."""
-    few = min(CHUNK, ON_CPU if device.type == "cpu" else ON_DEVICE)
-    return limit.count if limit.is_below(few) else few
 
 
 def _shortest(walks: Tensor, radix: int) -> Tensor:

@@ -55,6 +55,7 @@ class Derived(Compact):
     """What has been computed from the fields of a `RootedSubgraphs`; None = not yet."""
 
     centroid: Tensor | None = None
+    rooted_at: Tensor | None = None
     max_hop: int | None = None
     hop_range: tuple[int, int] | None = None
     in_order: bool | None = None
@@ -158,9 +159,13 @@ class RootedSubgraphs(Compact):
     @property
     def rooted_at(self) -> Tensor:
         """[n]: the subgraph rooted at each node; every node must be a root."""
-        found = torch.empty_like(self.root)
-        found[self.root] = torch.arange(self.num_subgraphs, device=self.device)
-        return found
+        derived = self.derived
+        if derived.rooted_at is None:
+            with trainable():
+                found = torch.empty_like(self.root)
+                found[self.root] = torch.arange(self.num_subgraphs, device=self.device)
+            derived.rooted_at = found
+        return derived.rooted_at
 
     @property
     def max_hop(self) -> int:

@@ -176,10 +176,11 @@ def refusal(gnn: nn.Module) -> str | None:
     if type(gnn).__name__ in OTHER_CONVS:
         return OTHER_CONVS[type(gnn).__name__]
     names = argument_names(gnn)
-    for argument in names:
+    for argument in arguments_of(gnn):
         for ending, reason in OTHER_GRAPHS.items():
-            if argument.endswith(ending) and not _has_default(gnn, argument):
-                return f"it takes {argument}; {reason}"
+            is_required = argument.default is argument.empty
+            if is_required and argument.name.endswith(ending):
+                return f"it takes {argument.name}; {reason}"
     graph = graph_argument(gnn)
     if graph is None:
         return (
@@ -202,11 +203,6 @@ def module_refusal(model: nn.Module) -> str | None:
             if name.startswith(start) and home.startswith("torch_geometric."):
                 return f"{name} cannot be uplifted: {reason}"
     return None
-
-
-def _has_default(gnn: nn.Module, name: str) -> bool:
-    """Return whether an argument of `gnn.forward` has a default value."""
-    return any(a.name == name and a.default is not a.empty for a in arguments_of(gnn))
 
 
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
