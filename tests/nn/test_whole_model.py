@@ -16,7 +16,7 @@ from torch_geometric.nn.models.attentive_fp import GATEConv
 
 import gnnak
 from gnnak import GNNAK, EgoNets, RandomWalks, SubgraphDrop, uplift
-from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
+from gnnak.errors import EdgeAttrError, OptionError, WidthError
 from gnnak.graphs.real import RealCounts
 from gnnak.nn import UpliftedConv
 from gnnak.nn.uplifted_conv import GrowthWatch
@@ -293,11 +293,6 @@ class TestBadInput:
         with pytest.raises(WidthError, match=r"ConcatConv failed .* of width 12"):
             uplift(ConcatConv(8, 4))
 
-    def test_missing_edge_attributes_raise(self):
-        net = uplift(pyg.GINEConv(nn.Linear(4, 4)))
-        with pytest.raises(EdgeAttrError, match="GINEConv needs edge attributes"):
-            net(torch.rand(3, 4), PATH)
-
     def test_cached_conv_is_rejected(self):
         with pytest.raises(OptionError, match="cached=True"):
             uplift(pyg.GCNConv(4, 4, cached=True))
@@ -306,11 +301,6 @@ class TestBadInput:
         net = uplift(pyg.GAT(4, 4, 2))
         with pytest.raises(EdgeAttrError, match="does not read edge attributes"):
             net(torch.rand(3, 4), PATH, edge_attr=torch.rand(4, 3))
-
-    def test_bipartite_input_is_rejected(self):
-        net, x = uplift(pyg.SAGEConv(4, 4)), torch.rand(3, 4)
-        with pytest.raises(GraphError, match="x is a tuple: SAGEConv is"):
-            net((x, x), PATH)
 
     def test_unsupported_arguments_are_rejected(self):
         net = uplift(pyg.GATConv(4, 4))

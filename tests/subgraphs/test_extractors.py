@@ -2,6 +2,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, GraphLoader, uplift
 from gnnak.errors import OptionError, SubgraphError
@@ -48,8 +49,6 @@ def test_network_and_uplift_take_a_users_extractor():
     own = small_network("gin-ak+", subgraphs=Broken()).eval()
     wanted = small_network("gin-ak+", subgraphs=EgoNets(1)).eval()
     assert torch.equal(own(data), wanted(data))
-    from torch_geometric.nn import GIN
-
     net = uplift(GIN(4, 4, 1), Broken())
     assert net(torch.rand(3, 4), PATH).shape == (3, 4)
 
@@ -101,11 +100,16 @@ def test_networks_and_loaders_refuse_what_is_no_extractor(value, wanted):
         GraphLoader([molecule_batch()[0]], subgraphs=value, batch_size=1)
 
 
-def test_uplift_refuses_a_class_of_extractors():
-    from torch_geometric.nn import GIN
-
-    with pytest.raises(OptionError, match="num_hops is the class EgoNets; give an obj"):
-        uplift(GIN(4, 4, 1), EgoNets)
+@pytest.mark.parametrize(
+    ("extractor", "wanted"),
+    [
+        (EgoNets, "num_hops is the class EgoNets; give an obj"),
+        (WholeGraphs(), "do not know which nodes are in one graph"),
+    ],
+)
+def test_uplift_refuses_classes_and_extractors_that_read_the_batch(extractor, wanted):
+    with pytest.raises(OptionError, match=wanted):
+        uplift(GIN(4, 4, 1), extractor)
 
 
 def test_extract_refuses_what_is_no_record():
@@ -123,13 +127,6 @@ def test_extract_passes_the_batch_on_to_extractors_that_read_it():
     assert extract(WholeGraphs(), edge_index, 3, batch=batch).num_copies == 5
     assert extract(WholeGraphs(), edge_index, 3).num_copies == 9
     assert extract(EgoNets(1), edge_index, 3, batch=batch).num_copies == 5
-
-
-def test_uplift_refuses_extractors_that_read_the_batch():
-    from torch_geometric.nn import GIN
-
-    with pytest.raises(OptionError, match="do not know which nodes are in one graph"):
-        uplift(GIN(4, 4, 1), WholeGraphs())
 
 
 def test_network_extracts_anew_if_only_the_batch_differs():
