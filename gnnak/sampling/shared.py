@@ -86,14 +86,10 @@ def backward_task() -> int | None:
 class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
-    Attributes:
-        batch: Index of the graph that each node is in, [n]; None if it was not set.
-        full: All rooted subgraphs of the graph.
-        plan: The sampling plan of `full`.
-        sampled: The random subgraphs of the current forward pass.
-        sample: How `sampled` can be sampled again.
-        replayed: The random subgraphs of the layer that was recomputed last, which the
-            other layers of the same forward pass use, too.
+    `batch` is the graph of each node, [n], if it was set; `full` has all rooted
+    subgraphs, and `plan` is their sampling plan. `sampled` are the random subgraphs of
+    the current forward pass, and `sample` tells how to sample them again; `replayed`
+    are those of the layer that was recomputed last, which the other layers use, too.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -218,14 +214,10 @@ def _version(tensor: Tensor) -> int | None:
 class ThreadState(threading.local):
     """The cache and the current forward pass of one thread.
 
-    Attributes:
-        cache: The graph that was used last.
-        in_model: Whether a call of the model is in progress.
-        given: The subgraphs that the caller handed to the model; usually None.
-        layers: The ids of the layers that were called in this forward pass.
-        task: The backward pass that this forward pass runs in; usually None.
-        compared: Whether edges were compared with the cache in this forward pass.
-        is_over: Whether this forward pass was a call of the model that has ended.
+    `given` are the subgraphs that the caller handed to the model, if any. Of this
+    forward pass, `layers` has the ids of the layers called so far, `task` is the
+    backward pass that it runs in, if any, `compared` tells whether edges were compared
+    with the cache, and `is_over` whether it was a call of the model that has ended.
     """
 
     def __init__(self) -> None:

@@ -111,12 +111,9 @@ class EgoNets(WithRadius):
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Extract the egonet of every node.
+        """Extract the egonet of every node; `generator` is ignored.
 
-        Args:
-            edge_index: Directed edges, [2, e].
-            num_nodes: Number of nodes, n.
-            generator: Ignored; all extractors are called with the same arguments.
+        Other arguments as in `egonets`. All extractors are called with the same ones.
         """
         return egonets(edge_index, num_nodes, self.num_hops, copy_limit=self.copy_limit)
 

@@ -272,13 +272,7 @@ class RandomWalks(Limited):
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Sample a random-walk subgraph for every node.
-
-        Args:
-            edge_index: Directed edges, [2, e].
-            num_nodes: Number of nodes, n.
-            generator: Random number generator, on the device of `edge_index`.
-        """
+        """Sample a subgraph for every node; arguments as in `walk_subgraphs`."""
         return walk_subgraphs(
             edge_index,
             num_nodes,

@@ -134,13 +134,9 @@ class WholeGraphs(Limited):
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return the whole graph of every node.
+        """Return the whole graph of every node; `generator` is ignored.
 
-        Args:
-            edge_index: Directed edges, [2, e].
-            num_nodes: Number of nodes, n.
-            generator: Ignored; all extractors are called with the same arguments.
-            batch: Index of the graph that each node is in, [n]; None = one graph.
+        Other arguments as in `whole_graphs`.
         """
         return whole_graphs(
             edge_index, num_nodes, batch, self.max_hops, self.copy_limit

@@ -160,12 +160,7 @@ class PairEncoder(nn.Module):
     ) -> Tensor:
         """Return the initial states of all node copies, [m, c].
 
-        Args:
-            x: Node states, [n, c].
-            subgraphs: The rooted subgraphs.
-            edge_index: Directed edges, [2, e].
-            batch: Index of the graph that each node is in, [n]; None = all nodes are
-                in one graph.
+        `x`, [n, c], are node states; other arguments as in `SubgraphGNN.forward`.
         """
         h = lift(x, subgraphs)
         structural = {encoding.name: encoding for encoding in self.encodings}

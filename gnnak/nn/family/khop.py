@@ -154,14 +154,7 @@ class KHopLayer(nn.Module):
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
     ) -> Tensor:
-        """Compute new node states, [n, c].
-
-        Args:
-            x: Node states, [n, c].
-            subgraphs: The k-hop egonets, one per node.
-            edge_index: Unused.
-            edge_attr: Unused.
-        """
+        """Compute new node states, [n, c]; edges and their attributes are unused."""
         rings = find_rings(subgraphs, self.num_hops)
 
         def run(function: nn.Module, values: Tensor, hop: int) -> Tensor:
