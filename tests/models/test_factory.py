@@ -164,25 +164,19 @@ def test_build_model_answers_an_unknown_name_with_the_known_ones(name):
         build_model(name, ATOMS, BONDS, 1)
 
 
-def test_build_model_of_pna_without_degrees_says_so():
-    with pytest.raises(OptionError, match="needs degrees"):
-        build_model("pna", ATOMS, BONDS, 1, ModelOptions(num_layers=1, channels=4))
-
-
-def test_build_model_of_pna_with_degrees_that_are_no_tuple_says_so():
-    with pytest.raises(OptionError, match="degrees is a Tensor; give a tuple"):
-        build_model("pna", ATOMS, BONDS, 1, degrees=torch.ones(3))
-
-
-@pytest.mark.parametrize("wrong", [None, 28])
-def test_build_model_without_node_features_says_what_to_give(wrong):
-    with pytest.raises(OptionError, match=r"node_features is .*Categorical\(\(1,\)\)"):
-        build_model("gin", wrong, BONDS, 1)
-
-
-def test_build_model_without_outputs_says_so():
-    with pytest.raises(OptionError, match="out_channels is 0"):
-        build_model("gin", ATOMS, BONDS, 0)
+@pytest.mark.parametrize(
+    ("name", "nodes", "outputs", "degrees", "wanted"),
+    [
+        ("pna", ATOMS, 1, None, "needs degrees"),
+        ("pna", ATOMS, 1, torch.ones(3), "degrees is a Tensor; give a tuple"),
+        ("gin", None, 1, None, r"node_features is .*Categorical\(\(1,\)\)"),
+        ("gin", 28, 1, None, r"node_features is .*Categorical\(\(1,\)\)"),
+        ("gin", ATOMS, 0, None, "out_channels is 0"),
+    ],
+)
+def test_build_model_answers_what_is_missing(name, nodes, outputs, degrees, wanted):
+    with pytest.raises(OptionError, match=wanted):
+        build_model(name, nodes, BONDS, outputs, degrees=degrees)
 
 
 @pytest.mark.parametrize(

@@ -63,28 +63,15 @@ def test_network_readout_by_hand(reduce, wanted):
     assert out.tolist() == wanted
 
 
+@pytest.mark.parametrize("node_task", [False, True], ids=["graphs", "nodes"])
 @pytest.mark.parametrize("name", SOME)
-def test_network_is_permutation_invariant(name):
-    net = continuous_network(name).eval()
+def test_network_is_permutation_equivariant_and_batching_consistent(name, node_task):
+    net = continuous_network(name, node_task=node_task).eval()
     single = copy.deepcopy(net).float()
     for graph in GRAPHS:
         assert_permutation_equivariant(net, GRAPHS[graph])
         assert_permutation_equivariant(single, SINGLES[graph], tolerance=1e-4)
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_network_is_permutation_equivariant_on_node_tasks(name):
-    net = continuous_network(name, node_task=True).eval()
-    for data in GRAPHS.values():
-        assert_permutation_equivariant(net, data)
-
-
-@pytest.mark.parametrize("node_task", [False, True], ids=["graphs", "nodes"])
-@pytest.mark.parametrize("name", SOME)
-def test_network_is_batching_consistent(name, node_task):
-    net = continuous_network(name, node_task=node_task).eval()
     assert_batching_consistent(net, list(GRAPHS.values()))
-    single = copy.deepcopy(net).float()
     assert_batching_consistent(single, list(SINGLES.values()), tolerance=1e-4)
 
 
@@ -138,14 +125,9 @@ def test_network_takes_an_explicit_number_of_graphs_beside_a_data():
 @pytest.mark.parametrize("name", ["gin-ak", "gin-ak+"])
 def test_network_with_given_subgraphs_equals_extraction(name):
     net, data = small_network(name).eval(), molecule_batch()
-    subgraphs = EgoNets(2)(data.edge_index, data.num_nodes)
-    assert torch.equal(net(data, subgraphs=subgraphs), net(data))
-
-
-def test_network_uses_the_given_subgraphs():
-    net, data = small_network("gin-ak+").eval(), molecule_batch()
-    subgraphs = EgoNets(1)(data.edge_index, data.num_nodes)
-    assert not torch.allclose(net(data, subgraphs=subgraphs), net(data))
+    given, others = (EgoNets(k)(data.edge_index, data.num_nodes) for k in (2, 1))
+    assert torch.equal(net(data, subgraphs=given), net(data))
+    assert not torch.allclose(net(data, subgraphs=others), net(data))
 
 
 @pytest.mark.parametrize("name", ["gin-ak+", "gcn", "pna*-ak+", "ppgn-ak"])
@@ -157,12 +139,7 @@ def test_network_state_dict_round_trips(name, tmp_path):
     torch.save(one.state_dict(), tmp_path / "weights.pt")
     two.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
     assert torch.equal(one.eval()(data), two.eval()(data))
-
-
-def test_network_is_copied_whole():
-    net, data = small_network("gin-ak+").eval(), molecule_batch()
-    wanted = net(data)
-    assert torch.equal(copy.deepcopy(net)(data), wanted)
+    assert torch.equal(copy.deepcopy(one)(data), two(data))
 
 
 def test_network_resamples_walks_in_training_only():
