@@ -61,19 +61,15 @@ class Inputs:
 
     def check(self, x: Tensor, num_edges: int | None) -> None:
         """Raise an error unless every argument has one row per node or edge."""
-        for name, value in self.node.items():
-            if value.dim() < 1 or value.size(0) != x.size(0):
-                raise GraphError(
-                    f"{name} has shape {list(value.shape)}; give [{x.size(0)}, ...], "
-                    "one row for every node."
-                )
-        for name, value in self.edge.items():
-            wanted = value.size(0) if num_edges is None and value.dim() else num_edges
-            if value.dim() < 1 or value.size(0) != wanted:
-                raise EdgeAttrError(
-                    f"{name} has shape {list(value.shape)}; give [{wanted}, ...], one "
-                    "row for every column of edge_index."
-                )
+        of_nodes = (self.node, x.size(0), GraphError, "node")
+        of_edges = (self.edge, num_edges, EdgeAttrError, "column of edge_index")
+        for values, count, error, each in (of_nodes, of_edges):
+            for name, value in values.items():
+                if not value.dim() or count not in (None, value.size(0)):
+                    raise error(
+                        f"{name} has shape {list(value.shape)}; give [{count}, ...], "
+                        f"one row for every {each}."
+                    )
         for name, value in [*self.node.items(), *self.edge.items()]:
             if value.device != x.device:
                 raise GraphError(
