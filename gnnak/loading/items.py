@@ -99,7 +99,7 @@ def _collect(record: Any, found: list[Tensor]) -> None:
     if isinstance(record, Tensor):
         found.append(record)
     elif isinstance(record, dict):
-        for key in sorted(record):
+        for key in sorted(record, key=str):
             _collect(record[key], found)
     elif isinstance(record, tuple):
         for part in record:
@@ -137,7 +137,7 @@ def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:
     """Return the (key, value) pairs of a dataclass, dict or tuple; None for others."""
     if isinstance(record, dict):
-        return sorted(record.items())
+        return [(key, record[key]) for key in sorted(record, key=str)]
     if isinstance(record, tuple):
         return list(enumerate(record))
     names = _field_names(type(record))  # type: ignore[arg-type]

@@ -243,7 +243,7 @@ def _records(
         sizes: dict[str, Any] = {"num_nodes": num_nodes, "num_edges": num_edges}
         record = kind(**tensors, **sizes, real=real, **more)
         derived = _derived(whole, some) if groups else {}
-        yield record.assume(**window.known, **derived, **encoded)
+        yield record.assume(**window.known, **derived, encodings=dict(encoded))
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
@@ -298,7 +298,7 @@ def _sampled_fields(
 
 
 def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
-    """Yield, for each batch, its structural encodings, by their names in the cache."""
+    """Yield, for each batch, its structural encodings, as `extracted_encodings`."""
     cached = extracted_encodings(whole)
     if not cached:
         return repeat({})

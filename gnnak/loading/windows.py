@@ -106,7 +106,7 @@ def _sort_filling(
     )
     filling = filling.at(torch.argsort(number, stable=True))
     encodings = extracted_encodings(subgraphs)
-    return replace(subgraphs, filling=filling).assume(**encodings)
+    return replace(subgraphs, filling=filling).assume(encodings=encodings)
 
 
 def _read_starts(

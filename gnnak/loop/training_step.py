@@ -31,7 +31,7 @@ from gnnak.loop.padding import (
 from gnnak.loop.step import clip_gradients, train_once
 from gnnak.loop.verification import find_difference
 from gnnak.nn.calling.signature import check_module
-from gnnak.nn.padding import on_graph
+from gnnak.nn.norm import on_graph
 from gnnak.typing import check_flag
 
 if TYPE_CHECKING:

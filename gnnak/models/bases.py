@@ -38,11 +38,7 @@ def module_of(name: str) -> str:
 
 
 def find_class(name: str) -> type[nn.Module]:
-    """Return the class that a name `package.module:Class` names.
-
-    Raises:
-        OptionError: If the module is not imported, or has no such class.
-    """
+    """Return the class that a name `package.module:Class` names."""
     module, _, word = name.partition(":")
     if module not in sys.modules:
         raise OptionError(
@@ -60,9 +56,8 @@ def find_class(name: str) -> type[nn.Module]:
 def make_own(name: str, width: int) -> nn.Module:
     """Build a base GNN of the user that maps states of a width to the same width.
 
-    The class is called as `Class(width, width)` if it has the arguments `in_channels`
-    and `out_channels`, else as `Class(width)`. If the class has the argument
-    `edge_dim`, this argument is the width, too.
+    The class is called as `Class(width, width)` if it has the argument `out_channels`,
+    else as `Class(width)`, and with `edge_dim=width` if it has this argument.
     """
     kind = find_class(name)
     known = inspect.signature(kind).parameters

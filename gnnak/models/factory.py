@@ -225,11 +225,7 @@ def _kernels(
     options: ModelOptions,
     degrees: Degrees,
 ) -> list[Kernel]:
-    """Build the GNNs of one layer of the network; the first has the edge encoder.
-
-    These are a GNN-AK layer on the rooted subgraphs, a plain GNN on the whole graph, or
-    both.
-    """
+    """Build the GNNs of one layer of the network; the first has the edge encoder."""
     base, width = _base(form.base), options.channels
     gnns: list[nn.Module] = []
     edge_width = width

@@ -27,7 +27,7 @@ from gnnak.nn.family import (
 from gnnak.nn.family.gnn import Conv, PairEncoder
 from gnnak.nn.features import Features, make_encoder
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.encodings import with_encodings
+from gnnak.subgraphs.encodings import WithEncodings
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.whole import WholeGraphs
 from gnnak.typing import PairEncoding, Reduce
@@ -220,7 +220,9 @@ def family_network(
 
     pairs = member.pairs if family.pairs is None else family.pairs
     start = PairEncoder(pairs, width, family.max_distance, family.num_steps)
-    extractor = extractor_of(member, options)
+    extractor = options.extractor_for(member.kind)
+    if member.num_hops is not None and isinstance(extractor, EgoNets):
+        extractor = replace(extractor, num_hops=member.num_hops)
     gnn = member.build(Parts(options, conv, start, extractor))
     head = nn.Sequential(
         nn.Dropout(options.dropout),
@@ -230,13 +232,6 @@ def family_network(
     )
     reduce = None if node_task else family.reduce or member.reduce
     encoder = make_encoder(node_features, width)
-    extractor = with_encodings(extractor, gnn.encodings)
+    if gnn.encodings:
+        extractor = WithEncodings(extractor, gnn.encodings)
     return Network(encoder, [gnn], head, reduce, extractor)
-
-
-def extractor_of(member: Member, options: ModelOptions) -> Extractor:
-    """Return the extractor of a member: that of the options, or its published one."""
-    extractor = options.extractor_for(member.kind)
-    if member.num_hops is not None and isinstance(extractor, EgoNets):
-        return replace(extractor, num_hops=member.num_hops)
-    return extractor

@@ -16,8 +16,7 @@ from gnnak.graphs.real import real_counts_of
 from gnnak.nn.calling import try_out
 from gnnak.nn.copies import REDUCES, segment_reduce
 from gnnak.nn.family import SubgraphGNN
-from gnnak.nn.norm import NormReluDropout
-from gnnak.nn.padding import on_graph
+from gnnak.nn.norm import NormReluDropout, on_graph
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.uplift import GNNAK
 from gnnak.sampling.drop import SubgraphDrop
@@ -210,10 +209,7 @@ class Network(nn.Module):
 def _check_graph(
     edge_index: Tensor, batch: Tensor, num_nodes: int, num_graphs: int | None
 ) -> None:
-    """Raise `GraphError` if `edge_index` or `batch` is malformed.
-
-    On a GPU, the values of `batch` are not checked, only its shape and dtype.
-    """
+    """Raise `GraphError` if `edge_index` or `batch` is malformed."""
     if batch.shape != (num_nodes,) or batch.dtype != torch.long:
         raise GraphError(
             f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each node "
@@ -358,8 +354,5 @@ def run_with_edges(
     num_edges: int,
     run: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """Encode raw edge features as edge states, [e, c], and run a GNN with these.
-
-    A backend may replace both steps by one faster implementation.
-    """
+    """Encode raw edge features as edge states, [e, c], and run a GNN with these."""
     return run(encoder(values, num_edges))

@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gnnak.backend import operation
-from gnnak.nn.padding import on_copies
-from gnnak.subgraphs.across import AcrossEdges, across_edges, across_whole
+from gnnak.nn.norm import on_copies
+from gnnak.subgraphs.induce import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce, check_choice
 

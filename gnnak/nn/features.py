@@ -11,15 +11,12 @@ from torch import Tensor, nn
 from gnnak.errors import OptionError, WidthError
 from gnnak.nn.copies import lookup
 from gnnak.nn.mlp import dense_block
-from gnnak.nn.padding import RowAxis
+from gnnak.nn.norm import RowAxis
 from gnnak.typing import check_count
 
 
 def is_finite(*tensors: Tensor | None) -> bool:
     """Return whether no value is NaN or infinite; synchronises on a GPU, once.
-
-    Tensors that are None or have whole numbers count as finite, and so do all tensors
-    on a GPU while a CUDA graph is captured.
 
     >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, torch.nan]))
     (True, False)
@@ -162,8 +159,7 @@ class ConstantEncoder(nn.Module):
 class CategoricalEncoder(nn.Module):
     """Encode categorical features: the sum of one learned embedding per column.
 
-    The embedding tables of all feature columns are concatenated to one table. The
-    embeddings of column i are the rows `first[i]` to `first[i] + limit[i] - 1`.
+    Column i has the rows `first[i]` to `first[i] + limit[i] - 1` of one table.
     """
 
     first: Tensor
@@ -193,10 +189,7 @@ class CategoricalEncoder(nn.Module):
         return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
-        """Raise an error if a category is outside 0..k-1 in a column with k categories.
-
-        Nothing is checked while a CUDA graph is captured.
-        """
+        """Raise an error if a category is outside 0..k-1, for k categories."""
         if values.is_cuda and torch.cuda.is_current_stream_capturing():
             return
         inside = ((values >= 0) & (values < self.limit)).all()
@@ -229,11 +222,7 @@ class ContinuousEncoder(nn.Module):
         return self.block(self.checked(values, num_rows))
 
     def checked(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return features as [num_rows, columns], in the dtype of the weights.
-
-        Raises:
-            WidthError: If the features are missing, complex or of another shape.
-        """
+        """Return features as [num_rows, columns], in the dtype of the weights."""
         shape = (num_rows, self.in_channels)
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_complex():

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import RowAxis
+from gnnak.nn.norm import BatchNorm, RowAxis
 
 
 def dense_block(

@@ -1,6 +1,16 @@
-"""BatchNorm for padded batches and for training with several processes (DDP)."""
+"""BatchNorm for padded batches and for training with several processes (DDP).
 
-from typing import Any, NamedTuple
+`GraphBatch` and `RootedSubgraphs` store the numbers of their real rows. A BatchNorm
+gets only a tensor, often inside a GNN that does not know about padding. So the layer
+that calls the GNN sets the numbers in a context variable (`real_rows`), and every
+BatchNorm inside the GNN reads them. Context variables are local to a thread.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -8,7 +18,77 @@ from torch import Tensor, nn
 
 from gnnak.backend import operation
 from gnnak.errors import OptionError
-from gnnak.nn.padding import RowAxis, current_real_rows
+from gnnak.graphs.real import RealCounts
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+RowAxis = Literal["nodes", "edges", "graphs"]
+"""What the rows of a BatchNorm's input are; see `RealRows`."""
+
+
+@dataclass(frozen=True, eq=False)
+class RealRows:
+    """Numbers of real rows or, in rooted subgraphs, real copies; None = no padding."""
+
+    nodes: Tensor | None = None
+    edges: Tensor | None = None
+    graphs: Tensor | None = None
+
+
+ALL_REAL = RealRows()
+_scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
+
+
+@contextmanager
+def real_rows(rows: RealRows) -> Iterator[None]:
+    """Context manager: BatchNorms in training ignore padding rows of their input.
+
+    A BatchNorm computes mean and variance from the real rows, which come first, and
+    replaces padding rows by the mean, so that their values stay bounded. The numbers
+    are tensors on the device, so nothing synchronises. Not supported with several
+    processes.
+
+    >>> norm = BatchNorm(1)
+    >>> with real_rows(RealRows(nodes=torch.tensor(2))):
+    ...     rows = norm(torch.tensor([[-1.0], [1.0], [5.0]]))
+    >>> [round(row, 3) for row in rows.flatten().tolist()]
+    [-1.0, 1.0, 0.0]
+    """
+    token = _scope.set(rows)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def current_real_rows() -> RealRows:
+    """Return the numbers of the enclosing `real_rows`; `ALL_REAL` in compiled code."""
+    return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
+
+
+def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
+    """Return a context for modules that run on the graphs of a batch."""
+    if real is None:
+        return _unpadded()
+    return real_rows(RealRows(real.nodes, real.edges, real.graphs))
+
+
+def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
+    """Return a context for modules that run on rooted subgraphs, such as a base GNN."""
+    real = subgraphs.real
+    if real is None:
+        return _unpadded()
+    return real_rows(RealRows(real.copies, real.edge_copies, real.subgraphs))
+
+
+def on_rows(count: Tensor | None) -> AbstractContextManager[None]:
+    """Return a context for node states of which `count` are real; None = all."""
+    return _unpadded() if count is None else real_rows(RealRows(nodes=count))
+
+
+def _unpadded() -> AbstractContextManager[None]:
+    """Return a context in which BatchNorms treat no row as padding."""
+    padded = current_real_rows() is not ALL_REAL
+    return real_rows(ALL_REAL) if padded else nullcontext()
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -39,10 +119,7 @@ class BatchNorm(nn.BatchNorm1d):
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c], with the statistics of this process.
-
-        With fewer than two real rows, use the running statistics.
-        """
+        """Normalise the rows of `x`, [n, c], with the statistics of this process."""
         real = self.real_rows()
         if real is not None:
             return self._over_real_rows(x, real)
@@ -96,10 +173,7 @@ class BatchNorm(nn.BatchNorm1d):
     def _update_running(
         self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None
     ) -> None:
-        """Update the running mean and variance with those of the current batch.
-
-        Nothing changes if `wanted`, a boolean tensor, is False.
-        """
+        """Update the running mean and variance, unless `wanted`, 0-dim, is False."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.momentum is not None
@@ -159,8 +233,7 @@ def norm_real_rows(
 ) -> Tensor:
     """Apply a batch norm in training to [n, c] of which `count` rows are real.
 
-    The running statistics are updated in place. Padding rows of the result have no
-    meaning.
+    The running statistics are updated in place. Padding rows have no meaning.
     """
     found = normalised_real_rows(x, count, eps)
     with torch.no_grad():

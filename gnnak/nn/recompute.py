@@ -9,15 +9,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from gnnak.backend import current_backend, use_backend
-from gnnak.nn.padding import current_real_rows, real_rows
+from gnnak.nn.norm import current_real_rows, real_rows
 
 
 def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     """Call a module without saving its activations; the backward pass recomputes them.
 
-    Outputs, gradients and running statistics are the same as those of `module(...)`.
-    The backward pass runs the module a second time, with the same dropout masks and
-    without another update of the running statistics of BatchNorms.
+    The second run has the same dropout masks, and leaves running statistics alone.
     """
     backend, rows = current_backend(), current_real_rows()
 

@@ -11,11 +11,18 @@ from gnnak.errors import EdgeAttrError, SubgraphError, WidthError, kind_of
 from gnnak.nn.calling import Calling, Inputs, lift_inputs, try_out
 from gnnak.nn.calling.call import explained_convs, first_weight, masks_on_copies
 from gnnak.nn.copies import at_centroid, lift, pool_subgraph
-from gnnak.nn.encodings import HopGate, HopTable, at_nodes, context_encoding, make_fuse
+from gnnak.nn.encodings import (
+    HopGate,
+    HopTable,
+    at_nodes,
+    can_slice,
+    context_encoding,
+    make_fuse,
+    sliced_encodings,
+)
 from gnnak.nn.mlp import dense_block
+from gnnak.nn.norm import on_copies, on_graph
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
-from gnnak.nn.padding import on_copies, on_graph
-from gnnak.nn.sliced import can_slice, sliced_encodings
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count
@@ -276,14 +283,9 @@ class GNNAK(nn.Module):
         """Raise an error if the arguments of `forward` do not fit the layer.
 
         Raises:
-            WidthError: If `x` is not a floating-point tensor [n, in_channels], or does
-                not fit the weights: another device, or a wider dtype.
-            SubgraphError: If the subgraphs belong to a graph with another number of
-                nodes, are on another device, or a node is farther than `max_hops` from
-                the root.
-            EdgeAttrError: If `edge_attr` does not have one row per edge, is on another
-                device, has another width than the base GNN declares or a wider dtype
-                than its weights, or is not read by the base GNN.
+            WidthError: If `x` does not fit `in_channels` or the weights.
+            SubgraphError: If the subgraphs do not fit `x` or `max_hops`.
+            EdgeAttrError: If `edge_attr` does not fit the graph or the base GNN.
         """
         check_states(x, self.in_channels)
         e = None if isinstance(edge_attr, Inputs) else edge_attr
@@ -315,11 +317,7 @@ def check_states(x: Tensor, channels: int) -> None:
 
 
 def check_weights(gnn: nn.Module, x: Tensor, edge_attr: Tensor | None) -> None:
-    """Raise an error if `x` or `edge_attr` do not fit the weights of the base GNN.
-
-    They must be on the device of the weights. Their dtype may be narrower, since
-    PyTorch can promote it, but not wider.
-    """
+    """Raise an error unless `x` and `edge_attr` fit device and dtype of the weights."""
     weight, name = first_weight(gnn), type(gnn).__name__
     if weight is None:
         return
@@ -347,10 +345,7 @@ def check_weights(gnn: nn.Module, x: Tensor, edge_attr: Tensor | None) -> None:
 def check_subgraphs(
     subgraphs: RootedSubgraphs, x: Tensor, edge_attr: Tensor | None
 ) -> None:
-    """Raise an error unless the subgraphs fit the node states and edge attributes.
-
-    There must be one rooted subgraph per node, or a sample of these by `SubgraphDrop`.
-    """
+    """Raise an error unless the subgraphs fit the node states and edge attributes."""
     num_nodes = x.size(0)
     if not isinstance(subgraphs, RootedSubgraphs):
         raise SubgraphError(
@@ -383,10 +378,7 @@ def check_subgraphs(
 
 
 def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
-    """Raise `SubgraphError` if a node is farther than `max_hops` from its root.
-
-    In compiled code, an assertion on the device replaces the error.
-    """
+    """Raise `SubgraphError` if a node is farther than `max_hops` from its root."""
     if torch.compiler.is_compiling():
         within = (subgraphs.hop <= max_hops).all()
         torch._assert_async(within, f"a hop is beyond max_hops={max_hops}")

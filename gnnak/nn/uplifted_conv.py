@@ -109,10 +109,9 @@ class UpliftedConv(nn.Module):
     def _subgraphs(
         self, x: Tensor, edge_index: Tensor, inputs: Tensor | Inputs | None
     ) -> RootedSubgraphs:
-        """Return the rooted subgraphs, which all layers share in a forward pass.
+        """Return the subgraphs; in the first layer, warn of inputs that are not finite.
 
-        The first layer of a forward pass warns of inputs that are NaN or infinite. The
-        inputs of a padded batch are not checked, since the check synchronises.
+        The inputs of a padded batch are not checked, since the check synchronises.
         """
         shared = self.shared.subgraphs
         first = shared.enter(self)
@@ -142,10 +141,9 @@ class UpliftedConv(nn.Module):
 class LazyUpliftedConv(nn.Module):
     """An uplifted conv whose GNN-AK layer is not built yet.
 
-    The layer is built as soon as the widths of the conv are known: by `built`, if the
-    conv declares its widths, or else in the first call. Building the layer turns this
-    object into an `UpliftedConv`. If the conv has no weights, the layer takes the dtype
-    and device of `like`, or else of the input of the first call.
+    The layer is built as soon as the widths of the conv are known: by `built`, or in
+    the first call. This turns the object into an `UpliftedConv`. If the conv has no
+    weights, the layer takes dtype and device of `like`, or of the first input.
     """
 
     def __init__(
@@ -172,11 +170,7 @@ class LazyUpliftedConv(nn.Module):
         self.weight = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg]
 
     def built(self) -> nn.Module:
-        """Build the layer if the widths of the conv are known; return this module.
-
-        Raises:
-            WidthError: If the conv fails with every declared input width.
-        """
+        """Build the layer if the widths of the conv are known; return this module."""
         conv, call = self.conv, self.binding.call
         if call is not None:
             if call.in_channels is not None and call.out_channels is not None:
@@ -283,11 +277,7 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Return node states, `edge_index`, values of a sparse matrix, further arguments.
-
-    Raises:
-        GraphError: If node states and edges are not tensors on one device.
-    """
+    """Return node states, `edge_index`, values of a sparse matrix, other arguments."""
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
@@ -301,10 +291,7 @@ def read_call(
 
 
 def check_graph(x: object, edges: object, conv: str, name: str) -> None:
-    """Raise `GraphError` unless `x` is one dense tensor of node states.
-
-    `conv` is the class of the conv and `name` its name in the model.
-    """
+    """Raise `GraphError` unless `x` is one dense tensor of node states."""
     out = f"skip={name!r}" if name else f"skip={conv}"
     if isinstance(x, Mapping) or isinstance(edges, Mapping):
         raise GraphError(
@@ -331,8 +318,7 @@ def with_values(
 ) -> dict[str, Any]:
     """Add the entries of a sparse adjacency matrix, [e] or [e, c], to the arguments.
 
-    As in PyG, one number per edge is a weight, a whole number may also be a type, and a
-    row per edge is an edge attribute. Values that the conv does not read are left out.
+    As in PyG, numbers are weights, whole numbers maybe types, and rows attributes.
     """
     named = dict(given)
     if values is None:
@@ -366,9 +352,8 @@ class _LayerSizes(NamedTuple):
 class GrowthWatch:
     """Warns if node states grow from layer to layer, in the first passes in training.
 
-    Sum pools over large subgraphs multiply the size of states in every layer. Without a
-    norm between the layers, the first loss is then very large, and training is slow or
-    fails. The size of states is their root mean square.
+    Sum pools over large subgraphs multiply the size (root mean square) of states in
+    every layer. Without norms, the first loss is then very large.
     """
 
     def __init__(self) -> None:
@@ -384,11 +369,7 @@ class GrowthWatch:
         states: Tensor,
         subgraphs: RootedSubgraphs,
     ) -> None:
-        """Measure the states before and after a layer; synchronises on a GPU.
-
-        This does nothing in evaluation, for padded batches, after the first `PASSES`
-        forward passes, and for layers that do not pool by sums.
-        """
+        """Measure the states before and after a layer; synchronises on a GPU."""
         if self._passes >= PASSES or not layer.training or not x.numel():
             return
         capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()

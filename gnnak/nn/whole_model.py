@@ -117,13 +117,7 @@ def uplift(
 def _choose(
     model: nn.Module, only: Selectors, skip: Selectors, call: Mapping[Selector, Call]
 ) -> dict[str, Call | None]:
-    """Return the names of the modules to uplift, each with its `Call` or None.
-
-    Modules inside a conv, a `GNNAK` layer or an `UpliftedConv` are not chosen.
-
-    Raises:
-        OptionError: If there is no conv to uplift, or if an argument names no conv.
-    """
+    """Return the names of the modules to uplift, each with its `Call` or None."""
     _check_calls(call)
     found: dict[str, nn.Module] = {}
     calls: dict[str, Call | None] = {}
@@ -170,8 +164,6 @@ def matches(selector: Selector, name: str, module: nn.Module) -> bool:
     """Return whether a selector names a module, a module around it, or its type.
 
     >>> matches("convs.*", "convs.0", nn.Identity())
-    True
-    >>> matches("encoder", "encoder.convs.0", nn.Identity())
     True
     """
     if isinstance(selector, type):
@@ -222,10 +214,7 @@ def _check_calls(call: Mapping[Selector, Call]) -> None:
 
 
 def _check_homogeneous(model: nn.Module, chosen: Mapping[str, object]) -> None:
-    """Raise `OptionError` if a chosen conv is part of a model of several edge types.
-
-    PyG's `HeteroConv` and `to_hetero` store one conv per edge type in a `ModuleDict`.
-    """
+    """Raise `OptionError` if a chosen conv is of one edge type, as in `HeteroConv`."""
     for name in chosen:
         parent_name, _, key = name.rpartition(".")
         edge_type = key.strip("<>").replace("___", "__").split("__")
@@ -244,11 +233,7 @@ def _replace(
     chosen: Mapping[str, object],
     wrap: Callable[[str, nn.Module], nn.Module],
 ) -> None:
-    """Replace the chosen modules inside `model` by `wrap(name, module)`, in place.
-
-    If `model` uses one module in two places, both get the same wrapped module, so that
-    the weights stay shared.
-    """
+    """Replace the chosen modules by `wrap(name, module)`; shared ones stay shared."""
     wrapped: dict[nn.Module, nn.Module] = {}
     for name in chosen:
         parent, _, key = name.rpartition(".")

@@ -31,9 +31,6 @@ def sample_egonets(
 ) -> SampledSubgraphs:
     """Extract and sample egonets, without computing the edges of dropped egonets.
 
-    The result is that of `drop(extractor(edge_index, num_nodes), edge_index,
-    generator)`.
-
     >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
     >>> ring = torch.cat([ring, ring.flip(0)], dim=1)
     >>> sample_egonets(SubgraphDrop("random", 9), EgoNets(1), ring, 9).num_edge_copies
@@ -59,9 +56,8 @@ NODE_ROWS = 5
 class CachedPlans:
     """The sampling plans of all graphs of a store, in flat tensors.
 
-    `plans[indices]` gathers the plan that `SubgraphDrop.plan` would compute for the
-    batch `store[indices]`, without a loop over graphs and without synchronising with
-    the GPU. Node and component numbers start at 0 in each graph and are int32.
+    `plans[indices]` is the plan of the batch `store[indices]`, without synchronising.
+    Node and component numbers start at 0 in each graph and are int32.
     """
 
     store: GraphStore

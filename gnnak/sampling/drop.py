@@ -208,7 +208,7 @@ def sample_subgraphs(
         held=coverage(subgraphs, num_nodes) if plan is None else plan.held,
         covered=covered,
         filling=filling_of(subgraphs, edge_index, sampled, number, root, plan),
-    ).assume(**encodings)
+    ).assume(encodings=encodings)
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
@@ -230,9 +230,8 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix of `plan_filling`.
+    """Compute the matrix of `plan_filling` for the sampled roots.
 
-    `number` is the number of sampled subgraphs before each subgraph, [s]: for a sampled
-    one, its index among them. `root` are the roots of the sampled subgraphs.
+    `number` is the number of sampled subgraphs before each subgraph, [s].
     """
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

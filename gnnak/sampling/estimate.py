@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -36,22 +35,20 @@ class Filling(Compact):
 
     def at(self, entries: Tensor) -> Filling:
         """Select nonzero entries by position, in that order."""
-        return self._each(lambda part: part.index_select(0, entries))
+        node, subgraph = self.node[entries], self.subgraph[entries]
+        return Filling(node, subgraph, self.weight[entries])
 
     def to(self, device: torch.device | str) -> Filling:
         """Return this matrix on another device."""
-        return replace(self._each(lambda part: part.to(device)), in_order=self.in_order)
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Filling:
-        return Filling(change(self.node), change(self.subgraph), change(self.weight))
+        node, subgraph = self.node.to(device), self.subgraph.to(device)
+        return Filling(node, subgraph, self.weight.to(device), self.in_order)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledSubgraphs(RootedSubgraphs):
     """The rooted subgraphs that SubgraphDrop has sampled from a batch.
 
-    Two members correct for the dropped subgraphs: `scale` returns the factor for sums
-    over all sampled subgraphs that contain a node, and `filling` is the matrix that
+    `scale` corrects sums over the sampled subgraphs that contain a node; `filling`
     estimates the encodings of dropped roots.
     """
 
@@ -63,16 +60,13 @@ class SampledSubgraphs(RootedSubgraphs):
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return one factor per node that corrects sums over sampled subgraphs, [n].
+        """Return `held / covered`, which corrects sums over sampled subgraphs, [n].
 
         A sum over the sampled subgraphs that contain a node, times this factor,
-        estimates the sum over all subgraphs that contain the node: the factor is `held
-        / covered`. The result is cached.
-
-        Args:
-            dtype: Floating-point type of the result.
+        estimates the sum over all subgraphs that contain the node. The result is cached
+        by dtype.
         """
-        return self.once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
+        return self.once(Tensor, lambda: self.held.to(dtype) / self.covered, dtype)
 
     def _group_key(self, axis: Axis) -> GroupKey:
         # Group the entries of `filling` by row ("taker") or by column ("giver").
@@ -139,8 +133,8 @@ def _nearer_neighbors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the neighbours of each node that are one step nearer to a sampled root.
 
-    Returns each node's distance to the nearest sampled root, [n], -1 if there is no
-    path, and the pairs of a nearer neighbour and a node. Edge directions are ignored.
+    Returns each node's distance to a sampled root, [n], -1 if there is no path, and the
+    pairs of a nearer neighbour and a node.
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
@@ -157,9 +151,8 @@ def _next_layer(
 ) -> Filling:
     """Compute the rows of nodes one step farther: the mean of their neighbours' rows.
 
-    `before` has the rows of the nearer neighbours. For each pair of a node and a nearer
-    neighbour, `target` is the node, `source` the neighbour, and `share` is 1 / (number
-    of nearer neighbours of the node).
+    `before` has the rows of the nearer neighbours. `target` and `source` are the pairs
+    of a node and such a neighbour, and `share` is 1 / (number of these neighbours).
     """
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]

@@ -33,10 +33,9 @@ def sample_greedily(
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
-    Every step samples one subgraph in each connected component that has an uncovered
-    node, for all components at once. The first step samples those with the highest
-    `rank`, a random permutation, [s]. Returns a boolean mask of the sampled subgraphs,
-    [s].
+    Every step samples one subgraph in each unfinished connected component; the first
+    step samples those with the highest `rank`, a random permutation, [s]. Returns a
+    boolean mask of the sampled subgraphs, [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -76,11 +75,7 @@ def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
 
 
 def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """Return the index of the largest score of each group, [num_groups].
-
-    Scores, [s], must be distinct within a group. A score of -inf excludes an entry; the
-    result is -1 for a group without other entries.
-    """
+    """Return the index of the largest score of each group; -1 if all are -inf."""
     lowest = score.new_full((num_groups,), -torch.inf)
     best = lowest.scatter_reduce(0, group, score, "amax")
     is_best = (score == best.index_select(0, group)) & (score > -torch.inf)
@@ -105,11 +100,7 @@ class Scores(Protocol):
         ...
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update the scores after `subgraph` was sampled; `nodes` are its nodes.
-
-        Returns True if a score may have become larger; otherwise scores only become
-        lower.
-        """
+        """Update the scores after a step; return whether one may have become larger."""
         ...
 
 
@@ -155,11 +146,7 @@ def sample_one_by_one(
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
-    """Repeatedly sample the subgraph with the highest score, until nodes are covered.
-
-    The same as `sample_greedily`, but for one connected component after the other, with
-    a heap: faster for large components.
-    """
+    """Do the same as `sample_greedily` with a heap: faster for large components."""
     sampled = np.zeros(rank.numel(), dtype=bool)
     first = rank.cpu().numpy()
     luck = tie_ranks(subgraphs, rank, ties).cpu().numpy()
@@ -187,9 +174,8 @@ def _sample(
 ) -> None:
     """Sample in one connected component; write into the boolean mask `sampled`, [s].
 
-    `chosen` is the subgraph to sample first, `members` are all subgraphs of the
-    component. `luck` is a permutation, [s]: of equal scores, the highest entry is
-    sampled; `at_rank` is the inverse permutation.
+    `chosen` is sampled first, `members` are all subgraphs of the component. Of equal
+    scores, the highest `luck`, a permutation with the inverse `at_rank`, is sampled.
     """
     size, missing = luck.size, members.size
     # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
@@ -223,11 +209,9 @@ def farthest_roots(
 ) -> Tensor:
     """Sample a random root, then always the root farthest from the sampled roots.
 
-    Farthest means that the shortest-path distance to the nearest sampled root is
-    largest; edge directions are ignored. Every connected component is sampled
-    separately, until its nodes are covered: each is in at least `min_coverage` sampled
-    subgraphs, or all subgraphs that contain it are sampled. Returns a boolean mask of
-    the sampled subgraphs, [s].
+    Farthest means the largest shortest-path distance, ignoring directions, to the
+    nearest sampled root. Every connected component is sampled until its nodes are
+    covered, see `SubgraphDrop`. Returns a boolean mask, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.distances is None:
@@ -254,9 +238,8 @@ def farthest_roots(
 class _Nearest:
     """For each subgraph, the distance from its root to the nearest sampled root.
 
-    After a step, a breadth-first search from the new root visits only the nodes that
-    are nearer to this root than to all earlier ones. A table of all distances would
-    take quadratic memory.
+    After a step, a search visits only the nodes that are nearer to the new root than to
+    all earlier ones. A table of all distances would take quadratic memory.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
@@ -299,10 +282,8 @@ def set_cover_roots(
 ) -> Tensor:
     """Sample subgraphs greedily, by the number of least-covered nodes they contain.
 
-    Of the uncovered nodes of a connected component, the least-covered nodes are those
-    in the fewest sampled subgraphs. Every component is sampled separately, until its
-    nodes are covered as in `farthest_roots`; its first subgraph is random. Returns a
-    boolean mask of the sampled subgraphs, [s].
+    These are the uncovered nodes of a connected component in the fewest sampled
+    subgraphs. The first subgraph is random. Returns a boolean mask, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
@@ -327,9 +308,8 @@ def set_cover_roots(
 class _LeastCovered:
     """For each subgraph, the number of least-covered nodes that it contains.
 
-    Of the nodes that still lack sampled subgraphs, the least-covered ones are marked. A
-    node that a step covers is unmarked, which lowers the scores of the subgraphs that
-    contain the node. If no marked node is left, nodes are marked anew.
+    These nodes are marked. A step unmarks the nodes it covers, which lowers the scores
+    of their subgraphs. If no marked node is left, nodes are marked anew.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:

@@ -40,10 +40,6 @@ class Near:
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
     """Find the neighbours of every node of a batch, ignoring edge directions.
 
-    In the example, nodes 0 and 2 are neighbours and form a component, in which they
-    have the positions 0 and 1.
-
-    >>> from gnnak.subgraphs.groups import group
     >>> component = torch.tensor([0, 1, 0])
     >>> near = near_places(torch.tensor([[0], [2]]), component, group(component, 2))
     >>> near.place.tolist(), near.count.tolist()
@@ -94,11 +90,7 @@ class PairDistances:
 
 
 def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDistances:
-    """Compute the distances between all nodes of each of the `count` components.
-
-    Breadth-first searches run from all nodes at once. `CoverageError` is raised if more
-    than `MAX_PAIRS` distances would be stored.
-    """
+    """Compute the distances between all nodes of each of the `count` components."""
     num_nodes = component.numel()
     sizes = counts_of(component, count)
     pairs = int((sizes * sizes).sum())
@@ -121,10 +113,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
 
 
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
-    """Write all distances into `table.hop` (-1 at the start), by breadth-first search.
-
-    `neighbors` has the edges in both directions.
-    """
+    """Write all distances into `table.hop`, -1 before, by breadth-first search."""
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)
     table.hop[table.at(start, frontier)] = 0
@@ -150,9 +139,7 @@ def _next_pairs(
 ) -> Tensor:
     """Follow all edges of a frontier; return the pairs that have no distance yet.
 
-    `frontier` are the nodes that were reached from the nodes `start`. A new pair of a
-    start node u and a node v is returned as `u * n + v`; these are sorted, without
-    repeats.
+    `frontier` was reached from the nodes `start`. Pairs (u, v) are `u * n + v`, sorted.
     """
     row, entry = ragged_ranges(*neighbors.rows(frontier))
     reached, reached_from = neighbors.node[entry], start[row]
@@ -166,11 +153,7 @@ LARGE = 256
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What SubgraphDrop computes for a batch before it samples subgraphs.
-
-    The plan does not depend on randomness, so it serves any number of random samples
-    from the same batch.
-    """
+    """What SubgraphDrop computes for a batch before it samples, without randomness."""
 
     component: Tensor
     """[n]: the connected component of each node; components are sampled separately."""
@@ -189,8 +172,8 @@ class Plan:
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
         """Return whether subgraphs are sampled with a heap, as in `greedy`.
 
-        They are if a connected component has more than `LARGE` nodes, and all nodes of
-        a subgraph are in the connected component of its root.
+        They are if a connected component has more than `LARGE` nodes, and no subgraph
+        has nodes of two components.
         """
         if self.largest <= LARGE:
             return False
@@ -207,11 +190,7 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute the sampling plan of a batch that has a rooted subgraph for every node.
-
-    With `distances`, the distances between nodes are computed too, except for large
-    components.
-    """
+    """Compute the sampling plan, with distances between nodes if they are few."""
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
     plan = Plan(

@@ -41,30 +41,6 @@ def is_cover(
     return bool((coverage(subgraphs, num_nodes, sampled) >= wanted).all())
 
 
-def cover_by_order(
-    subgraphs: RootedSubgraphs, component: Tensor, rank: Tensor, min_coverage: int
-) -> Tensor:
-    """Sample subgraphs in the order of their ranks until all nodes are covered.
-
-    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
-    subgraphs that contain it are sampled. Sampling stops in each connected component
-    separately. `rank`, [s], is a permutation; the lowest is sampled first. Returns a
-    boolean mask of the sampled subgraphs, [s].
-    """
-    num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
-    copy_rank = rank.index_select(0, subgraphs.subgraph)
-    key = torch.sort(subgraphs.node * num_subgraphs + copy_rank).values
-    held = counts_of(subgraphs.node, num_nodes)
-    last = torch.cumsum(held, 0) - held + held.clamp(max=min_coverage) - 1
-    # The rank of the subgraph that completes the coverage of each node.
-    node_rank = key.index_select(0, last.clamp(min=0)) % max(num_subgraphs, 1)
-    node_rank = node_rank.masked_fill(held == 0, -1)
-    needed = node_rank.new_full((num_nodes,), -1)
-    needed = needed.scatter_reduce(0, component, node_rank, "amax")
-    root_component = component.index_select(0, subgraphs.root)
-    return rank <= needed.index_select(0, root_component)
-
-
 MAX_TRIES = 1000
 """How often the roots of a connected component are sampled until they cover it."""
 CHECKED = 1 << 22
@@ -77,9 +53,22 @@ def random_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until every node is covered."""
+    """Sample subgraphs in random order until every node is covered; a mask, [s].
+
+    Sampling stops in each connected component separately.
+    """
+    held, component = plan.held, plan.component
+    num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     rank = random_order(subgraphs, generator)
-    return cover_by_order(subgraphs, plan.component, rank, min_coverage)
+    copy_rank = rank.index_select(0, subgraphs.subgraph)
+    key = torch.sort(subgraphs.node * num_subgraphs + copy_rank).values
+    last = torch.cumsum(held, 0) - held + held.clamp(max=min_coverage) - 1
+    # The rank of the subgraph that completes the coverage of each node.
+    node_rank = key.index_select(0, last.clamp(min=0)) % max(num_subgraphs, 1)
+    node_rank = node_rank.masked_fill(held == 0, -1)
+    needed = node_rank.new_full((num_nodes,), -1)
+    needed = needed.scatter_reduce(0, component, node_rank, "amax")
+    return rank <= needed[component.index_select(0, subgraphs.root)]
 
 
 def share_roots(
@@ -91,11 +80,9 @@ def share_roots(
 ) -> Tensor:
     """Sample a fixed share of the roots, again and again until every node is covered.
 
-    In a connected component with c nodes, `int(share * c)` roots are sampled uniformly
-    without replacement. If they do not cover all nodes of the component, all of them
-    are sampled anew, at most `MAX_TRIES` times. The components that are still not
-    covered then, and those with `int(share * c) == 0`, are sampled with `random_roots`.
-    Returns a boolean mask of the sampled subgraphs, [s].
+    In a connected component with c nodes, `int(share * c)` roots are sampled, at most
+    `MAX_TRIES` times. The components that are still not covered then, and those with no
+    roots to sample, are sampled with `random_roots`. Returns a boolean mask, [s].
     """
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)
@@ -142,10 +129,7 @@ def random_order(
 def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Sample `quota[i]` nodes of each group i, `times` times; a mask, [times, n].
-
-    `group` is the group of each node, [n]; a quota is at most the group's size.
-    """
+    """Sample `quota[i]` nodes of each group i, `times` times; a mask, [times, n]."""
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)

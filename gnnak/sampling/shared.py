@@ -48,8 +48,8 @@ class Replay:
     def remember(self, key: Key, sample: Sample) -> None:
         """Store the sample of a layer call.
 
-        If two calls have the same key and different samples, neither sample is found:
-        this happens only if a user sets the random state back within a forward pass.
+        If two calls have the same key and different samples, neither is found: then a
+        user has set the random state back within a forward pass.
         """
         with self._lock:
             known = self._samples.pop(key, sample)
@@ -66,8 +66,7 @@ class Replay:
 def draw_ticket(device: torch.device) -> int:
     """Draw a random number from PyTorch's default generator of a device.
 
-    On a GPU, the number is computed from the state of the generator, because reading a
-    number that was drawn on a GPU would synchronise.
+    On a GPU it is computed from the state of the generator, which does not synchronise.
     """
     if device.type != "cuda":
         return int(torch.randint(2**63 - 1, (), device="cpu"))
@@ -87,14 +86,10 @@ def backward_task() -> int | None:
 class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
-    Attributes:
-        batch: Index of the graph that each node is in, [n]; None if it was not set.
-        full: All rooted subgraphs of the graph.
-        plan: The sampling plan of `full`.
-        sampled: The random subgraphs of the current forward pass.
-        sample: How `sampled` can be sampled again.
-        replayed: The random subgraphs of the layer that was recomputed last, which the
-            other layers of the same forward pass use, too.
+    `batch` is the graph of each node, [n], if it was set; `full` has all rooted
+    subgraphs, and `plan` is their sampling plan. `sampled` are the random subgraphs of
+    the current forward pass, and `sample` tells how to sample them again; `replayed`
+    are those of the layer that was recomputed last, which the other layers use, too.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -130,11 +125,10 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether this is the graph with these edges and nodes.
+        """Compare the edges number by number; on a GPU, this synchronises.
 
-        The edges are compared number by number, because PyTorch does not count every
-        write to a tensor: writes in inference mode, through `.data`, NumPy or DLPack
-        leave no trace. On a GPU, the comparison synchronises.
+        PyTorch does not count every write to a tensor: writes in inference mode,
+        through `.data`, NumPy or DLPack leave no trace.
         """
         edges = self._edges
         return (
@@ -145,10 +139,7 @@ class CachedGraph:
         )
 
     def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether this is the graph of this tensor object, as far as is known.
-
-        The edges are not compared, so writes that PyTorch does not count go unnoticed.
-        """
+        """Return whether this is the same tensor object, without counted writes."""
         same = self._tensor() is edge_index and self._version == _version(edge_index)
         return same and num_nodes == self.num_nodes
 
@@ -192,10 +183,9 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; if there is none, cache a new one.
 
-        If edges were already `compared` in this forward pass, those of the same tensor
-        are not compared again on a GPU, where a comparison synchronises, unless the
-        tensor was made in inference mode. While a CUDA graph is captured, the edges of
-        the same tensor are never compared.
+        On a GPU, where a comparison synchronises, the edges of the same tensor are
+        compared once per forward pass (`compared`), and never while a CUDA graph is
+        captured.
         """
         graph = self._graph
         if graph is not None:
@@ -224,14 +214,10 @@ def _version(tensor: Tensor) -> int | None:
 class ThreadState(threading.local):
     """The cache and the current forward pass of one thread.
 
-    Attributes:
-        cache: The graph that was used last.
-        in_model: Whether a call of the model is in progress.
-        given: The subgraphs that the caller handed to the model; usually None.
-        layers: The ids of the layers that were called in this forward pass.
-        task: The backward pass that this forward pass runs in; usually None.
-        compared: Whether edges were compared with the cache in this forward pass.
-        is_over: Whether this forward pass was a call of the model that has ended.
+    `given` are the subgraphs that the caller handed to the model, if any. Of this
+    forward pass, `layers` has the ids of the layers called so far, `task` is the
+    backward pass that it runs in, if any, `compared` tells whether edges were compared
+    with the cache, and `is_over` whether it was a call of the model that has ended.
     """
 
     def __init__(self) -> None:
@@ -256,20 +242,12 @@ class ThreadState(threading.local):
 
     @property
     def is_recomputing(self) -> bool:
-        """Whether the current call of a layer is a recomputation.
+        """Whether activation checkpointing calls a layer again in the backward pass.
 
-        Activation checkpointing calls layers again in the backward pass. If it calls
-        the whole model again, this is a forward pass like any other.
+        If it calls the whole model again, this is a forward pass like any other.
         """
         task = backward_task()
         return task is not None and not (self.in_model and self.task == task)
-
-
-HAND_IN = (
-    "subgraphs cannot be extracted in a compiled graph; pass them to the model as "
-    "subgraphs=..."
-)
-"""What `torch.compile(fullgraph=True)` prints if a model gets no subgraphs."""
 
 
 class SharedSubgraphs:
@@ -304,10 +282,9 @@ class SharedSubgraphs:
     def begin_call(
         self, _: object, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any]] | None:
-        """Begin a call of the model; return its arguments without `subgraphs`.
+        """Begin a call of the model, as a forward pre-hook; take `subgraphs` from it.
 
-        Registered as a PyTorch forward pre-hook. Code compiled by `torch.compile` or
-        `torch.export` finds the subgraphs in `compiled`.
+        Code compiled by `torch.compile` or `torch.export` finds them in `compiled`.
         """
         if "subgraphs" not in kwargs:
             self.begin_pass()
@@ -327,7 +304,10 @@ class SharedSubgraphs:
         else:
             self.end_pass()
 
-    @torch.compiler.disable(reason=HAND_IN)
+    @torch.compiler.disable(
+        reason="subgraphs cannot be extracted in a compiled graph; pass them to the "
+        "model as subgraphs=..."
+    )
     def begin_pass(self, *_: object) -> None:
         """Begin a forward pass: discard the random sample of the previous pass."""
         state = self._of_thread
@@ -345,11 +325,7 @@ class SharedSubgraphs:
         state.cache.release()
 
     def enter(self, layer: object) -> bool:
-        """Tell that a layer is called; return whether it is the first of its pass.
-
-        Outside of a call of the model, a layer begins a new forward pass if the last
-        pass was a call of the model, or if the layer was already called in this pass.
-        """
+        """Tell that a layer is called; return whether it is the first of its pass."""
         state = self._of_thread
         if state.is_recomputing:
             return False
@@ -370,11 +346,9 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs of a batch for this forward pass.
 
-        In training, these are the subgraphs that SubgraphDrop samples (all of them
-        without SubgraphDrop), and a random extractor uses `generator`. In evaluation,
-        these are all subgraphs, and a random extractor uses a fixed seed. `batch` is
-        the graph of each node, [n]; None = one graph. What is not in the cache is
-        computed and cached.
+        In training, SubgraphDrop samples them, and a random extractor uses `generator`;
+        in evaluation, these are all subgraphs, and a random extractor uses a fixed
+        seed. `batch` is the graph of each node, [n]; None = one graph.
         """
         given = self._given(edge_index, num_nodes)
         if given is not None and self._is_usable(given, training):
@@ -403,9 +377,9 @@ class SharedSubgraphs:
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
         """Return whether given subgraphs can be used as they are.
 
-        In training, these are a sample of SubgraphDrop or, without SubgraphDrop, any
-        subgraphs. In evaluation, these are subgraphs that were handed in, or all
-        subgraphs of an extractor that is not random.
+        In training, all but those from which SubgraphDrop must still sample; in
+        evaluation, those handed in, and all subgraphs of an extractor that is not
+        random.
         """
         sampled = isinstance(given, SampledSubgraphs)
         if training:
@@ -443,8 +417,7 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Return the subgraphs of this forward pass; sample them in its first layer.
 
-        A layer of a model samples with a seed of its own, which is remembered for a
-        recomputation. Others, which do not call `enter`, sample with `generator`.
+        A layer of a model uses a seed of its own, remembered for recomputations.
         """
         if generator is not None or not self._of_thread.layers:
             if graph.sampled is None:
@@ -460,8 +433,7 @@ class SharedSubgraphs:
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
         """Return the random subgraphs that a layer used, for its recomputation.
 
-        PyTorch has restored the random state that the layer began with, so the layer
-        draws the same ticket again.
+        PyTorch has restored the random state, so the layer draws the same ticket again.
         """
         ticket = draw_ticket(edge_index.device)
         sample = self._replay.find((ticket, graph.fingerprint))

@@ -1,6 +1,5 @@
 """Extract rooted subgraphs from graphs: egonets, random walks, whole graphs."""
 
-from gnnak.subgraphs.across import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.attached import rooted_from_pyg
 from gnnak.subgraphs.egonets import EgoNets, egonets
 from gnnak.subgraphs.encodings import (
@@ -13,6 +12,7 @@ from gnnak.subgraphs.encodings import (
     short_distance,
 )
 from gnnak.subgraphs.extractors import Extractor, extract
+from gnnak.subgraphs.induce import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks, random_walks, walk_subgraphs
 from gnnak.subgraphs.whole import (

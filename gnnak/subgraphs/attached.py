@@ -32,11 +32,7 @@ class Attached:
     """The tensor's version counter when the subgraphs were attached."""
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Copy or pickle this object as None: copies of the tensor have no subgraphs.
-
-        The version counter of a copied tensor does not tell whether the tensor was
-        written to before.
-        """
+        """Copy this object as None: a copied tensor does not count earlier writes."""
         return type(None), ()
 
 
@@ -46,11 +42,7 @@ def attach(edge_index: Tensor, subgraphs: RootedSubgraphs, source: Extractor) ->
 
 
 def attached_to(edge_index: Tensor, num_nodes: int) -> Attached | None:
-    """Return the subgraphs attached to `edge_index`, if any.
-
-    None if they belong to another number of nodes, or if `edge_index` was written to
-    since.
-    """
+    """Return the subgraphs attached to `edge_index`; None if they do not fit it."""
     found = getattr(edge_index, NAME, None)
     if found is None or edge_index.is_inference():
         return None
@@ -61,8 +53,7 @@ def attached_to(edge_index: Tensor, num_nodes: int) -> Attached | None:
 def same_extractor(one: Extractor, other: Extractor) -> bool:
     """Return whether two extractors find the same subgraphs.
 
-    Limits and structural encodings may differ: a model computes the encodings that it
-    does not find. Extractors without `__eq__` are compared by class and attributes.
+    Limits and structural encodings may differ: a model computes those it does not find.
 
     >>> same_extractor(EgoNets(2), EgoNets(2, copy_limit=1000))
     True

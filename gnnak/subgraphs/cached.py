@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -13,9 +13,9 @@ from torch import Tensor
 from gnnak.errors import SizeError
 from gnnak.graphs.ragged import chunk_cuts, counts_of, narrow, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore, Indices, indices_at
-from gnnak.subgraphs.encodings import Encoded, WithEncodings, extracted_encodings
+from gnnak.subgraphs.encodings import WithEncodings, extracted_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.rooted import Encoded, RootedSubgraphs
 
 CACHE_BYTES = 2**31
 """Default limit on the memory of the cached subgraphs (2 GiB)."""
@@ -57,19 +57,9 @@ class CachedSubgraphs:
     """[2, f]: source and target node copy of each edge copy."""
     edge: Tensor
     """[f]: the edge of each edge copy."""
-    encodings: Mapping[str, Encoded] = field(default_factory=dict, kw_only=True)
-    """The structural encodings of all nodes or node copies, by the names of
+    encodings: Mapping[Hashable, Encoded] = field(default_factory=dict, kw_only=True)
+    """The structural encodings of all nodes or node copies, as returned by
     `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
-
-    @cached_property
-    def copy_ptr(self) -> Tensor:
-        """Where the node copies of each graph start in `node`, [g + 1]."""
-        return pointers(self.num_copies)
-
-    @cached_property
-    def edge_copy_ptr(self) -> Tensor:
-        """Where the edge copies of each graph start in `edge`, [g + 1]."""
-        return pointers(self.num_edge_copies)
 
     @cached_property
     def counts(self) -> Tensor:
@@ -82,7 +72,7 @@ class CachedSubgraphs:
         """For each graph, its `counts`, first node copy and first edge copy, [6, g]."""
         sizes = self.store.num_nodes, self.store.num_edges
         copies = self.num_copies, self.num_edge_copies
-        first = self.copy_ptr[:-1], self.edge_copy_ptr[:-1]
+        first = (pointers(count)[:-1] for count in copies)
         return torch.stack([*sizes, *copies, *first])
 
     @cached_property
@@ -92,10 +82,7 @@ class CachedSubgraphs:
 
     @property
     def int32_bytes(self) -> int:
-        """Memory of all cached tensors in bytes, with 4 bytes per index.
-
-        The indices of a larger store may need a wider type than those of this one.
-        """
+        """Memory in bytes with 4 bytes per index, which a larger store may need."""
         return 4 * sum(tensor.numel() for tensor in self._fields) + self._encoded_bytes
 
     @property
@@ -143,9 +130,10 @@ class CachedSubgraphs:
         start = store.node_ptr[graph]
         _, node = ragged_ranges(start, store.num_nodes[graph], num_nodes)
         rows = {"copies": copy, "nodes": node}
-        return found.assume(
-            **{name: each.at(rows[each.axis]) for name, each in self.encodings.items()}
-        )
+        encodings = {
+            key: each.at(rows[each.axis]) for key, each in self.encodings.items()
+        }
+        return found.assume(encodings=encodings)
 
     def __repr__(self) -> str:
         return (
@@ -182,7 +170,7 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 
 def _extract(
     store: GraphStore, extractor: Extractor
-) -> tuple[tuple[Tensor, ...], dict[str, Encoded]]:
+) -> tuple[tuple[Tensor, ...], dict[Hashable, Encoded]]:
     """Return the tensor fields of `CachedSubgraphs`, in order, and the encodings."""
     whole = store.union()
     subs = extract(extractor, whole.edge_index, whole.num_nodes, batch=whole.batch)
@@ -208,11 +196,7 @@ def _extract(
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """Extract and cache all rooted subgraphs of a store, if the cache will be small.
-
-    Returns None if the extractor is random, if the store is empty, if the cache would
-    take more than `limit` bytes, or if there are more copies than the extractor allows.
-    """
+    """Cache all rooted subgraphs of a store; None if random, empty or too large."""
     if extractor.random or not len(store):
         return None
     count = min(SAMPLE, len(store))

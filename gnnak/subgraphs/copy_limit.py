@@ -1,6 +1,7 @@
 """Limit the number of copies that are extracted, before memory runs out."""
 
 import os
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -35,8 +36,7 @@ def free_bytes(device: torch.device) -> int | None:
     """Return how many bytes can still be allocated on a device; None if unknown.
 
     On a GPU, this includes memory that PyTorch has reserved but not allocated. On a
-    CPU, this is the available memory of the machine or of the container, whichever is
-    less; on systems other than Linux, the total memory of the machine.
+    CPU, it is the available memory of the machine or the container, whichever is less.
     """
     if device.type == "cuda":
         reserved = torch.cuda.memory_reserved(device)
@@ -49,10 +49,7 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def check_free(needed: float, device: torch.device, what: str, advice: str) -> None:
-    """Raise `SizeError` if more bytes are needed than are free.
-
-    The message begins with `what`, a plural, and ends with `advice`.
-    """
+    """Raise `SizeError` if `what`, a plural, needs more bytes than are free."""
     if needed <= UNCHECKED_BYTES:
         return
     free = free_bytes(device)
@@ -118,12 +115,25 @@ MARGIN = 2
 a smaller estimate, extraction goes on and counts the copies exactly."""
 
 
+@dataclass(frozen=True)
+class Limited:
+    """An extractor with the option `copy_limit`."""
+
+    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
+    """The largest number of node copies and edge copies together; a call that would
+    need more raises `SizeError`. None = as many as fit into the free memory of the
+    device. `NodeDeletion` and `MaskedEgoNets` count the copies of whole graphs, from
+    which they remove edges, and `RandomWalks` also the steps of all walks."""
+
+    def __post_init__(self) -> None:
+        check_limit(self.copy_limit)
+
+
 class CopyLimit:
     """The largest number of node copies and edge copies together.
 
-    `given` is the limit; None = as many as fit into the free memory of the device.
-    `lower` names options that the user can lower to get fewer copies, for error
-    messages.
+    `given` is the option `copy_limit`; `lower` names, for error messages, options that
+    the user can lower to get fewer copies.
     """
 
     def __init__(

@@ -1,13 +1,13 @@
 """Extract the k-hop egonets of all nodes of a batch in one call."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
-from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
+from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.induce import induced_edges
 from gnnak.subgraphs.reach import decoded, reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -15,23 +15,18 @@ from gnnak.typing import check_count, convert_count
 
 
 @dataclass(frozen=True)
-class WithRadius:
+class WithRadius(Limited):
     """Options of extractors whose subgraphs have a radius, such as `EgoNets`."""
 
     num_hops: int
     """Radius k: an egonet contains the nodes at most k hops away from its root."""
-    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together. A call that would
-    extract more raises `SizeError`. None = as many as fit into the free memory of the
-    device. `MaskedEgoNets` counts the copies of whole graphs, from which it removes
-    edges."""
 
     random = False
     """Always False: the subgraphs can be cached across epochs."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         convert_count(self, "num_hops")
-        check_limit(self.copy_limit)
 
     @property
     def max_hops(self) -> int:
@@ -116,21 +111,14 @@ class EgoNets(WithRadius):
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Extract the egonet of every node.
+        """Extract the egonet of every node; `generator` is ignored.
 
-        Args:
-            edge_index: Directed edges, [2, e].
-            num_nodes: Number of nodes, n.
-            generator: Ignored; all extractors are called with the same arguments.
+        Other arguments as in `egonets`. All extractors are called with the same ones.
         """
         return egonets(edge_index, num_nodes, self.num_hops, copy_limit=self.copy_limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """Extract the egonet of every node, but without edges.
-
-        This saves work before SubgraphDrop, which needs only the nodes of the egonets;
-        `with_edges` later adds the edges of the sampled egonets.
-        """
+        """Extract the egonets without edges, which `with_edges` adds after sampling."""
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
         key, hop = reach(root, neighbors, self.num_hops, limit, all_roots=True)

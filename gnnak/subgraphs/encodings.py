@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,53 +14,29 @@ from gnnak.graphs.adjacency import components
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, check_free
 from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.rooted import Encoded, EncodingAxis, RootedSubgraphs, cached
 from gnnak.subgraphs.whole import check_batch, count_copies, graph_sizes, whole_graphs
 from gnnak.typing import check_choice, check_count
-
-EncodingAxis = Literal["nodes", "copies"]
-"""What an encoding has one row for: the nodes of the graph, or the node copies."""
-
-
-class Encoded(NamedTuple):
-    """The values of a structural encoding for all rooted subgraphs of a batch."""
-
-    axis: EncodingAxis
-    rows: Tensor
-    """[n, ...] or [m, ...]."""
-    extracted: bool = False
-    """Whether the extractor computed the encoding, and not a model. All batches of a
-    loader then have it, which captured training steps rely on."""
-
-    def at(self, rows: Tensor) -> Encoded:
-        """Return the encoding of some nodes or node copies, given by number."""
-        return self._replace(rows=self.rows.index_select(0, rows))
 
 
 def encode_once(
     subgraphs: RootedSubgraphs,
-    name: str,
+    encoding: StructuralEncoding,
     axis: EncodingAxis,
     compute: Callable[[], Tensor],
 ) -> Tensor:
     """Return a structural encoding; compute it at first use, and cache it."""
-    key = f"encoding {name}"
-    return subgraphs.once(key, lambda: Encoded(axis, compute())).rows
+    cache = subgraphs.derived.encodings
+    return cached(cache, encoding, lambda: Encoded(axis, compute())).rows
 
 
-def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[str, Encoded]:
+def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[Hashable, Encoded]:
     """Return the structural encodings that the extractor of the subgraphs computed.
 
     Whoever splits, pads or samples the subgraphs does the same with these encodings.
-    `RootedSubgraphs.assume` takes the result as keyword arguments.
     """
-    return {key: each for key, each in _cached(subgraphs).items() if each.extracted}
-
-
-def _cached(subgraphs: RootedSubgraphs) -> dict[str, Encoded]:
-    """Return all cached structural encodings, by their names in the cache."""
-    derived = getattr(subgraphs, "_derived", {})
-    return {key: value for key, value in derived.items() if isinstance(value, Encoded)}
+    known = subgraphs.derived.encodings.items()
+    return {encoding: found for encoding, found in known if found.extracted}
 
 
 def root_mark(subgraphs: RootedSubgraphs) -> Tensor:
@@ -113,7 +89,9 @@ def rrwp(
         place = _place(subgraphs, whole, batch)
         return _walks(whole, step, torch.zeros_like(degree), num_steps, place)
 
-    return encode_once(subgraphs, f"rrwp {num_steps}", "copies", compute)
+    return encode_once(
+        subgraphs, StructuralEncoding("rrwp", num_steps), "copies", compute
+    )
 
 
 def closed_walks(
@@ -145,7 +123,9 @@ def closed_walks(
         walks = _walks(whole, step, scale.square(), num_steps, whole.centroid)
         return walks[:, 1:]
 
-    return encode_once(subgraphs, f"closed walks {num_steps}", "nodes", compute)
+    return encode_once(
+        subgraphs, StructuralEncoding("closed-walks", num_steps), "nodes", compute
+    )
 
 
 def _all_pairs(
@@ -168,9 +148,8 @@ def _walks(
 ) -> Tensor:
     """Sum the weights of all walks from roots to nodes, float64, [rows, steps + 1].
 
-    `whole` has the whole graph of every node. `step`, [e], is the weight of a step
-    backwards along each edge; `stay`, [n], of a step from a node to itself. `rows` are
-    the wanted node copies of `whole`.
+    `step`, [e], weighs a step backwards along each edge, `stay`, [n], one from a node
+    to itself; `rows` are the wanted node copies of `whole`.
     """
     check_free(
         8.0 * rows.numel() * (steps + 1),
@@ -234,7 +213,7 @@ def resistance(
     """
     return encode_once(
         subgraphs,
-        "resistance",
+        StructuralEncoding("resistance"),
         "copies",
         lambda: _resistance(subgraphs, edge_index, batch),
     )
@@ -266,9 +245,8 @@ def _resistance(
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
     """Divide the graphs of a batch into groups of sizes within a factor of 2.
 
-    Padding to a common size then takes little memory. The Laplacians of a group have at
-    most `CHUNK_ENTRIES` entries, unless there is only one. Yields, for each graph, its
-    number within the group, or -1 if it is not in the group, [g].
+    A group has at most `CHUNK_ENTRIES` entries of Laplacians, or one graph. Yields each
+    graph's number within the group, or -1 if it is not in the group, [g].
     """
     if not batch.numel():
         return
@@ -297,12 +275,10 @@ def _regular_laplacian(
 ) -> Tensor:
     """Return the Laplacian of some graphs plus a matrix that makes it invertible.
 
-    The entry of two nodes in the same connected component of k nodes is raised by 1/k.
-    The inverse of the sum gives the same resistances as the pseudoinverse of the
-    Laplacian, but is faster and needs no threshold for small eigenvalues. `graph`, [n],
-    is -1 for nodes whose graph is left out; `local`, [n], numbers the nodes of each
-    graph. The matrices are padded by ones on the diagonal, [graphs, most, most],
-    float64.
+    The entry of two nodes in one component of k nodes is raised by 1/k: the inverse
+    then gives the same resistances as the pseudoinverse, but is faster. `graph`, [n],
+    is -1 for nodes that are left out; `local`, [n], numbers the nodes of a graph. The
+    matrices, [graphs, most, most], are padded by ones on the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1
@@ -414,15 +390,10 @@ class WithEncodings:
         found = extract(self.extractor, edge_index, num_nodes, generator, batch)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
-        cached = _cached(found).items()
-        return found.assume(**{k: each._replace(extracted=True) for k, each in cached})
-
-
-def with_encodings(
-    extractor: Extractor, encodings: tuple[StructuralEncoding, ...]
-) -> Extractor:
-    """Return an extractor that also computes the given encodings, if there are any."""
-    return WithEncodings(extractor, encodings) if encodings else extractor
+        known = found.derived.encodings
+        for key, values in known.items():
+            known[key] = values._replace(extracted=True)
+        return found
 
 
 def without_encodings(extractor: Extractor) -> Extractor:

@@ -113,10 +113,7 @@ def extract(
 def check_extracted(
     found: RootedSubgraphs, extractor: Extractor, edge_index: Tensor, num_nodes: int
 ) -> None:
-    """Raise `SubgraphError` unless an extractor returned one valid subgraph per node.
-
-    The subgraphs need not be induced: edges may be missing.
-    """
+    """Raise `SubgraphError` unless an extractor found one valid subgraph per node."""
     name = type(extractor).__name__
     if not isinstance(found, RootedSubgraphs):
         raise SubgraphError(

@@ -16,10 +16,9 @@ pickles leave it out."""
 
 
 class Compact:
-    """Base class of dataclasses of tensors; deep copies and pickles are compact.
+    """Base class of dataclasses of tensors that may be parts of one block of memory.
 
-    A data loader splits one block of memory into the tensors of many batches. Python
-    would pickle the whole block once for each of these tensors.
+    Python would pickle or copy the whole block once for each of these tensors.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,8 +73,6 @@ class GroupKey(NamedTuple):
 
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
     """Group the rows of a tensor by an integer key; each group keeps the row order.
-
-    A key that is sorted already (`in_order`) is not sorted; `order` is then None.
 
     >>> groups = group(torch.tensor([1, 0, 1]), 3)
     >>> groups.order, groups.ptr

@@ -1,4 +1,4 @@
-"""Find the induced edges of rooted subgraphs, given the nodes of each subgraph."""
+"""Find the edges of rooted subgraphs: those inside a subgraph, and those across."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from gnnak.graphs.adjacency import Neighbors
+from gnnak.errors import SubgraphError
+from gnnak.graphs.adjacency import Neighbors, incoming
 from gnnak.graphs.ragged import (
     chunk_cuts,
     counts_of,
@@ -31,11 +32,7 @@ SAMPLE = 4096
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Look up every entry of `query` in the sorted vector `keys` by binary search.
-
-    Returns the position of each entry in `keys`, meaningless if it is not there, and a
-    boolean mask of the entries found.
-    """
+    """Return where each entry of `query` is in the sorted `keys`, and whether it is."""
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
     position = torch.searchsorted(keys, query).clamp_(max=keys.numel() - 1)
@@ -51,14 +48,10 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
-    `node` and `subgraph`, [m], are those of the node copies, sorted by (subgraph,
-    node). Usually, every incoming edge of a node is tested for a source in the
-    subgraph; if the in-degree is larger than the subgraph, every node of the subgraph
-    is tested for an edge to the node.
-
-    Returns the edges as source and target node copies, [2, f], sorted by (target,
-    source, edge), and their numbers in the graph, [f]. `SizeError` is raised if there
-    are more copies than `limit` allows.
+    `node` and `subgraph`, [m], are sorted by (subgraph, node). Every incoming edge of a
+    node is tested for a source in the subgraph; if the in-degree is larger than the
+    subgraph, every node of the subgraph is tested for an edge to the node. Returns the
+    `edge_index` and `edge` of `RootedSubgraphs`.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -135,8 +128,8 @@ def _in_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Call `find` on chunks of `target`, to bound the memory; concatenate the results.
 
-    `work` is the number of candidate edges that `find` tests for each target, `before`
-    the number of edges found by earlier calls, which count towards `limit`.
+    `work` is the number of edges that `find` tests for each target, `before` the number
+    of edges found by earlier calls.
     """
     total, cuts = copies.node.numel() + before, chunk_cuts(work, CHUNK)
     if cuts and limit.is_below(total + int(work.sum())):
@@ -169,12 +162,7 @@ def _estimate(
 def _from_edges(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges that end at some node copies, from the edges of the graph.
-
-    Tests, for every incoming edge of a target, whether the source of the edge is in the
-    target's subgraph. Returns the edges as node copies, [2, f], and their numbers in
-    the graph, [f].
-    """
+    """Find the edges that end at some node copies, from the edges of the graph."""
     start, in_degree = neighbors.rows(copies.node.index_select(0, target))
     row, entry = ragged_ranges(start, in_degree)
     target = target.index_select(0, row)
@@ -184,11 +172,7 @@ def _from_edges(
 def _inside(
     target: Tensor, entry: Tensor, subgraph: Tensor, key: Tensor, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Return those of some edges whose source is in the subgraph of their target.
-
-    `target` is the node copy that each edge ends at, `entry` its position in
-    `neighbors`; `subgraph` and `key` as in `_Copies`.
-    """
+    """Return the edges at `entry` whose source is in the subgraph of `target`."""
     source_node = neighbors.node.index_select(0, entry)
     of_target = subgraph.index_select(0, target)
     wanted = torch.add(source_node, of_target, alpha=neighbors.num_nodes)
@@ -212,3 +196,94 @@ def _from_members(
     pair, entry = ragged_ranges(low, duplicates)
     edge_index = torch.stack([source[pair], target[pair]])
     return edge_index, neighbors.edge.index_select(0, entry)
+
+
+class AcrossEdges(NamedTuple):
+    """Edges between copies of one node in different rooted subgraphs, a of them."""
+
+    edge_index: Tensor
+    """[2, a], in 0..m-1: source and target node copy of each edge."""
+    edge: Tensor
+    """[a], in 0..e-1: the edge of the graph that joins the two roots."""
+
+
+def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
+    r"""Find all edges across rooted subgraphs; cached after first use.
+
+    For every edge $u' \to u$ of the graph, and every node $v$ that is both in the
+    subgraph rooted at $u'$ and in the subgraph rooted at $u$, there is an edge from the
+    copy of $v$ in the first subgraph to the copy of $v$ in the second: $(u', v) \to (u,
+    v)$. Roots that SubgraphDrop has dropped have no edges. The edges are sorted by
+    target.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        edge_index: Directed edges of the graph, [2, e].
+
+    >>> from gnnak.subgraphs import whole_graphs
+    >>> pair = torch.tensor([[0, 1], [1, 0]])
+    >>> across_edges(whole_graphs(pair, 2), pair)
+    AcrossEdges(edge_index=tensor([[2, 3, 0, 1],
+            [0, 1, 2, 3]]), edge=tensor([1, 1, 0, 0]))
+    """
+    return subgraphs.once(AcrossEdges, lambda: _across(subgraphs, edge_index), False)
+
+
+def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
+    r"""Find all edges across whole graphs, without synchronising with a GPU.
+
+    In whole graphs, the pair $(u, v)$ of root and node has a transposed pair $(v, u)$,
+    and transposing both ends of the edge $(v, u') \to (v, u)$ inside the subgraph of
+    $v$ gives the edge $(u', v) \to (u, v)$ across subgraphs. The result has the edges
+    of `across_edges` in another order. Padding rows are allowed. Cached after first
+    use.
+
+    Args:
+        subgraphs: The result of `WholeGraphs`; checked only on a CPU.
+        edge_index: Directed edges of the graph, [2, e].
+    """
+    return subgraphs.once(
+        AcrossEdges, lambda: _across_whole(subgraphs, edge_index), True
+    )
+
+
+def _across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
+    size, device = subgraphs.known_num_nodes, subgraphs.device
+    number = torch.arange(subgraphs.num_subgraphs, device=device)
+    rooted_at = number.new_zeros(size).index_copy(0, subgraphs.root, number)
+    root = subgraphs.root.index_select(0, subgraphs.subgraph)
+    key = subgraphs.subgraph * size + subgraphs.node
+    query = rooted_at.index_select(0, subgraphs.node) * size + root
+    # Padding rows come last and have larger keys than all other rows.
+    swapped, found = find_sorted(key, query)
+    if subgraphs.real is not None:
+        row = torch.arange(subgraphs.num_copies, device=device)
+        swapped = torch.where(row < subgraphs.real.copies, swapped, row)
+    elif device.type == "cpu":
+        in_degree = counts_of(edge_index[1], size)
+        wanted = int(in_degree.index_select(0, root).sum())
+        if not bool(found.all()) or wanted != subgraphs.num_edge_copies:
+            raise SubgraphError(
+                "this layer was built for whole graphs, but got other subgraphs; give "
+                "the result of gnnak.WholeGraphs, or build the layer with whole=False."
+            )
+    return AcrossEdges(swapped[subgraphs.edge_index], subgraphs.edge)
+
+
+def _across(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
+    size = subgraphs.known_num_nodes
+    neighbors = incoming(edge_index, size)
+    root = subgraphs.root.index_select(0, subgraphs.subgraph)
+    start, count = neighbors.rows(root)
+    target, entry = ragged_ranges(start, count)
+    rooted_at = torch.full((size,), -1, dtype=torch.long, device=subgraphs.device)
+    number = torch.arange(subgraphs.num_subgraphs, device=subgraphs.device)
+    rooted_at = rooted_at.index_copy(0, subgraphs.root, number)
+    other = rooted_at.index_select(0, neighbors.node.index_select(0, entry))
+    node = subgraphs.node.index_select(0, target)
+    key = subgraphs.subgraph * size + subgraphs.node
+    source, found = find_sorted(key, other * size + node)
+    kept = (found & (other >= 0)).nonzero().flatten()
+    ends = torch.stack([source, target]).index_select(1, kept)
+    edge = neighbors.edge.index_select(0, entry.index_select(0, kept))
+    return AcrossEdges(ends, edge)

@@ -31,15 +31,12 @@ def list_walks(
     most: float,
     all_roots: bool = False,
 ) -> tuple[Tensor, int]:
-    """List walks that end at a root, the shorter ones first, while they are few.
+    """List all walks to a root up to a length of `num_hops`, or until there are `most`.
 
     A walk from node v to root number i is encoded as one integer, `(i * n + v) * radix
     + length`, where radix is `num_hops + 1`. A search that drops duplicates after every
     step lists fewer walks, but needs several times as many operations, and synchronises
-    with the device in many of them. `all_roots` tells that `root` is 0..n-1.
-
-    Returns all walks up to some length, and this length: `num_hops`, unless there are
-    more than `most` walks.
+    with the device in many of them. Returns the walks and the length that was reached.
     """
     radix, total = num_hops + 1, root.numel()
     step, degree = max(neighbors.num_nodes, 1) * radix, neighbors.ptr.diff()
@@ -92,20 +89,17 @@ def reach(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every root, the nodes at most `num_hops` hops away from the root.
 
-    Distance means the length of the shortest directed path from a node to the root. The
-    search first lists all walks to the roots. As soon as these are many, it drops
+    The search first lists all walks to the roots. As soon as these are many, it drops
     duplicates after every further step. `all_roots` tells that `root` is 0..n-1, which
-    saves work.
-
-    Returns the pairs (i, v) of root number and node found, as sorted integers `i * n +
-    v`, [m], and their distances, [m]. Raises `SizeError` if there are more pairs than
-    `limit` allows, and `GraphError` if the integers of the search would overflow.
+    saves work. Returns the pairs (i, v) of root number and node found, as sorted
+    integers `i * n + v`, [m], and the lengths of the shortest paths from v, [m].
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
     farthest = min(num_hops, neighbors.num_nodes)
     radix = min(farthest + 1, INT64_MAX // (size * size))
-    few = _few(root.device, limit)
+    few = min(CHUNK, ON_CPU if root.device.type == "cpu" else ON_DEVICE)
+    few = limit.count if limit.is_below(few) else few
     walks, length = list_walks(root, neighbors, radix - 1, few, all_roots)
     seen = _shortest(walks, radix)
     pair, hop = decoded(seen, radix)
@@ -142,12 +136,6 @@ def reach(
         total += search.seen.numel()
         limit.check(total, what="node copies")
     return decoded(torch.cat(found) if len(found) > 1 else found[0], radix)
-
-
-def _few(device: torch.device, limit: CopyLimit) -> int:
-    """Return the largest number of walks to list, without exceeding `limit`."""
-    few = min(CHUNK, ON_CPU if device.type == "cpu" else ON_DEVICE)
-    return limit.count if limit.is_below(few) else few
 
 
 def _shortest(walks: Tensor, radix: int) -> Tensor:
@@ -189,9 +177,8 @@ class _Search(NamedTuple):
     ) -> "_Search":
         """Return the state after following all edges from the frontier.
 
-        For each pair of the frontier, `start` and `count` are the first position and
-        the number of its node's neighbours; `work` is the sum of `count`. After the
-        last step, the frontier is not needed and left empty.
+        `start` and `count` are `neighbors.rows` of the frontier; `work` is the sum of
+        `count`. After the last step, the frontier is left empty.
         """
         size = neighbors.num_nodes
         row, entry = ragged_ranges(start, count, work)
@@ -208,9 +195,8 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        Roots that have found all nodes of their connected component (of `most` nodes)
-        leave the frontier. Returns the parts, the last roots first; [] if nothing
-        leaves the frontier and the roots cannot be divided.
+        Roots that have found their connected component (of `most` nodes) leave the
+        frontier. Returns the parts, the last roots first; [] if nothing changes.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())
@@ -243,11 +229,7 @@ def _component_sizes(neighbors: Neighbors) -> Tensor:
 def _estimate(
     root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
 ) -> float:
-    """Estimate the number of pairs that `reach` finds.
-
-    The estimate is the upper bound of `_count_walks`. If this exceeds `limit`, the
-    pairs of a few random roots are counted.
-    """
+    """Estimate the number of pairs that `reach` finds, from a few random roots."""
     bound = _count_walks(root, neighbors, num_hops)
     if not limit.is_below(bound):
         return bound
@@ -265,11 +247,7 @@ def _estimate(
 
 
 def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:
-    """Return an upper bound on the number of nodes near each root, summed over roots.
-
-    The bound of a root is the number of walks of at most `num_hops` edges that end
-    there, or the number of nodes if that is less.
-    """
+    """Count the walks to all roots, for each root at most the number of nodes."""
     size = neighbors.num_nodes
     target = neighbors.key // size
     of_length = torch.ones(size, dtype=torch.double, device=root.device)

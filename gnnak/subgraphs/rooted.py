@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Self, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
 
 
 T = TypeVar("T")
+EncodingAxis = Literal["nodes", "copies"]
+"""What an encoding has one row for: the nodes of the graph, or the node copies."""
 Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
 """Keys that `RootedSubgraphs.by` can group by.
 
@@ -30,6 +33,39 @@ Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
   `filling` by row (the node whose encoding is estimated) or by column (the sampled
   subgraph whose encoding is used).
 """
+
+
+class Encoded(NamedTuple):
+    """The values of a structural encoding for all rooted subgraphs of a batch."""
+
+    axis: EncodingAxis
+    rows: Tensor
+    """[n, ...] or [m, ...]."""
+    extracted: bool = False
+    """Whether the extractor computed the encoding, and not a model. All batches of a
+    loader then have it, which captured training steps rely on."""
+
+    def at(self, rows: Tensor) -> Encoded:
+        """Return the encoding of some nodes or node copies, given by number."""
+        return self._replace(rows=self.rows.index_select(0, rows))
+
+
+@dataclass(eq=False)
+class Derived(Compact):
+    """What has been computed from the fields of a `RootedSubgraphs`; None = not yet."""
+
+    centroid: Tensor | None = None
+    rooted_at: Tensor | None = None
+    max_hop: int | None = None
+    hop_range: tuple[int, int] | None = None
+    in_order: bool | None = None
+    hop_rows: dict[int, Tensor] = field(default_factory=dict)
+    """By number of rows of the embedding table."""
+    by: dict[Axis, Groups] = field(default_factory=dict)
+    encodings: dict[Hashable, Encoded] = field(default_factory=dict)
+    """By `StructuralEncoding`."""
+    others: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
+    """What layers have computed, by type and options; see `RootedSubgraphs.once`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,32 +136,44 @@ class RootedSubgraphs(Compact):
         return _known(self.num_nodes)
 
     @property
+    def derived(self) -> Derived:
+        """The cache of what is computed from the fields; empty under `torch.compile`.
+
+        There, writing to the record would cause a graph break.
+        """
+        if torch.compiler.is_compiling():
+            return Derived()
+        return self.__dict__.setdefault("_derived", Derived())
+
+    @property
     def centroid(self) -> Tensor:
         """[s]: the position of each root in `node`, so `node[centroid]` is `root`."""
-
-        def find() -> Tensor:
-            is_centroid = self.node == self.root.index_select(0, self.subgraph)
-            return torch.nonzero_static(is_centroid, size=self.num_subgraphs).flatten()
-
-        return self.once("centroid", find)
+        derived = self.derived
+        if derived.centroid is None:
+            with trainable():
+                found = self.node == self.root.index_select(0, self.subgraph)
+                size = self.num_subgraphs
+                derived.centroid = torch.nonzero_static(found, size=size).flatten()
+        return derived.centroid
 
     @property
     def rooted_at(self) -> Tensor:
         """[n]: the subgraph rooted at each node; every node must be a root."""
-
-        def find() -> Tensor:
-            found = torch.empty_like(self.root)
-            found[self.root] = torch.arange(self.num_subgraphs, device=self.device)
-            return found
-
-        return self.once("rooted_at", find)
+        derived = self.derived
+        if derived.rooted_at is None:
+            with trainable():
+                found = torch.empty_like(self.root)
+                found[self.root] = torch.arange(self.num_subgraphs, device=self.device)
+            derived.rooted_at = found
+        return derived.rooted_at
 
     @property
     def max_hop(self) -> int:
         """The largest entry of `hop`; -1 if there are no subgraphs."""
-        return self.once(
-            "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
-        )
+        derived = self.derived
+        if derived.max_hop is None:
+            derived.max_hop = int(self.hop.max()) if self.num_copies else -1
+        return derived.max_hop
 
     @property
     def hop_range(self) -> tuple[int, int] | None:
@@ -135,9 +183,7 @@ class RootedSubgraphs(Compact):
         known without reading `hop`, and need not be attained. Under `torch.compile`
         they are None, as they would become part of the compiled code.
         """
-        if torch.compiler.is_compiling():
-            return None
-        return self.__dict__.get("_derived", {}).get("hop_range")
+        return self.derived.hop_range
 
     def hop_rows(self, size: int) -> Tensor:
         """Convert the distances to the root to rows of an embedding table, [m].
@@ -151,17 +197,17 @@ class RootedSubgraphs(Compact):
         least, largest = self.hop_range or (-1, size)
         if least >= 0 and largest < size:
             return self.hop
-        return self.once(f"rows of {size}", lambda: self.hop.remainder(size))
+        return cached(self.derived.hop_rows, size, lambda: self.hop.remainder(size))
 
     @property
     def in_order(self) -> bool:
         """True if every node `i` is the root of subgraph `i`."""
-        return self.once("in_order", self._is_in_order)
-
-    def _is_in_order(self) -> bool:
-        if self.num_nodes != self.num_subgraphs:
-            return False
-        return torch.equal(self.root, torch.arange(self.num_nodes, device=self.device))
+        derived, size = self.derived, self.num_nodes
+        if derived.in_order is None:
+            derived.in_order = size == self.num_subgraphs and torch.equal(
+                self.root, torch.arange(size, device=self.device)
+            )
+        return derived.in_order
 
     def by(self, axis: Axis) -> Groups:
         """Return node copies or edge copies grouped by a key; cached after first use.
@@ -174,7 +220,7 @@ class RootedSubgraphs(Compact):
         Returns:
             For each group, the indices of its node copies or edge copies, in CSR form.
         """
-        return self.once(f"by {axis}", lambda: group(*self._group_key(axis)))
+        return cached(self.derived.by, axis, lambda: group(*self._group_key(axis)))
 
     def group_by(self, axes: Sequence[Axis]) -> None:
         """Compute and cache the groups by several keys, with one sort for all keys.
@@ -188,13 +234,10 @@ class RootedSubgraphs(Compact):
         """
         if torch.compiler.is_compiling() or self.real is not None:
             return
-        derived = self.__dict__.get("_derived", {})
-        missing = [axis for axis in axes if f"by {axis}" not in derived]
-        if missing:
-            # A tensor made in inference mode could not be used in training later.
-            with torch.inference_mode(False):
-                found = group_each([self._group_key(axis) for axis in missing])
-            self.assume(by=dict(zip(missing, found, strict=True)))
+        missing = [axis for axis in axes if axis not in self.derived.by]
+        with trainable():
+            found = group_each([self._group_key(axis) for axis in missing])
+        self.derived.by.update(zip(missing, found, strict=True))
 
     def _group_key(self, axis: Axis) -> GroupKey:
         """Return what `by` groups by; `axis` as in `by`."""
@@ -213,44 +256,34 @@ class RootedSubgraphs(Compact):
         """[s]: number of nodes of each subgraph."""
         return counts_of(self.subgraph, self.num_subgraphs)
 
-    def once(self, name: str, compute: Callable[[], T], saved: bool = True) -> T:
-        """Return the cached value called `name`; at first use, call `compute` for it.
-
-        Under `torch.compile`, `compute` is called every time, because writing to the
-        cache would cause a graph break.
+    def once(
+        self,
+        kind: type[T],
+        compute: Callable[[], T],
+        *options: Hashable,
+        saved: bool = True,
+    ) -> T:
+        """Return the cached value of a type; at first use, call `compute` for it.
 
         Args:
-            name: The name of the value.
+            kind: The type of the value.
             compute: Computes the value.
+            options: What else the value depends on.
             saved: Whether deep copies and pickles contain the value. Pass False for a
                 value that holds only tensors of this record.
         """
-        if torch.compiler.is_compiling():
-            return compute()
-        known = self.__dict__.setdefault("_derived" if saved else UNSAVED, {})
-        if name not in known:
-            # A tensor made in inference mode could not be used in training later.
-            with torch.inference_mode(False):
-                known[name] = compute()
-        return known[name]
+        cache = self.derived.others
+        if not saved and not torch.compiler.is_compiling():
+            cache = self.__dict__.setdefault(UNSAVED, {})
+        return cached(cache, (kind, *options), compute)
 
-    def assume(self, **values: object) -> Self:
-        """Set the values of cached properties, so that they need not be computed.
+    def assume(self, **values: Any) -> Self:
+        """Set fields of `Derived`, such as `centroid=...`, and return this object.
 
-        Data loaders call this method, because they compute these values faster, for
-        many batches at once. The values are not checked.
-
-        Args:
-            values: Values by name of the property, such as `centroid=...`; `by=...`
-                takes a dict from keys of the method `by` to `Groups`.
-
-        Returns:
-            This object.
+        Data loaders compute these values faster, for many batches at once. The values
+        are not checked.
         """
-        derived = self.__dict__.setdefault("_derived", {})
-        groups = values.pop("by", {})
-        assert isinstance(groups, dict)
-        derived |= values | {f"by {axis}": found for axis, found in groups.items()}
+        self.__dict__["_derived"] = replace(self.derived, **values)
         return self
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
@@ -353,6 +386,20 @@ class RootedSubgraphs(Compact):
             if induced:
                 _check_induced(self, edge_index, num_nodes)
         return self
+
+
+def cached(cache: dict[Any, T], key: Hashable, compute: Callable[[], T]) -> T:
+    """Return the value of a key in a cache; at first use, call `compute` for it."""
+    if key not in cache:
+        with trainable():
+            cache[key] = compute()
+    return cache[key]
+
+
+def trainable() -> AbstractContextManager:
+    """Return a context outside of inference mode, whose tensors cannot be trained."""
+    compiling = torch.compiler.is_compiling()
+    return nullcontext() if compiling else torch.inference_mode(False)
 
 
 def _check_shapes(record: RootedSubgraphs) -> None:

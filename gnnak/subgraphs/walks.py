@@ -1,6 +1,6 @@
 """Random-walk subgraphs: the nodes that a few node2vec walks from a root visit."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, hops_to_root, incoming
 from gnnak.graphs.ragged import chunk_cuts, pointers, ragged_ranges
-from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
+from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.induce import CHUNK, find_sorted, induced_edges
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count, convert_count
@@ -102,10 +102,7 @@ def random_walks(
 
 
 def _uniform_step(here: Tensor, uniform: Tensor, neighbors: Neighbors) -> Tensor:
-    """Return the next node of every walker: a uniformly random neighbour of `here`.
-
-    `uniform` has a random number in [0, 1) for each walker.
-    """
+    """Return a random neighbour of `here`, from numbers in [0, 1), `uniform`."""
     start, degree = neighbors.rows(here)
     choice = torch.minimum((uniform * degree).long(), degree - 1)
     return _step_to(here, start + choice, degree, neighbors)
@@ -118,11 +115,7 @@ def _biased_step(
     bias: Bias,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return the next node of every walker, sampled with node2vec's probabilities.
-
-    `here` and `before` are the current and the previous node of each walker, and
-    `uniform` has a random number in [0, 1) for each walker.
-    """
+    """Return the next node of every walker that came from `before` to `here`."""
     there = here.clone()
     every = torch.arange(here.numel(), device=here.device)
     high_degree = bias.neighbors.rows(here)[1] > HIGH_DEGREE
@@ -239,7 +232,7 @@ def walk_subgraphs(
 
 
 @dataclass(frozen=True)
-class RandomWalks:
+class RandomWalks(Limited):
     """Callable object that samples random-walk subgraphs with `walk_subgraphs`.
 
     >>> walks = RandomWalks(length=2, repeats=3)
@@ -261,21 +254,17 @@ class RandomWalks:
     node."""
     max_hops: int = 10
     """Largest distance to the root that is computed; farther nodes have `hop` -1."""
-    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together, and of steps of all
-    walks together. A call that would need more raises `SizeError`. None = as many as
-    fit into the free memory of the device."""
 
     random = True
     """Always True: every call samples new subgraphs, which are not cached across
     epochs."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         convert_count(self, "length")
         convert_count(self, "repeats", least=1)
         convert_count(self, "max_hops")
         check_bias(self.p, self.q)
-        check_limit(self.copy_limit)
 
     def __call__(
         self,
@@ -283,13 +272,7 @@ class RandomWalks:
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Sample a random-walk subgraph for every node.
-
-        Args:
-            edge_index: Directed edges, [2, e].
-            num_nodes: Number of nodes, n.
-            generator: Random number generator, on the device of `edge_index`.
-        """
+        """Sample a subgraph for every node; arguments as in `walk_subgraphs`."""
         return walk_subgraphs(
             edge_index,
             num_nodes,

@@ -1,6 +1,6 @@
 """Whole graphs as rooted subgraphs: every node is the root of a copy of its graph."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_index, hops_to_root, incoming
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
-from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
+from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.egonets import WithRadius
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count, convert_count
@@ -105,7 +105,7 @@ def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Ten
 
 
 @dataclass(frozen=True)
-class WholeGraphs:
+class WholeGraphs(Limited):
     """Return the whole graph of every node, as `whole_graphs` does.
 
     The subgraphs of a graph differ only in their root, so use a model that marks the
@@ -117,10 +117,6 @@ class WholeGraphs:
 
     max_hops: int = 10
     """Largest distance to the root that is computed; farther nodes have `hop` -1."""
-    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together. A call that would
-    need more raises `SizeError`. None = as many as fit into the free memory of the
-    device."""
 
     random = False
     """Always False: the subgraphs can be cached across epochs."""
@@ -128,8 +124,8 @@ class WholeGraphs:
     """Always True: the extractor must know which nodes are in one graph."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         convert_count(self, "max_hops")
-        check_limit(self.copy_limit)
 
     def __call__(
         self,
@@ -138,13 +134,9 @@ class WholeGraphs:
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return the whole graph of every node.
+        """Return the whole graph of every node; `generator` is ignored.
 
-        Args:
-            edge_index: Directed edges, [2, e].
-            num_nodes: Number of nodes, n.
-            generator: Ignored; all extractors are called with the same arguments.
-            batch: Index of the graph that each node is in, [n]; None = one graph.
+        Other arguments as in `whole_graphs`.
         """
         return whole_graphs(
             edge_index, num_nodes, batch, self.max_hops, self.copy_limit
@@ -213,16 +205,12 @@ def _with_edges_between(subgraphs: RootedSubgraphs, inside: Tensor) -> RootedSub
 
 
 @dataclass(frozen=True)
-class NodeDeletion:
+class NodeDeletion(Limited):
     """Return the graph of every node without its edges, as `node_deletions` does.
 
     >>> NodeDeletion()(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
     """
-
-    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies of the whole graphs together;
-    None = as many as fit into the free memory of the device."""
 
     random = False
     """Always False: the subgraphs can be cached across epochs."""
@@ -230,9 +218,6 @@ class NodeDeletion:
     """Always True: the extractor must know which nodes are in one graph."""
     max_hops = 0
     """Always 0: no node has a path to the root, which has no edges."""
-
-    def __post_init__(self) -> None:
-        check_limit(self.copy_limit)
 
     def __call__(
         self,

@@ -9,7 +9,7 @@ from gnnak import EgoNets
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.items import Item, Shape, like, tensors_of
 from gnnak.loading.padding import ALIGNMENT, Field, pack, split_fields
-from gnnak.subgraphs.across import AcrossEdges
+from gnnak.subgraphs.induce import AcrossEdges
 from tests.training.small import triangles
 
 STARTS = {"graphs": [0, 1, 2], "nodes": [0, 2, 5], "edges": [0, 1, 3]}
@@ -110,10 +110,10 @@ def test_like_is_the_same_item_with_other_tensors():
     others = [tensor + 1 for tensor in tensors_of(before)]
     after = like(before, others)
     assert all(a is b for a, b in zip(tensors_of(after), others, strict=True))
-    cached = after.subgraphs.__dict__["_derived"]
-    assert cached["max_hop"] == 1
-    assert after.subgraphs.by("node").ptr is cached["by node"].ptr
-    assert torch.equal(cached["by node"].ptr, before.subgraphs.by("node").ptr + 1)
+    cached = after.subgraphs.derived
+    assert cached.max_hop == 1
+    assert after.subgraphs.by("node") is cached.by["node"]
+    assert torch.equal(cached.by["node"].ptr, before.subgraphs.by("node").ptr + 1)
 
 
 def test_like_rebuilds_tuples_and_dicts():

@@ -1,10 +1,13 @@
 import pytest
 import torch
 from torch import nn
+from torch_geometric.nn import GATConv, SAGEConv
 
 from gnnak import EgoNets, RandomWalks
 from gnnak.errors import OptionError
 from gnnak.models import ModelOptions, build_model, model_names
+from gnnak.models.bases import find_class, make_own
+from gnnak.models.factory import parse_name
 from gnnak.nn import GNNAK, PPGN, Categorical, Continuous
 from gnnak.training.config.experiment import load_experiment
 from tests.models.zoo import (
@@ -161,25 +164,19 @@ def test_build_model_answers_an_unknown_name_with_the_known_ones(name):
         build_model(name, ATOMS, BONDS, 1)
 
 
-def test_build_model_of_pna_without_degrees_says_so():
-    with pytest.raises(OptionError, match="needs degrees"):
-        build_model("pna", ATOMS, BONDS, 1, ModelOptions(num_layers=1, channels=4))
-
-
-def test_build_model_of_pna_with_degrees_that_are_no_tuple_says_so():
-    with pytest.raises(OptionError, match="degrees is a Tensor; give a tuple"):
-        build_model("pna", ATOMS, BONDS, 1, degrees=torch.ones(3))
-
-
-@pytest.mark.parametrize("wrong", [None, 28])
-def test_build_model_without_node_features_says_what_to_give(wrong):
-    with pytest.raises(OptionError, match=r"node_features is .*Categorical\(\(1,\)\)"):
-        build_model("gin", wrong, BONDS, 1)
-
-
-def test_build_model_without_outputs_says_so():
-    with pytest.raises(OptionError, match="out_channels is 0"):
-        build_model("gin", ATOMS, BONDS, 0)
+@pytest.mark.parametrize(
+    ("name", "nodes", "outputs", "degrees", "wanted"),
+    [
+        ("pna", ATOMS, 1, None, "needs degrees"),
+        ("pna", ATOMS, 1, torch.ones(3), "degrees is a Tensor; give a tuple"),
+        ("gin", None, 1, None, r"node_features is .*Categorical\(\(1,\)\)"),
+        ("gin", 28, 1, None, r"node_features is .*Categorical\(\(1,\)\)"),
+        ("gin", ATOMS, 0, None, "out_channels is 0"),
+    ],
+)
+def test_build_model_answers_what_is_missing(name, nodes, outputs, degrees, wanted):
+    with pytest.raises(OptionError, match=wanted):
+        build_model(name, nodes, BONDS, outputs, degrees=degrees)
 
 
 @pytest.mark.parametrize(
@@ -188,10 +185,8 @@ def test_build_model_without_outputs_says_so():
         ({"num_layers": 0}, "num_layers is 0"),
         ({"base_layers": 0}, "base_layers is 0"),
         ({"channels": 0}, "channels is 0"),
-        ({"hop_channels": -1}, "hop_channels is -1"),
-        ({"reduce": "max"}, "reduce is 'max'; use one of: sum, mean"),
-        ({"fuse": "max"}, "fuse is 'max'; use one of: concat, sum"),
         ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"encodings": ("centre",)}, "'centre'; use one of: centroid, subgraph"),
     ],
 )
 def test_model_options_answer_a_wrong_value_in_a_sentence(options, wanted):
@@ -205,25 +200,79 @@ def test_model_options_can_be_compared_and_be_a_key():
     assert len({one, two}) == 1
 
 
+def test_build_model_leaves_the_random_state_to_the_weights():
+    one, two = (small_network("gin-ak+", seed=0) for _ in range(2))
+    assert all(map(torch.equal, one.parameters(), two.parameters()))
+
+
+class OneWidth(nn.Module):
+    """A base GNN that takes the number of channels only."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = SAGEConv(channels, channels)
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index)
+
+
+@pytest.mark.parametrize("suffix", ["", "-ak", "-ak+", "-ak+-s"])
+def test_build_model_with_a_class_of_the_user(suffix):
+    name = f"{__name__}:OneWidth{suffix}"
+    assert parse_name(name).base == f"{__name__}:OneWidth"
+    options = ModelOptions(num_layers=1, channels=8)
+    network = build_model(name, Categorical((3,)), None, 2, options)
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    out = network(torch.tensor([[0], [1], [2]]), edge_index)
+    assert out.shape == (1, 2)
+
+
 @pytest.mark.parametrize(
-    ("encodings", "wanted"),
+    "conv", [f"{__name__}:OneWidth", "torch_geometric.nn:GATv2Conv"]
+)
+@pytest.mark.parametrize("member", ["ego", "id", "id-fast", "nested", "sun", "sswl+"])
+def test_subgraph_gnns_take_a_class_of_the_user(member, conv):
+    form = parse_name(f"{member}-{conv}")
+    assert (form.member, form.base) == (member, conv)
+    options = ModelOptions(num_layers=2, channels=8)
+    given = (Categorical((3,)), Categorical((2,)), 2, options)
+    network = build_model(f"{member}-{conv}", *given)
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    x, bonds = torch.tensor([[0], [1], [2]]), torch.tensor([[0], [0], [1], [1]])
+    network(x, edge_index, bonds).sum().backward()
+    assert all(weight.grad is not None for weight in network.parameters())
+
+
+def test_khop_takes_no_class_of_the_user():
+    with pytest.raises(OptionError, match=r"khop cannot use the base GNN .*: gin"):
+        parse_name("khop-torch_geometric.nn:SAGEConv")
+
+
+def test_make_own_gives_widths_and_edge_widths_to_convs_of_pyg():
+    conv = make_own("torch_geometric.nn:GATConv", 6)
+    assert isinstance(conv, GATConv)
+    assert (conv.in_channels, conv.out_channels, conv.edge_dim) == (6, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
     [
-        (("centre",), "'centre'; use one of: centroid, subgraph"),
-        ((), "name at least one"),
+        ("antigravity:Layer", "--import antigravity"),
+        ("os:system", "not a class of PyTorch modules"),
+        ("torch_geometric.nn:Nothing", "not a class of PyTorch modules"),
     ],
 )
-def test_build_model_answers_wrong_encodings_in_a_sentence(encodings, wanted):
-    with pytest.raises(OptionError, match=wanted):
-        small_network("gin-ak", encodings=encodings)
+def test_find_class_imports_nothing_and_takes_modules_only(name, message):
+    with pytest.raises(OptionError, match=message):
+        find_class(name)
 
 
-def test_build_model_leaves_the_random_state_to_the_weights():
-    torch.manual_seed(0)
-    one = build_model(
-        "gin-ak+", ATOMS, BONDS, 1, ModelOptions(num_layers=1, channels=4)
-    )
-    torch.manual_seed(0)
-    two = build_model(
-        "gin-ak+", ATOMS, BONDS, 1, ModelOptions(num_layers=1, channels=4)
-    )
-    assert all(map(torch.equal, one.parameters(), two.parameters()))
+@pytest.mark.parametrize("name", ["a:b:c", "a b:C", ":C", "a:", "a.:C", "a:C-akk"])
+def test_parse_name_refuses_other_names_with_a_colon(name):
+    with pytest.raises(OptionError, match="unknown model"):
+        parse_name(name)
+
+
+def test_make_own_says_how_a_class_must_be_built():
+    with pytest.raises(OptionError, match="takes the number of channels"):
+        make_own("torch_geometric.nn:GINEConv", 4)

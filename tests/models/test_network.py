@@ -7,11 +7,13 @@ from torch_geometric.data import Batch, Data
 from gnnak import EgoNets, RandomWalks
 from gnnak.errors import GraphError, OptionError, SubgraphError, WidthError
 from gnnak.models import Network
+from gnnak.sampling import SubgraphDrop
 from gnnak.testing import (
     assert_batching_consistent,
     assert_permutation_equivariant,
     small_graphs,
 )
+from gnnak.training.module import batch_statistics
 from tests.models.zoo import (
     FAMILY,
     UPLIFTED,
@@ -61,28 +63,15 @@ def test_network_readout_by_hand(reduce, wanted):
     assert out.tolist() == wanted
 
 
+@pytest.mark.parametrize("node_task", [False, True], ids=["graphs", "nodes"])
 @pytest.mark.parametrize("name", SOME)
-def test_network_is_permutation_invariant(name):
-    net = continuous_network(name).eval()
+def test_network_is_permutation_equivariant_and_batching_consistent(name, node_task):
+    net = continuous_network(name, node_task=node_task).eval()
     single = copy.deepcopy(net).float()
     for graph in GRAPHS:
         assert_permutation_equivariant(net, GRAPHS[graph])
         assert_permutation_equivariant(single, SINGLES[graph], tolerance=1e-4)
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_network_is_permutation_equivariant_on_node_tasks(name):
-    net = continuous_network(name, node_task=True).eval()
-    for data in GRAPHS.values():
-        assert_permutation_equivariant(net, data)
-
-
-@pytest.mark.parametrize("node_task", [False, True], ids=["graphs", "nodes"])
-@pytest.mark.parametrize("name", SOME)
-def test_network_is_batching_consistent(name, node_task):
-    net = continuous_network(name, node_task=node_task).eval()
     assert_batching_consistent(net, list(GRAPHS.values()))
-    single = copy.deepcopy(net).float()
     assert_batching_consistent(single, list(SINGLES.values()), tolerance=1e-4)
 
 
@@ -136,14 +125,9 @@ def test_network_takes_an_explicit_number_of_graphs_beside_a_data():
 @pytest.mark.parametrize("name", ["gin-ak", "gin-ak+"])
 def test_network_with_given_subgraphs_equals_extraction(name):
     net, data = small_network(name).eval(), molecule_batch()
-    subgraphs = EgoNets(2)(data.edge_index, data.num_nodes)
-    assert torch.equal(net(data, subgraphs=subgraphs), net(data))
-
-
-def test_network_uses_the_given_subgraphs():
-    net, data = small_network("gin-ak+").eval(), molecule_batch()
-    subgraphs = EgoNets(1)(data.edge_index, data.num_nodes)
-    assert not torch.allclose(net(data, subgraphs=subgraphs), net(data))
+    given, others = (EgoNets(k)(data.edge_index, data.num_nodes) for k in (2, 1))
+    assert torch.equal(net(data, subgraphs=given), net(data))
+    assert not torch.allclose(net(data, subgraphs=others), net(data))
 
 
 @pytest.mark.parametrize("name", ["gin-ak+", "gcn", "pna*-ak+", "ppgn-ak"])
@@ -155,12 +139,7 @@ def test_network_state_dict_round_trips(name, tmp_path):
     torch.save(one.state_dict(), tmp_path / "weights.pt")
     two.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
     assert torch.equal(one.eval()(data), two.eval()(data))
-
-
-def test_network_is_copied_whole():
-    net, data = small_network("gin-ak+").eval(), molecule_batch()
-    wanted = net(data)
-    assert torch.equal(copy.deepcopy(net)(data), wanted)
+    assert torch.equal(copy.deepcopy(one)(data), two(data))
 
 
 def test_network_resamples_walks_in_training_only():
@@ -282,3 +261,85 @@ def test_network_of_a_data_without_features_says_what_to_pass():
 def test_network_refuses_an_unknown_readout():
     with pytest.raises(OptionError, match="reduce is 'max'"):
         Network(torch.nn.Identity(), [], torch.nn.Identity(), reduce="max")
+
+
+NAMES = ("gin-ak+", "gcn-ak", "pna*-ak+", "ppgn-ak+", "gin", "gin-ak+-s")
+
+
+@pytest.fixture
+def batch():
+    return Batch.from_data_list(molecules())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recomputing_gives_the_same_values_gradients_and_statistics(name, batch):
+    drop = SubgraphDrop("random", 1)
+    plain = small_network(name, dropout=0.3, drop=drop).train()
+    saving = copy.deepcopy(plain)
+    saving.save_memory(recompute=True)
+    outs = []
+    for network in (plain, saving):
+        torch.manual_seed(3)
+        out = network(batch, generator=torch.Generator().manual_seed(5))
+        out.square().sum().backward()
+        outs.append(out)
+    assert torch.equal(*outs)
+    for ours, theirs in zip(saving.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-12, atol=1e-12)
+    for name, value in plain.state_dict().items():
+        assert torch.equal(saving.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+@pytest.mark.parametrize("max_copies", [1, 20])
+def test_slices_of_copies_give_the_same_values(name, reduce, max_copies, batch):
+    network = small_network(name, reduce=reduce)
+    network.train()(batch)
+    network.eval()
+    with torch.no_grad():
+        whole = network(batch)
+        network.save_memory(recompute=False, max_copies=max_copies)
+        sliced = network(batch)
+    torch.testing.assert_close(sliced, whole, rtol=1e-12, atol=1e-12)
+
+
+def test_slices_keep_the_order_of_the_encodings(batch):
+    network = small_network("gin-ak+", encodings=("context", "subgraph", "centroid"))
+    network.eval()
+    with torch.no_grad():
+        whole = network(batch)
+        network.save_memory(max_copies=20)
+        torch.testing.assert_close(network(batch), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_is_sliced_where_norms_take_statistics_of_the_batch(batch):
+    network = small_network("gin-ak+").eval()
+    with torch.no_grad(), batch_statistics(network):
+        whole = network(batch)
+        network.save_memory(max_copies=20)
+        assert torch.equal(network(batch), whole)
+
+
+def test_nothing_is_sliced_of_a_choice_of_subgraphs(batch):
+    network = small_network("gin-ak+").eval()
+    subgraphs = EgoNets(2)(batch.edge_index, batch.num_nodes)
+    few = SubgraphDrop("random", 1)(
+        subgraphs, batch.edge_index, torch.Generator().manual_seed(0)
+    )
+    with torch.no_grad():
+        whole = network(batch, subgraphs=few)
+        network.save_memory(max_copies=20)
+        assert torch.equal(network(batch, subgraphs=few), whole)
+
+
+def test_slices_of_copies_have_gradients_too(batch):
+    network = small_network("gin-ak+").eval()
+    network.save_memory(max_copies=10)
+    network(batch).sum().backward()
+    assert all(p.grad.isfinite().all() for p in network.parameters())
+
+
+def test_save_memory_wants_at_least_one_copy():
+    with pytest.raises(OptionError, match="max_copies is 0"):
+        small_network("gin-ak+").save_memory(max_copies=0)

@@ -6,8 +6,7 @@ import torch.distributed as dist
 from torch import nn
 
 from gnnak.errors import OptionError
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import RealRows, real_rows
+from gnnak.nn.norm import BatchNorm, RealRows, real_rows
 
 
 @pytest.mark.parametrize("num_rows", [0, 1])

@@ -1,14 +1,17 @@
 import copy
+from dataclasses import fields
 from itertools import chain, combinations, product
 
 import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Batch
-from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+from torch_geometric.nn import GCNConv, GINConv, GINEConv
 
 from gnnak import GNNAK, PAPER, PUBLISHED, EgoNets, LayerOptions, RandomWalks
 from gnnak.errors import EdgeAttrError, OptionError, SubgraphError, WidthError
+from gnnak.models import ModelOptions
+from gnnak.nn.options import LayerChanges
 from gnnak.subgraphs import egonets
 from gnnak.testing import (
     assert_batching_consistent,
@@ -217,6 +220,13 @@ class TestBadInput:
             ({"hop": "mul"}, "use one of: concat, add"),
             ({"hop_channels": -1}, "hop_channels is -1"),
             ({"max_hops": 2.5}, "max_hops is 2.5"),
+            ({"mlp_layers": -1}, "mlp_layers is -1; give a whole number"),
+            ({"mlp_layers": 1.5}, "mlp_layers is 1.5; give a whole number"),
+            ({"dropout": 1.0}, "dropout is 1.0; give a number with 0 <= dropout < 1"),
+            ({"dropout": -0.1}, "dropout is -0.1; give a number"),
+            ({"dropout": "half"}, "dropout is 'half'; give a number"),
+            ({"dropout": float("nan")}, "dropout is nan; give a number"),
+            ({"reduse": "mean"}, "no option 'reduse'; did you mean 'reduce'"),
         ],
     )
     def test_wrong_option_names_what_is_known(self, options, message):
@@ -255,13 +265,6 @@ class TestBadInput:
         with pytest.raises(WidthError, match=r"shape \[7, 3\]; give \[n, 4\]"):
             layer(x[:, 1:], egonets(edge_index, 7, 1), edge_attr)
 
-    @pytest.mark.parametrize("conv", [GCNConv(8, 8), GATConv(8, 8)])
-    def test_edge_attr_that_a_conv_cannot_read_is_not_dropped(self, conv):
-        layer = GNNAK(conv, 8, 8, hop_channels=0)
-        x, (_, edge_index, edge_attr) = torch.rand(7, 8), graph()
-        with pytest.raises(EdgeAttrError, match=r"does not read|one weight per edge"):
-            layer(x, egonets(edge_index, 7, 1), edge_attr.float())
-
 
 def test_gnnak_reads_edge_weights():
     layer = GNNAK(GCNConv(4, 6), 4, 6, hop_channels=0).double()
@@ -275,3 +278,28 @@ def test_gnnak_reads_a_batch_from_pyg():
     subs = EgoNets(2)(batch.edge_index, batch.num_nodes)
     out = make_layer()(batch.x, subs, batch.edge_attr)
     assert out.shape == (batch.num_nodes, OUT)
+
+
+def test_layer_options_of_the_paper_are_none():
+    assert LayerOptions(mlp_layers=0, gate_centroid=False, dropout=0.0) == PAPER
+    assert LayerOptions(mlp_layers=1, gate_centroid=True, dropout=0.0) == PUBLISHED
+
+
+def test_layer_options_dropout_is_passed_on_to_the_fuse():
+    data = small_graphs(4, dtype=torch.float)["star"]
+    subgraphs = EgoNets(1)(data.edge_index, data.num_nodes)
+    layer_options = LayerOptions(dropout=0.999999)
+    layer = GNNAK(GCNConv(4, 4), 4, 4, hop="add", options=layer_options)
+    assert not layer(data.x, subgraphs).any()
+    assert layer.eval()(data.x, subgraphs).any()
+
+
+def test_layer_changes_names_every_option():
+    names = {field.name for field in fields(LayerOptions)}
+    assert LayerChanges.__annotations__.keys() == names
+    assert names < {field.name for field in fields(ModelOptions)}
+
+
+def test_a_single_option_may_be_given_by_name():
+    layer = GNNAK(GCNConv(4, 4), 4, 4, hop_channels=0, options=PUBLISHED)
+    assert layer.options == PUBLISHED.changed(hop_channels=0)

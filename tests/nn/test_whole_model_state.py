@@ -82,21 +82,26 @@ def test_uplift_of_a_reused_buffer_equals_uplift_of_new_tensors(one, other):
             assert torch.equal(net(x, buffer), wanted[position])
 
 
-class Rewiring(nn.Module):
-    """Overwrites its graph between two convs, behind PyTorch's version counter."""
+class TwoConvs(nn.Module):
+    """Two convs; `call` computes the output from the model, the states and edges."""
 
-    def __init__(self):
+    def __init__(self, call):
         super().__init__()
-        self.one, self.two = pyg.GCNConv(4, 4), pyg.GCNConv(4, 4)
+        self.one, self.two, self.call = pyg.GCNConv(4, 4), pyg.GCNConv(4, 4), call
 
     def forward(self, x, edge_index):
-        x = self.one(x, edge_index)
-        edge_index.numpy()[:] = ring(3).numpy()
-        return self.two(x, edge_index)
+        return self.call(self, x, edge_index)
+
+
+def rewire(net, x, edge_index):
+    """Overwrite the graph between two convs, behind PyTorch's version counter."""
+    x = net.one(x, edge_index)
+    edge_index.numpy()[:] = ring(3).numpy()
+    return net.two(x, edge_index)
 
 
 def test_uplift_notices_a_graph_that_changes_between_two_layers():
-    net, x = uplift(Rewiring()).eval(), torch.rand(NODES, 4)
+    net, x = uplift(TwoConvs(rewire)).eval(), torch.rand(NODES, 4)
     assert torch.equal(net(x, ring(1)), net.two(net.one(x, ring(1)), ring(3)))
 
 
@@ -183,34 +188,21 @@ def test_uplift_samples_again_for_every_call_of_a_part(name):
 
 
 def test_a_part_that_is_called_after_the_model_gets_its_own_sample():
-    class First(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = pyg.GCNConv(4, 4), pyg.GCNConv(4, 4)
-
-        def forward(self, x, edge_index):
-            return self.a(x, edge_index)
-
-    net = uplift(First(), RandomWalks(2, 1))
+    net = uplift(TwoConvs(lambda net, *given: net.one(*given)), RandomWalks(2, 1))
     got, x, edge_index = sampled_roots(net), torch.rand(NODES, 4), ring()
     for _ in range(6):
         net(x, edge_index)
-        net.b(x, edge_index)
+        net.two(x, edge_index)
     assert any(got[i] != got[i + 1] for i in range(0, 12, 2))
 
 
 def copying_net() -> nn.Module:
     """An uplifted model that copies `edge_index` for each of its two layers."""
 
-    class Copying(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = pyg.GCNConv(4, 4), pyg.GCNConv(4, 4)
+    def call(net, x, edge_index):
+        return net.two(net.one(x, edge_index.clone()), edge_index.clone())
 
-        def forward(self, x, edge_index):
-            return self.b(self.a(x, edge_index.clone()), edge_index.clone())
-
-    return uplift(Copying(), RandomWalks(2, 1))
+    return uplift(TwoConvs(call), RandomWalks(2, 1))
 
 
 def test_layers_share_a_sample_if_each_layer_gets_a_copy_of_edge_index():
@@ -224,7 +216,7 @@ def test_layers_share_a_sample_if_each_layer_gets_a_copy_of_edge_index():
 
 def test_a_model_releases_the_graph_of_freed_copies_after_its_call():
     net, seen = copying_net(), []
-    for part in (net.a, net.b):
+    for part in (net.one, net.two):
         part.layer.register_forward_pre_hook(
             lambda _, arguments: seen.append(weakref.ref(arguments[1]))
         )
@@ -236,15 +228,10 @@ def test_a_model_releases_the_graph_of_freed_copies_after_its_call():
 
 
 def test_uplift_samples_once_for_two_uses_of_a_conv_in_one_pass():
-    class Tied(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = pyg.GCNConv(4, 4)
+    def call(net, x, edge_index):
+        return net.one(net.one(x, edge_index), edge_index)
 
-        def forward(self, x, edge_index):
-            return self.conv(self.conv(x, edge_index), edge_index)
-
-    net = uplift(Tied(), RandomWalks(2, 1))
+    net = uplift(TwoConvs(call), RandomWalks(2, 1))
     got, edge_index = sampled_roots(net), ring()
     for _ in range(4):
         net(torch.rand(NODES, 4), edge_index)

@@ -46,11 +46,13 @@ def test_shared_subgraphs_do_not_evaluate_on_walks_drawn_in_training():
     assert shared.get(clique, 9, training=False).node.tolist() == fixed
 
 
-def test_graph_cache_compares_contents_not_objects():
-    cache = GraphCache()
-    first = cache.get(PATH, 3, compared=False)
-    assert cache.get(PATH.clone(), 3, compared=False) is first
-    assert cache.get(PATH, 4, compared=False) is not first
+def test_graph_cache_compares_contents_and_dtypes_not_objects():
+    others = [(PATH.clone(), 3, True), (PATH, 4, False), (PATH.int(), 3, False)]
+    for edge_index, num_nodes, same in others:
+        cache = GraphCache()
+        first = cache.get(PATH, 3, compared=False)
+        found = cache.get(edge_index, num_nodes, compared=False)
+        assert (found is first) == same
 
 
 @settings(max_examples=100, deadline=None)
@@ -60,12 +62,6 @@ def test_graph_cache_returns_the_cached_graph_only_for_equal_graphs(one, other):
     same = torch.equal(one[0], other[0]) and one[1] == other[1]
     first = cache.get(*one, compared=False)
     assert (cache.get(*other, compared=False) is first) == same
-
-
-def test_graph_cache_compares_dtypes():
-    cache = GraphCache()
-    first = cache.get(PATH, 3, compared=False)
-    assert cache.get(PATH.int(), 3, compared=False) is not first
 
 
 def test_graph_cache_compares_again_on_a_cpu():

@@ -58,11 +58,8 @@ def test_cache_if_small_assumes_int32_not_the_dtype_of_the_sample():
     assert cache_if_small(store, EgoNets(2), limit=cached.int32_bytes - 1) is None
 
 
-def test_cache_if_small_of_an_empty_store_is_none():
+def test_cache_if_small_is_none_for_an_empty_store_or_too_many_copies():
     none = torch.zeros(0, dtype=torch.long)
     store = GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
     assert cache_if_small(store, EgoNets(1)) is None
-
-
-def test_cache_if_small_of_too_many_copies_is_none():
     assert cache_if_small(corner_cases(), EgoNets(2, copy_limit=20)) is None

@@ -39,28 +39,24 @@ def memory(monkeypatch):
     return free
 
 
-def test_egonets_of_a_large_star_are_refused_with_their_number(memory):
+STAR = star(100_000), 100_000
+EXTRACTIONS = {
+    "egonets": lambda: EgoNets(2)(*STAR),
+    "sampled": lambda: sample_egonets(SubgraphDrop("random"), EgoNets(2), *STAR),
+    "model": lambda: uplift(GIN(4, 8, 1), 2)(torch.rand(100_000, 4), STAR[0]),
+}
+
+
+@pytest.mark.parametrize("name", EXTRACTIONS)
+def test_egonets_of_a_large_star_are_refused_with_their_number(name, memory):
     memory(10**8)
     message = (
         r"about 10,000,000,000 node copies .* take 800.0 GB, more than the 8.0 GB of "
         r"free memory allows; lower num_hops or .* raise copy_limit"
     )
     with pytest.raises(SizeError, match=message) as raised:
-        EgoNets(2)(star(100_000), 100_000)
+        EXTRACTIONS[name]()
     assert isinstance(raised.value, SubgraphError)
-
-
-def test_egonets_without_edges_are_refused_too(memory):
-    memory(10**8)
-    with pytest.raises(SizeError, match="about 10,000,000,000 node copies"):
-        sample_egonets(SubgraphDrop("random"), EgoNets(2), star(100_000), 100_000)
-
-
-def test_uplifted_models_refuse_a_large_star(memory):
-    memory(10**8)
-    net = uplift(GIN(4, 8, num_layers=1), num_hops=2)
-    with pytest.raises(SizeError, match="about 10,000,000,000 node copies"):
-        net(torch.rand(100_000, 4), star(100_000))
 
 
 def test_options_of_a_network_set_the_copy_limit():

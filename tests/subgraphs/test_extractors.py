@@ -2,6 +2,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, GraphLoader, uplift
 from gnnak.errors import OptionError, SubgraphError
@@ -11,10 +12,12 @@ from gnnak.subgraphs import (
     MaskedEgoNets,
     NodeDeletion,
     RandomWalks,
+    StructuralEncoding,
     WholeGraphs,
     WithEncodings,
     extract,
 )
+from gnnak.subgraphs.extractors import are_equal, describe
 from gnnak.testing import small_graphs
 from tests.models.zoo import molecule_batch, small_network
 
@@ -46,8 +49,6 @@ def test_network_and_uplift_take_a_users_extractor():
     own = small_network("gin-ak+", subgraphs=Broken()).eval()
     wanted = small_network("gin-ak+", subgraphs=EgoNets(1)).eval()
     assert torch.equal(own(data), wanted(data))
-    from torch_geometric.nn import GIN
-
     net = uplift(GIN(4, 4, 1), Broken())
     assert net(torch.rand(3, 4), PATH).shape == (3, 4)
 
@@ -99,11 +100,16 @@ def test_networks_and_loaders_refuse_what_is_no_extractor(value, wanted):
         GraphLoader([molecule_batch()[0]], subgraphs=value, batch_size=1)
 
 
-def test_uplift_refuses_a_class_of_extractors():
-    from torch_geometric.nn import GIN
-
-    with pytest.raises(OptionError, match="num_hops is the class EgoNets; give an obj"):
-        uplift(GIN(4, 4, 1), EgoNets)
+@pytest.mark.parametrize(
+    ("extractor", "wanted"),
+    [
+        (EgoNets, "num_hops is the class EgoNets; give an obj"),
+        (WholeGraphs(), "do not know which nodes are in one graph"),
+    ],
+)
+def test_uplift_refuses_classes_and_extractors_that_read_the_batch(extractor, wanted):
+    with pytest.raises(OptionError, match=wanted):
+        uplift(GIN(4, 4, 1), extractor)
 
 
 def test_extract_refuses_what_is_no_record():
@@ -123,13 +129,6 @@ def test_extract_passes_the_batch_on_to_extractors_that_read_it():
     assert extract(EgoNets(1), edge_index, 3, batch=batch).num_copies == 5
 
 
-def test_uplift_refuses_extractors_that_read_the_batch():
-    from torch_geometric.nn import GIN
-
-    with pytest.raises(OptionError, match="do not know which nodes are in one graph"):
-        uplift(GIN(4, 4, 1), WholeGraphs())
-
-
 def test_network_extracts_anew_if_only_the_batch_differs():
     net = small_network("sswl-gin", subgraphs=WholeGraphs()).eval()
     data = molecule_batch()
@@ -138,3 +137,94 @@ def test_network_extracts_anew_if_only_the_batch_differs():
     assert apart.shape == (data.num_graphs, 3)
     assert joined.shape == (1, 3)
     assert torch.equal(net(data.x, data.edge_index, data.edge_attr, data.batch), apart)
+
+
+class Plain:
+    """An object without `__eq__` and `__repr__`, like a user's extractor."""
+
+    def __init__(self, **options: object) -> None:
+        vars(self).update(options)
+
+
+class Slotted:
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class Other(Plain):
+    pass
+
+
+class Callable(Plain):
+    def __call__(self, edge_index, num_nodes, generator=None):
+        return EgoNets(self.max_hops)(edge_index, num_nodes)
+
+
+def double(value):
+    return 2 * value
+
+
+EQUAL = {
+    "no attributes": lambda: Plain(),
+    "numbers": lambda: Plain(size=2, rate=0.5, name="a", nothing=None),
+    "tensors": lambda: Plain(weights=[torch.arange(5000.0)], more={"a": (1, 2)}),
+    "nested": lambda: Plain(inside=Plain(inside=EgoNets(2))),
+    "slots": lambda: Slotted(3),
+    "function": lambda: Plain(function=double),
+    "egonets": lambda: EgoNets(3),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_objects_of_equal_attributes_are_equal(name):
+    one, other = EQUAL[name](), EQUAL[name]()
+    assert are_equal(one, other)
+    assert describe(one) == describe(other)
+    assert " at 0x" not in describe(one)
+    for another in EQUAL:
+        if another != name:
+            assert not are_equal(one, EQUAL[another]())
+            assert describe(one) != describe(EQUAL[another]())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Plain(size=2), Plain(size=3)),
+        (Plain(size=2), Plain(size=2, more=1)),
+        (Plain(size=2), Other(size=2)),
+        (Plain(a=torch.arange(5000)), Plain(a=torch.arange(5000).flip(0))),
+        (Plain(a=torch.zeros(2)), Plain(a=torch.zeros(2).double())),
+        (Slotted(2), Slotted(3)),
+        (Plain(sizes=[1, 2]), Plain(sizes=[1, 2, 3])),
+        (EgoNets(2), EgoNets(3)),
+    ],
+)
+def test_objects_of_other_attributes_differ(one, other):
+    assert not are_equal(one, other)
+    assert describe(one) != describe(other)
+
+
+def test_functions_are_equal_only_to_themselves():
+    one, other = Plain(f=lambda x: x), Plain(f=lambda x: -x)
+    assert not are_equal(one, other)
+    assert not are_equal(Plain(a=object()), Plain(a=object()))
+
+
+def test_an_object_that_refers_to_itself_has_a_description():
+    one, other = Plain(), Plain()
+    one.me, other.me = one, other
+    assert not are_equal(one, other)
+    assert describe(one) == "Plain"
+
+
+def test_describe_is_the_repr_of_the_extractors_of_this_package():
+    inside = WithEncodings(EgoNets(2), (StructuralEncoding("resistance"),))
+    for extractor in (EgoNets(2), RandomWalks(3, 2), inside):
+        assert describe(extractor) == repr(extractor)
+    own = Callable(random=False, max_hops=2)
+    mine = WithEncodings(own, (StructuralEncoding("resistance"),))
+    wanted = "WithEncodings(extractor=Callable(random=False, max_hops=2), encodings="
+    assert describe(mine).startswith(wanted)

@@ -90,7 +90,7 @@ def test_group_by_equals_by(graph: tuple[torch.Tensor, int], sampled: bool) -> N
     subs.group_by(axes)
     assert subs.by("source") is first
     for axis, groups in zip(axes, wanted, strict=True):
-        assert f"by {axis}" in subs.__dict__["_derived"]
+        assert axis in subs.derived.by
         assert_same(subs.by(axis), groups)
 
 
@@ -109,7 +109,7 @@ def test_group_by_leaves_padded_subgraphs_alone() -> None:
     subs = EgoNets(2)(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
     padded = replace(subs, real=RealCounts(torch.zeros(6).long()))
     padded.group_by(["node", "source"])
-    assert "_derived" not in padded.__dict__
+    assert not padded.derived.by
 
 
 def test_grouping_without_num_nodes_raises() -> None:

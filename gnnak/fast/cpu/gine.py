@@ -169,7 +169,7 @@ def hop_pairs(
         copies = gather_matrix(number, distinct.numel())
         return HopPairs(copies, keys, one_hot)
 
-    return subgraphs.once(f"pairs of {axis}, {num_hops}, {dtype}", find)
+    return subgraphs.once(HopPairs, find, axis, num_hops, dtype)
 
 
 class Messages(NamedTuple):
@@ -229,7 +229,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
             _received(subgraphs, number, distinct.numel(), pairs),
         )
 
-    return subgraphs.once(f"messages, {num_hops}", find)
+    return subgraphs.once(Messages, find, num_hops)
 
 
 def _received(

@@ -22,9 +22,9 @@ from gnnak.nn.calling.call import explained_convs
 from gnnak.nn.copies import Messages
 from gnnak.nn.family.gnn import Conv
 from gnnak.nn.features import CategoricalEncoder, ConstantEncoder
-from gnnak.nn.padding import on_copies
-from gnnak.subgraphs.across import AcrossEdges
+from gnnak.nn.norm import on_copies
 from gnnak.subgraphs.groups import Groups, group
+from gnnak.subgraphs.induce import AcrossEdges
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 METHODS = {"propagate", "message", "aggregate", "update", "message_and_aggregate"}
@@ -231,4 +231,4 @@ def _across_edges(subgraphs: RootedSubgraphs, links: AcrossEdges) -> Edges:
         by_edge = group(edge, subgraphs.num_edges)
         return Edges(source, target, edge, by_target, group(source, size), by_edge)
 
-    return subgraphs.once("across groups", find)
+    return subgraphs.once(Edges, find)

@@ -18,7 +18,7 @@ from gnnak.fast.layers.rows import (
     saved_or_recomputed,
     to_save,
 )
-from gnnak.nn.padding import current_real_rows
+from gnnak.nn.norm import current_real_rows
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 

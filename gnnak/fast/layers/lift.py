@@ -14,7 +14,7 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
     """Return the edge copies in three groupings; the result is cached."""
-    return subgraphs.once("edges", lambda: _find_edges(subgraphs), saved=False)
+    return subgraphs.once(Edges, lambda: _find_edges(subgraphs), saved=False)
 
 
 def _find_edges(subgraphs: RootedSubgraphs) -> Edges:

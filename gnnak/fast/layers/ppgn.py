@@ -306,7 +306,7 @@ def embedding_on_pairs(
     """
     gnn: nn.Module = layer.gnn
     assert isinstance(gnn, PPGN)
-    pairs = subgraphs.once("node pairs", lambda: find_pairs(subgraphs.subgraph))
+    pairs = subgraphs.once(NodePairs, lambda: find_pairs(subgraphs.subgraph))
     h = layer.augment(x, subgraphs)
     e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
     return layer.project(gnn.on_pairs(h, subgraphs.edge_index, e, pairs))

@@ -77,9 +77,8 @@ def gatedgcn(channels: int) -> MessagePassing:
 def pna(channels: int, degrees: Tensor) -> MessagePassing:
     """Build PNA with four aggregators and three degree scalers.
 
-    `degrees[d]` is the number of nodes with in-degree d in the training set. At least
-    one node must have an incoming edge, because the scalers divide by the mean of log(d
-    + 1).
+    `degrees[d]` is the number of training nodes with in-degree d. Not all may be 0,
+    because the scalers divide by the mean of log(d + 1).
     """
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):

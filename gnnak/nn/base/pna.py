@@ -84,10 +84,7 @@ class PNAStarConv(nn.Module):
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Return the minimum or maximum, per channel, of the rows that have the same index.
-
-    `which` is "amin" or "amax". The result, [size, c], is zero in rows without values.
-    """
+    """Return the minima or maxima of rows by index, [size, c]; zero without rows."""
     rows = index[:, None].expand_as(values)
     out = values.new_zeros(size, values.size(1))
     return out.scatter_reduce(0, rows, values, which, include_self=False)

@@ -17,10 +17,8 @@ from gnnak.typing import check_count
 class NodePairs:
     """The rows of a matrix [p, w] with one state for each pair of nodes of one graph.
 
-    A graph with k nodes has k * k rows, one for every ordered pair (i, j) of its nodes,
-    also for i = j. They are consecutive: the pairs (0, 0), (0, 1), ..., (0, k - 1), (1,
-    0) and so on. Graphs are sorted by their number of nodes, so that the rows of all
-    graphs of one size are consecutive, too. No row is padding.
+    A graph with k nodes has k * k consecutive rows, for (0, 0), (0, 1), ..., (0, k -
+    1), (1, 0) and so on. Graphs are sorted by their number of nodes. No row is padding.
     """
 
     sizes: list[tuple[int, int]]
@@ -58,10 +56,7 @@ class NodePairs:
 
 
 def find_pairs(batch: Tensor) -> NodePairs:
-    """Find the pairs of nodes of all graphs; `batch` [n] may be in any order.
-
-    The host synchronises with the device once, to read the sizes of the graphs.
-    """
+    """Find the pairs of nodes of all graphs from `batch`, [n]; synchronises once."""
     ordered, order = batch.sort(stable=True)
     graph = torch.zeros_like(batch)
     graph[1:] = (ordered[1:] != ordered[:-1]).cumsum(0)
@@ -88,10 +83,10 @@ def find_pairs(batch: Tensor) -> NodePairs:
 def pair_states(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Build the states of all pairs of nodes, [p, w]: node states and edge states.
+    """Build the states of all pairs of nodes, [p, w].
 
-    The pair (i, i) has the state of node i. The pair (i, j) has the state of the edge j
-    -> i, or zero without such an edge.
+    The pair (i, i) has the state of node i, and (i, j) that of the edge j -> i, or
+    zero.
     """
     # Entry (i, j) is the edge j -> i, so that entry (i, k) of a matrix product sums
     # over the paths k -> j -> i.
@@ -202,10 +197,8 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: a matrix product per channel of the states of node pairs.
 
-    With PyTorch's default initialisation, which has smaller weights than Xavier's rule
-    and random biases, the products hardly change the states. In float32, differences
-    between graphs that only show after several blocks are then smaller than rounding
-    errors, and cannot be learned.
+    With PyTorch's default initialisation, the products hardly change the states, and in
+    float32, differences that only show after several blocks cannot be learned.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:

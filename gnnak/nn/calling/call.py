@@ -60,23 +60,16 @@ class Inputs:
         }
 
     def check(self, x: Tensor, num_edges: int | None) -> None:
-        """Raise an error unless every argument has one row per node or edge.
-
-        All arguments must be on the device of `x`, [n, c]. `num_edges` may be unknown.
-        """
-        for name, value in self.node.items():
-            if value.dim() < 1 or value.size(0) != x.size(0):
-                raise GraphError(
-                    f"{name} has shape {list(value.shape)}; give [{x.size(0)}, ...], "
-                    "one row for every node."
-                )
-        for name, value in self.edge.items():
-            wanted = value.size(0) if num_edges is None and value.dim() else num_edges
-            if value.dim() < 1 or value.size(0) != wanted:
-                raise EdgeAttrError(
-                    f"{name} has shape {list(value.shape)}; give [{wanted}, ...], one "
-                    "row for every column of edge_index."
-                )
+        """Raise an error unless every argument has one row per node or edge."""
+        of_nodes = (self.node, x.size(0), GraphError, "node")
+        of_edges = (self.edge, num_edges, EdgeAttrError, "column of edge_index")
+        for values, count, error, each in (of_nodes, of_edges):
+            for name, value in values.items():
+                if not value.dim() or count not in (None, value.size(0)):
+                    raise error(
+                        f"{name} has shape {list(value.shape)}; give [{count}, ...], "
+                        f"one row for every {each}."
+                    )
         for name, value in [*self.node.items(), *self.edge.items()]:
             if value.device != x.device:
                 raise GraphError(
@@ -167,10 +160,7 @@ in_channels=None, out_channels=None, returns_tuple=False)
 
 @dataclass(frozen=True)
 class Calling:
-    """The arguments that one GNN reads, and the width of its output.
-
-    Called with the GNN and all arguments, it passes on those that the GNN reads.
-    """
+    """The arguments that one GNN reads, and the width of its output."""
 
     name: str
     """Class name of the GNN, for error messages."""
@@ -227,8 +217,7 @@ class Calling:
         """Call `gnn` with the arguments that it reads; return new node states, [n, c].
 
         `edge_attr` has edge states, [e, c], or weights, [e], or several arguments by
-        name. `batch` is the index of the graph or rooted subgraph that each node is in,
-        [n].
+        name; `batch` is the index of each node's graph or rooted subgraph, [n].
         """
         options = self._options(edge_attr)
         if self.takes_batch:
@@ -274,10 +263,7 @@ class Calling:
 
 
 def first_weight(module: nn.Module) -> Tensor | None:
-    """Return the first floating-point parameter of a module; None if it has none.
-
-    This is `module.parameters()` in a form that is fast enough for every call.
-    """
+    """Return the first floating-point parameter of a module, fast; None without any."""
     for weight in module._parameters.values():
         if weight is not None and weight.is_floating_point():
             return weight
@@ -294,10 +280,7 @@ and whether the edge is no self loop."""
 
 
 def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
-    """Return the convs of a GNN that have an edge mask of one of PyG's explainers.
-
-    A conv that occurs in several places is listed several times.
-    """
+    """Return the convs of a GNN that have an edge mask of one of PyG's explainers."""
     found = []
     if isinstance(gnn, MessagePassing) and gnn.explain is True:
         found = [gnn] if getattr(gnn, "_edge_mask", None) is not None else []
@@ -365,10 +348,7 @@ class Binding:
     def bind(
         self, args: tuple[Any, ...], options: Mapping[str, Any]
     ) -> tuple[Any, Any, dict[str, Any]]:
-        """Return the node states, the edges, and all further arguments by name.
-
-        Arguments that are None, and those in `IGNORED`, are left out.
-        """
+        """Return the node states, the edges, and all further arguments by name."""
         named = dict(zip(self.names, args, strict=False)) | dict(options)
         if self.graph == "edge_index" and self.graph not in self.names:
             rest = [a for a in args[2:] if a is not None]
@@ -409,11 +389,7 @@ class Binding:
         )
 
     def _role(self, name: str, value: Any, nodes: int, edges: int) -> Role | None:
-        """Return what an argument holds; None = it is passed on unchanged.
-
-        Raises:
-            OptionError: If neither the name nor the shape of a tensor tells.
-        """
+        """Return what an argument holds; None = it is passed on unchanged."""
         if self.call is not None:
             in_edge = "edge" if name in self.call.edge else None
             return "node" if name in self.call.node else in_edge  # type: ignore[return-value]
@@ -454,22 +430,16 @@ def _holds_tensors(value: object) -> bool:
 class EdgeReader:
     """Converts edges to an int64 tensor `edge_index`, [2, e], and edge values.
 
-    As in PyG, a sparse matrix (a PyTorch sparse tensor or a `SparseTensor`) is the
-    transposed adjacency matrix: entry (i, j) is the edge from j to i.
-
-    Equal edges give the same tensor object as long as the user's object exists, so that
-    subgraphs that were extracted for this tensor can be reused. Each thread has its own
-    cache.
+    As in PyG, entry (i, j) of a sparse matrix is the edge from j to i. Equal edges give
+    the same tensor object as long as the user's object exists, so that its subgraphs
+    can be reused. Each thread has its own cache.
     """
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
     def read(self, edges: Any, num_nodes: int) -> tuple[Tensor, Tensor | None]:
-        """Return `edge_index`, [2, e], and the values of a sparse matrix, [e, ...].
-
-        The values are None if `edges` is not a sparse matrix.
-        """
+        """Return `edge_index`, [2, e], and the values of a sparse matrix or None."""
         if is_sparse(edges):
             if (edges.size(0), edges.size(1)) != (num_nodes, num_nodes):
                 raise GraphError(
@@ -497,10 +467,7 @@ class EdgeReader:
         return edges, None
 
     def _cached(self, owner: Any, edge_index: Tensor) -> Tensor:
-        """Return the tensor that was made last from an object with these edges.
-
-        If there is none, cache `edge_index`, until `owner` is freed.
-        """
+        """Return the last tensor with these edges; cache one until `owner` is freed."""
         state = self._of_thread
         last: Tensor | None = getattr(state, "edge_index", None)
         if last is not None and _equal(last, edge_index):

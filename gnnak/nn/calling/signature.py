@@ -83,11 +83,7 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return which of `edge_attr` and `edge_weight` the GNN accepts.
-
-    The value is True if the GNN's signature has the argument, and False if only
-    `**kwargs` accepts it.
-    """
+    """Return the edge arguments of a GNN; False = only `**kwargs` accepts it."""
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
@@ -104,8 +100,8 @@ def states_argument(gnn: nn.Module) -> str:
 def graph_argument(gnn: nn.Module) -> str | None:
     """Return the name of the argument that takes the edges; None if none does.
 
-    This is `edge_index`, `adj_t` or `adj`; without any of them, the second argument,
-    unless its name says that it holds something else.
+    This is `edge_index`, `adj_t`, `adj`, or else the second argument, unless its name
+    says that it holds something else.
     """
     arguments = arguments_of(gnn)
     names = [a.name for a in arguments if a.kind not in VARIADIC]
@@ -119,10 +115,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the names of the arguments for states and edges; None if they come first.
-
-    A GNN with the arguments (x, pos, edge_index) gets both by name.
-    """
+    """Return the names of the states and the edges; None if these come first."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -130,10 +123,7 @@ def keywords(gnn: nn.Module) -> tuple[str, str] | None:
 
 
 def further_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return the arguments of a GNN besides states, edges, `batch` and edge attributes.
-
-    The value is True if the argument is required, and False if it has a default value.
-    """
+    """Return the further arguments of a GNN, and whether each is required."""
     passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
     return {
         argument.name: argument.default is argument.empty
@@ -167,11 +157,7 @@ Linear(...).
 
 
 def check_callable(gnn: object) -> None:
-    """Raise `OptionError` if `gnn` cannot be a base GNN; do not run `gnn`.
-
-    It cannot if it is not a module, contains a conv with `cached=True`, or does not
-    work on one homogeneous graph that it is given.
-    """
+    """Raise `OptionError` if `gnn` cannot be a base GNN; do not run `gnn`."""
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
     for part in gnn.modules():
@@ -190,10 +176,11 @@ def refusal(gnn: nn.Module) -> str | None:
     if type(gnn).__name__ in OTHER_CONVS:
         return OTHER_CONVS[type(gnn).__name__]
     names = argument_names(gnn)
-    for argument in names:
+    for argument in arguments_of(gnn):
         for ending, reason in OTHER_GRAPHS.items():
-            if argument.endswith(ending) and not _has_default(gnn, argument):
-                return f"it takes {argument}; {reason}"
+            is_required = argument.default is argument.empty
+            if is_required and argument.name.endswith(ending):
+                return f"it takes {argument.name}; {reason}"
     graph = graph_argument(gnn)
     if graph is None:
         return (
@@ -216,11 +203,6 @@ def module_refusal(model: nn.Module) -> str | None:
             if name.startswith(start) and home.startswith("torch_geometric."):
                 return f"{name} cannot be uplifted: {reason}"
     return None
-
-
-def _has_default(gnn: nn.Module, name: str) -> bool:
-    """Return whether an argument of `gnn.forward` has a default value."""
-    return any(a.name == name and a.default is not a.empty for a in arguments_of(gnn))
 
 
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
@@ -275,9 +257,9 @@ def node_widths(gnn: nn.Module) -> list[int]:
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
     """Return the widths that the edge attributes of a GNN may have, likeliest first.
 
-    Many GNNs apply a Linear to the concatenation of an edge's attributes with the
-    states of one or two nodes. So for every width w of a weight or declared by an
-    attribute, the list also has w - `in_channels` and w - 2 `in_channels`.
+    A Linear often takes an edge's attributes and the states of one or two nodes, so for
+    every width w of a weight or attribute, w minus once or twice `in_channels` is
+    tried.
     """
     declared = [
         getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES

@@ -36,8 +36,7 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
     """Return sets of example values for the further arguments of a GNN.
 
-    The first set has the required arguments only; further sets add the optional
-    arguments whose names tell what they hold, and other numbers of coordinates. The
+    The first set has the required arguments only, the others optional ones, too. The
     list is empty if the name of a required argument does not tell what it holds.
 
     >>> from torch_geometric.nn import RGCNConv
@@ -78,8 +77,8 @@ MAX_COLUMNS = 4
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    `further` has values of further arguments of the GNN, on the CPU, by name. If every
-    call fails, `failure` is the exception to report.
+    `further` has values of further arguments of the GNN. If every call fails, `failure`
+    is the exception to report.
     """
 
     def __init__(
@@ -103,10 +102,7 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self) -> Calling | None:
-        """Call the GNN without edge attributes, then once with each edge argument.
-
-        Return None if every call fails.
-        """
+        """Call the GNN without and with edge arguments; None if all calls fail."""
         out = self._call({})
         widths = [None if out is None else out.size(1)]
         reads = []
@@ -132,11 +128,11 @@ class Trial:
         )
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
-        """Call the GNN with several values of one edge argument until a call succeeds.
+        """Call the GNN with values of one edge argument until a call succeeds.
 
-        Return the width of the GNN's output, or None if every call fails; and whether
-        the GNN reads the argument. If no call tells, a GNN is taken to read the
-        arguments that its signature has (`named`).
+        Return the width of the output, or None if every call fails; and whether the GNN
+        reads the argument. If no call tells, it reads those that its signature has
+        (`named`).
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -167,11 +163,7 @@ class Trial:
                 yield self.x.new_zeros(4, columns, dtype=torch.long)
 
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
-        """Call the GNN with at most one edge argument.
-
-        Return None, and store the exception in `failure` if `report`, if the GNN raises
-        an exception or returns no node states.
-        """
+        """Call the GNN with at most one edge argument; None if it returns no states."""
         positional: tuple[Tensor, ...] = self.x, self.edge_index
         named = {**self.options, **edges}
         if self.keywords is not None:
@@ -202,9 +194,8 @@ class Trial:
 def trial_mode(module: nn.Module) -> Iterator[None]:
     """Context manager: put `module` in evaluation mode and switch gradients off.
 
-    On exit, the training mode of every submodule and the random state are restored. The
-    random state is not restored if `module` is lazy: its first call draws initial
-    weights, and the next lazy module would otherwise draw the same weights.
+    On exit, modes and the random state are restored. If `module` is lazy, the random
+    state is not: the next lazy module would draw the same initial weights.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())
@@ -221,13 +212,11 @@ def trial_mode(module: nn.Module) -> Iterator[None]:
 def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
     """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
-    The run leaves weights, running statistics and training mode of `gnn` unchanged,
-    but lazy modules initialise their weights, for the input width `in_channels`.
-    `origin` explains `in_channels` in error messages.
+    The run changes nothing, but lazy modules initialise their weights, for the width
+    `in_channels`, which `origin` explains in error messages.
 
-    Raises:
-        OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
-        WidthError: If no call of `gnn` succeeds and returns node states.
+    Raises: OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
+    WidthError: If no call of `gnn` succeeds and returns node states.
     """
     check_callable(gnn)
     with trial_mode(gnn):
@@ -240,11 +229,9 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     """Return the input and output width of `gnn`; None if they cannot be found.
 
-    The attributes of the GNN and its submodules declare possible input widths. Try them
-    one after the other on a small graph until a run succeeds. If all runs fail, try
-    half of each even width: the first Linear of a conv like EdgeConv takes the
-    concatenated states of two nodes. A half width is not accepted for a GNN that needs
-    edge attributes.
+    The declared widths are tried on a small graph, then half of each: the first Linear
+    of a conv like EdgeConv takes the states of two nodes. A half width is not accepted
+    for a GNN that needs edge attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -261,11 +248,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 
 
 def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Calling | None]:
-    """Run `gnn` with example arguments; return how it is called, and the `Trial`.
-
-    If all calls fail, return the first `Trial` and None; if an argument of `gnn` is
-    unknown, None and None.
-    """
+    """Run `gnn` with example arguments; return the `Trial` and how `gnn` is called."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further)

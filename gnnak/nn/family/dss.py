@@ -15,8 +15,7 @@ from gnnak.nn.copies import (
 )
 from gnnak.nn.family.gnn import LastReadout, SubgraphGNN, as_conv
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import on_graph
+from gnnak.nn.norm import BatchNorm, on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.copies import lift, pool_context
 from gnnak.nn.family.gnn import GraphLayer, NodeReadout, NodeStart, SubgraphGNN
-from gnnak.nn.padding import on_graph
+from gnnak.nn.norm import on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -39,13 +39,9 @@ class EgoLayer(nn.Module):
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
     ) -> Tensor:
-        """Compute new node states, [n, c].
+        """Compute new node states, [n, c], from node states `x`, [n, c].
 
-        Args:
-            x: Node states, [n, c].
-            subgraphs: The 1-hop egonets, one per node.
-            edge_index: Directed edges of the graph, [2, e].
-            edge_attr: Edge attributes, [e, c] or [e]; None if there are none.
+        `subgraphs` are the 1-hop egonets; other arguments as in `InsideLayer`.
         """
         z = lift(x, subgraphs)
         for _ in range(2):

@@ -9,8 +9,7 @@ from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
 from gnnak.nn.copies import lift, lookup, pool_context, pool_subgraph, to_nodes
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import on_copies, on_graph
+from gnnak.nn.norm import BatchNorm, on_copies, on_graph
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.uplift import check_subgraphs
 from gnnak.sampling.estimate import SampledSubgraphs
@@ -161,12 +160,7 @@ class PairEncoder(nn.Module):
     ) -> Tensor:
         """Return the initial states of all node copies, [m, c].
 
-        Args:
-            x: Node states, [n, c].
-            subgraphs: The rooted subgraphs.
-            edge_index: Directed edges, [2, e].
-            batch: Index of the graph that each node is in, [n]; None = all nodes are
-                in one graph.
+        `x`, [n, c], are node states; other arguments as in `SubgraphGNN.forward`.
         """
         h = lift(x, subgraphs)
         structural = {encoding.name: encoding for encoding in self.encodings}

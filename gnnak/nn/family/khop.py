@@ -11,8 +11,7 @@ from gnnak.graphs.real import RealCounts
 from gnnak.nn.copies import to_nodes
 from gnnak.nn.family.gnn import NodeReadout, NodeStart, SubgraphGNN
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import on_graph, on_rows
+from gnnak.nn.norm import BatchNorm, on_graph, on_rows
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
 
@@ -33,8 +32,8 @@ class Rings(NamedTuple):
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
     """Divide egonets into rings 0, ..., `num_hops`; cached after first use.
 
-    The rings of padded egonets are padded, too, to sizes that depend only on the sizes
-    of the egonets' tensors. They are found without synchronising with a GPU.
+    Padded egonets have padded rings, found without synchronising with a GPU, whose
+    sizes depend only on the sizes of the egonets' tensors.
     """
 
     def find() -> Rings:
@@ -42,7 +41,7 @@ def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
             return _exact_rings(subgraphs, num_hops)
         return _padded_rings(subgraphs, subgraphs.real, num_hops)
 
-    return subgraphs.once(f"{num_hops} rings", find)
+    return subgraphs.once(Rings, find, num_hops)
 
 
 def _exact_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
@@ -155,14 +154,7 @@ class KHopLayer(nn.Module):
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
     ) -> Tensor:
-        """Compute new node states, [n, c].
-
-        Args:
-            x: Node states, [n, c].
-            subgraphs: The k-hop egonets, one per node.
-            edge_index: Unused.
-            edge_attr: Unused.
-        """
+        """Compute new node states, [n, c]; edges and their attributes are unused."""
         rings = find_rings(subgraphs, self.num_hops)
 
         def run(function: nn.Module, values: Tensor, hop: int) -> Tensor:

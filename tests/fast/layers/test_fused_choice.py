@@ -11,8 +11,7 @@ from torch_geometric.nn import GIN, GINEConv
 from gnnak import GNNAK, PAPER, EgoNets, LayerOptions, uplift
 from gnnak.nn.base.convs import gat, gatedgcn, gine, sage
 from gnnak.nn.mlp import mlp
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import RealRows, real_rows
+from gnnak.nn.norm import BatchNorm, RealRows, real_rows
 from tests.fast.backends import num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (

@@ -15,7 +15,7 @@ from gnnak.models.network import Kernel, OuterLayer, run_with_edges
 from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import ContinuousEncoder
-from gnnak.nn.padding import RealRows, real_rows
+from gnnak.nn.norm import RealRows, real_rows
 from gnnak.subgraphs import EgoNets
 from tests.fast.backends import num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same

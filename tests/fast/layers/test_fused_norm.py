@@ -5,8 +5,7 @@ import torch
 
 from gnnak.fast.layers.norm import norm_rows
 from gnnak.fast.layers.parts import can_fuse_norm
-from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import RealRows, real_rows
+from gnnak.nn.norm import BatchNorm, RealRows, real_rows
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 

@@ -21,85 +21,62 @@ HISTOGRAM = {
     "deg": torch.tensor([1, 4, 2]),
 }
 
+ATTR, WEIGHT = ("edge_attr",), ("edge_weight",)
+
+
+def sequential():
+    conv = pyg.GATConv(8, 5, edge_dim=3), "x, edge_index, edge_attr -> x"
+    return pyg.Sequential(conv[1][:-5], [conv, nn.ReLU(), nn.Linear(5, 7)])
+
+
+def gps(conv):
+    return pyg.GPSConv(8, conv, heads=2)
+
+
+def gine(width):
+    return pyg.GINEConv(nn.Linear(8, width), edge_dim=3)
+
+
 # name: (GNN, width of its states, the edge arguments it reads)
 GNNS = {
-    "GCNConv": (lambda: pyg.GCNConv(8, 5), 5, ("edge_weight",)),
+    "GCNConv": (lambda: pyg.GCNConv(8, 5), 5, WEIGHT),
     "SAGEConv": (lambda: pyg.SAGEConv(8, 5), 5, ()),
-    "GraphConv": (lambda: pyg.GraphConv(8, 5), 5, ("edge_weight",)),
+    "GraphConv": (lambda: pyg.GraphConv(8, 5), 5, WEIGHT),
     "GATConv": (lambda: pyg.GATConv(8, 5, heads=3), 15, ()),
-    "GATConv of mean heads": (
-        lambda: pyg.GATConv(8, 5, heads=3, concat=False),
-        5,
-        (),
-    ),
-    "GATConv with edges": (lambda: pyg.GATConv(8, 5, edge_dim=3), 5, ("edge_attr",)),
-    "GATv2Conv": (lambda: pyg.GATv2Conv(8, 5, heads=2, edge_dim=3), 10, ("edge_attr",)),
-    "TransformerConv": (
-        lambda: pyg.TransformerConv(8, 5, heads=2, edge_dim=3),
-        10,
-        ("edge_attr",),
-    ),
+    "GATConv, mean": (lambda: pyg.GATConv(8, 5, heads=3, concat=False), 5, ()),
+    "GATConv with edges": (lambda: pyg.GATConv(8, 5, edge_dim=3), 5, ATTR),
+    "GATv2Conv": (lambda: pyg.GATv2Conv(8, 5, heads=2, edge_dim=3), 10, ATTR),
+    "Transformer": (lambda: pyg.TransformerConv(8, 5, heads=2, edge_dim=3), 10, ATTR),
     "GINConv": (lambda: pyg.GINConv(nn.Linear(8, 5)), 5, ()),
-    "GINEConv": (lambda: pyg.GINEConv(nn.Linear(8, 5)), 5, ("edge_attr",)),
-    "GINEConv with edges": (
-        lambda: pyg.GINEConv(nn.Linear(8, 5), edge_dim=3),
-        5,
-        ("edge_attr",),
-    ),
-    "PNAConv": (lambda: pyg.PNAConv(8, 5, **HISTOGRAM, edge_dim=3), 5, ("edge_attr",)),
-    "ChebConv": (lambda: pyg.ChebConv(8, 5, K=2), 5, ("edge_weight",)),
-    "TAGConv": (lambda: pyg.TAGConv(8, 5), 5, ("edge_weight",)),
-    "SGConv": (lambda: pyg.SGConv(8, 5), 5, ("edge_weight",)),
-    "ARMAConv": (lambda: pyg.ARMAConv(8, 5), 5, ("edge_weight",)),
-    "LEConv": (lambda: pyg.LEConv(8, 5), 5, ("edge_weight",)),
+    "GINEConv": (lambda: pyg.GINEConv(nn.Linear(8, 5)), 5, ATTR),
+    "GINEConv with edges": (lambda: gine(5), 5, ATTR),
+    "PNAConv": (lambda: pyg.PNAConv(8, 5, **HISTOGRAM, edge_dim=3), 5, ATTR),
+    "ChebConv": (lambda: pyg.ChebConv(8, 5, K=2), 5, WEIGHT),
+    "TAGConv": (lambda: pyg.TAGConv(8, 5), 5, WEIGHT),
+    "SGConv": (lambda: pyg.SGConv(8, 5), 5, WEIGHT),
+    "ARMAConv": (lambda: pyg.ARMAConv(8, 5), 5, WEIGHT),
+    "LEConv": (lambda: pyg.LEConv(8, 5), 5, WEIGHT),
     "EdgeConv": (lambda: pyg.EdgeConv(nn.Linear(16, 5)), 5, ()),
-    "GENConv": (lambda: pyg.GENConv(8, 5, edge_dim=3), 5, ("edge_attr",)),
-    "ResGatedGraphConv": (
-        lambda: pyg.ResGatedGraphConv(8, 5, edge_dim=3),
-        5,
-        ("edge_attr",),
-    ),
-    "NNConv": (lambda: pyg.NNConv(8, 5, nn.Linear(3, 40)), 5, ("edge_attr",)),
-    "CGConv": (lambda: pyg.CGConv(8, dim=3), 8, ("edge_attr",)),
+    "GENConv": (lambda: pyg.GENConv(8, 5, edge_dim=3), 5, ATTR),
+    "ResGatedGraphConv": (lambda: pyg.ResGatedGraphConv(8, 5, edge_dim=3), 5, ATTR),
+    "NNConv": (lambda: pyg.NNConv(8, 5, nn.Linear(3, 40)), 5, ATTR),
+    "CGConv": (lambda: pyg.CGConv(8, dim=3), 8, ATTR),
     "GIN": (lambda: pyg.GIN(8, 6, 2, 5), 5, ()),
-    "GCN": (lambda: pyg.GCN(8, 6, 2, 5), 5, ("edge_weight",)),
-    "GAT": (lambda: pyg.GAT(8, 6, 2, 5, edge_dim=3), 5, ("edge_attr",)),
+    "GCN": (lambda: pyg.GCN(8, 6, 2, 5), 5, WEIGHT),
+    "GAT": (lambda: pyg.GAT(8, 6, 2, 5, edge_dim=3), 5, ATTR),
     "GraphSAGE": (lambda: pyg.GraphSAGE(8, 6, 2), 6, ()),
-    "PNA": (lambda: pyg.PNA(8, 6, 2, **HISTOGRAM), 6, ("edge_attr",)),
+    "PNA": (lambda: pyg.PNA(8, 6, 2, **HISTOGRAM), 6, ATTR),
     "EdgeCNN": (lambda: pyg.EdgeCNN(8, 6, 2), 6, ()),
     "LSTM": (lambda: pyg.GraphSAGE(8, 6, 2, aggr="lstm"), 6, ()),
-    "GPSConv": (
-        lambda: pyg.GPSConv(8, pyg.GINEConv(nn.Linear(8, 8), edge_dim=3), heads=2),
-        8,
-        ("edge_attr",),
-    ),
-    "GPSConv with weights": (
-        lambda: pyg.GPSConv(8, pyg.GCNConv(8, 8), heads=2),
-        8,
-        ("edge_weight",),
-    ),
-    "GPSConv without edges": (
-        lambda: pyg.GPSConv(8, pyg.SAGEConv(8, 8), heads=2),
-        8,
-        (),
-    ),
+    "GPSConv": (lambda: gps(gine(8)), 8, ATTR),
+    "GPSConv with weights": (lambda: gps(pyg.GCNConv(8, 8)), 8, WEIGHT),
+    "GPSConv without edges": (lambda: gps(pyg.SAGEConv(8, 8)), 8, ()),
     "DeepGCNLayer": (
         lambda: pyg.DeepGCNLayer(pyg.GENConv(8, 8, edge_dim=3), nn.LayerNorm(8)),
         8,
-        ("edge_attr",),
+        ATTR,
     ),
-    "Sequential": (
-        lambda: pyg.Sequential(
-            "x, edge_index, edge_attr",
-            [
-                (pyg.GATConv(8, 5, edge_dim=3), "x, edge_index, edge_attr -> x"),
-                nn.ReLU(),
-                nn.Linear(5, 7),
-            ],
-        ),
-        7,
-        ("edge_attr",),
-    ),
+    "Sequential": (sequential, 7, ATTR),
 }
 
 
@@ -126,8 +103,7 @@ def test_calling_equals_a_direct_call_of_a_users_conv(name):
 def test_try_out_finds_convs_that_need_edge_attributes():
     for gnn in (pyg.GCNConv(8, 8), pyg.GATConv(8, 8, edge_dim=3), pyg.GIN(8, 6, 2)):
         assert not try_out(gnn, 8, "eight").needs_edges
-    gine = pyg.GINEConv(nn.Linear(8, 8), edge_dim=3)
-    for gnn in (gine, pyg.GPSConv(8, gine), Stack([gine], 8)):
+    for gnn in (gine(8), gps(gine(8)), Stack([gine(8)], 8)):
         assert try_out(gnn, 8, "eight").needs_edges
 
 
@@ -358,8 +334,8 @@ def test_calling_does_not_reshape_edge_attributes():
 @pytest.mark.parametrize(
     "gnn",
     [
-        pyg.GINEConv(nn.Linear(8, 8), edge_dim=3),
-        pyg.GPSConv(8, pyg.GINEConv(nn.Linear(8, 8), edge_dim=3)),
+        gine(8),
+        gps(gine(8)),
         Stack([pyg.GINEConv(nn.Linear(8, 8))], channels=8),
     ],
     ids=lambda gnn: type(gnn).__name__,

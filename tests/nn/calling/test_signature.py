@@ -6,12 +6,15 @@ from gnnak import uplift
 from gnnak.nn.calling.signature import (
     argument_names,
     edge_arguments,
+    edge_widths,
     further_arguments,
     graph_argument,
     keywords,
+    node_widths,
     refusal,
 )
 from gnnak.nn.uplifted_conv import LazyUpliftedConv, UpliftedConv
+from tests.nn.users_convs import ConcatConv, RawWeightConv
 
 SEQUENCE = pyg.Sequential("x, edge_index", [(pyg.GCNConv(8, 5), "x, edge_index -> x")])
 RENAMED = pyg.Sequential("h, adj, edge_attr, pos", [(nn.Linear(8, 5), "h -> h")])
@@ -91,3 +94,25 @@ def test_graph_argument_and_keywords_find_the_edges(gnn, graph, names):
 def test_refusal_says_why_a_module_cannot_be_uplifted(gnn, wanted):
     found = refusal(gnn)
     assert found is None if wanted is None else wanted in found
+
+
+def test_node_widths_list_the_gnn_before_its_submodules():
+    assert node_widths(pyg.GCNConv(8, 5)) == [8, 5]
+    assert node_widths(pyg.GatedGraphConv(6, num_layers=2)) == [6]
+    mlp = nn.Sequential(nn.Linear(16, 5), nn.Linear(5, 7))
+    assert node_widths(pyg.EdgeConv(mlp)) == [16, 5]
+
+
+def test_node_widths_are_empty_if_none_is_declared():
+    assert node_widths(pyg.APPNP(K=2, alpha=0.1)) == []
+    assert node_widths(pyg.GCNConv(-1, 8)) == []
+    assert node_widths(pyg.SAGEConv((4, 6), 5))[0] == 5
+
+
+def test_edge_widths_read_attributes_parameters_and_concatenated_widths():
+    assert 3 in edge_widths(pyg.GATConv(8, 5, edge_dim=3), 8)
+    assert 7 in edge_widths(RawWeightConv(8), 8)
+    assert 4 in edge_widths(ConcatConv(8, 4), 8)
+    assert edge_widths(nn.ReLU(), 8) == [8, 1]
+    assert edge_widths(pyg.GCNConv(-1, 8), 8)[:2] == [8, 1]
+    assert min(edge_widths(pyg.GATConv(8, 5, edge_dim=3), 8)) > 0
