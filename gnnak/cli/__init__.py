@@ -1,9 +1,8 @@
 """The command line, `gnnak`: one file per command.
 
-Files such as `train.py` and `bench.py` declare the options of a command. They must not
-import PyTorch or other large packages at the top, so that `--help` answers at once. A
-command imports such packages when it runs, directly or through its `*_run.py` module,
-which does the work.
+Files such as `train.py` and `bench.py` declare the options of a command and print its
+results; other packages do the work. PyTorch and other large packages are imported
+inside functions, so that `--help` answers at once.
 """
 
 import os

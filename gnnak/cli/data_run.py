@@ -12,7 +12,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, tr
 from rich.table import Table
 from torch import Tensor
 
-from gnnak.cli.train_run import is_own
 from gnnak.datasets import (
     DATASETS,
     Dataset,
@@ -37,6 +36,7 @@ from gnnak.errors import GraphError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.rows import check_any
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.training.config.experiment import is_own
 
 
 @contextmanager

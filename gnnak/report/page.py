@@ -17,14 +17,13 @@ from gnnak.graphs.readers.files import write_bytes
 from gnnak.models.factory import parse_name
 from gnnak.report import pictures
 from gnnak.report.cells import load_table, table_names
-from gnnak.report.lookup import RunRecords
-from gnnak.report.statistics import read_statistics
 from gnnak.report.tables import FilledTable, fill_tables
 from gnnak.report.your_runs import HEADER, Task, group_tasks
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records import schema
+from gnnak.training.records.lookup import RunRecords, read_statistics
 from gnnak.training.records.results import Record, environment, read_records
 
 TITLE = "gnnak: your runs, and the paper's tables"
@@ -51,7 +50,7 @@ TEMPLATES = Environment(
     undefined=StrictUndefined,
 )
 """Reads `page.html` from the folder of this module; texts are escaped."""
-Rows = list[tuple[str, ...]]
+Rows = Sequence[tuple[str, ...]]
 
 
 class Figure(NamedTuple):

@@ -346,3 +346,19 @@ def egonets_figure() -> str:
         plot_egonet(row[1], graph, 0, 1, f"rooted subgraph of node 0 in {letter}")
     label = "Two 4-regular graphs and the 1-hop egonet of node 0 in each"
     return inline_svg(figure, label)
+
+
+def plot_demo(curves: dict[str, list[float]], path: Path) -> None:
+    """Plot two 4-regular graphs, an egonet of each, and the learning curves."""
+    figure = Figure(figsize=(11, 6.2), layout="constrained")
+    grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 1.5))
+    for row, (letter, graph) in enumerate(zip("AB", four_regular_pair(), strict=True)):
+        left, right = (figure.add_subplot(grid[row, column]) for column in (0, 1))
+        plot_graph(left, graph, 0, 1, f"4-regular graph {letter}")
+        plot_egonet(
+            right, graph, 0, 1, f"rooted subgraph of node 0 in {letter}, by hop"
+        )
+    last = figure.add_subplot(grid[:, 2])
+    plot_curves(last, curves, "share of validation graphs right", "has it a triangle?")
+    last.set_ylim(0.0, 1.04)
+    save(figure, path)

@@ -1,18 +1,13 @@
 """Statistics of data sets, such as the number of graphs: compute, store and format."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from gnnak.datasets import describe_dataset, find_entry, load_dataset
 from gnnak.report.cells import Fact, PaperTable, Style
-from gnnak.training.records.results import (
-    Record,
-    append_record,
-    environment,
-    read_records,
-)
+from gnnak.training.records.lookup import STATISTICS
+from gnnak.training.records.results import Record, append_record, environment
 
-FILE = "datasets.jsonl"
 STAND_INS = ("connected-legacy", "spectral-radius")
 """Two targets of the data set "graph properties" that only reproduce errors in the
 published data. The statistics do not count them as tasks."""
@@ -26,14 +21,8 @@ def measure_dataset(name: str, results: Path) -> Record:
     targets = [target for target in entry.targets if target not in STAND_INS]
     if targets:
         record["outputs"] = len(targets)
-    append_record(results / FILE, record)
+    append_record(results / STATISTICS, record)
     return record
-
-
-def read_statistics(results: Path) -> dict[str, Record]:
-    """Read the statistics of all data sets from `datasets.jsonl`."""
-    records = read_records(results / FILE)
-    return {r["name"]: r for r in records if r.get("kind") == "dataset"}
 
 
 def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
@@ -41,18 +30,6 @@ def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
     return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]
-
-
-def dataset_sizes(statistics: Mapping[str, Record]) -> dict[str, float]:
-    """Return the number of nodes of data sets, given their statistics records.
-
-    >>> dataset_sizes({"zinc": {"graphs": "10 / 5 / 5", "nodes": 2.5}})
-    {'zinc': 50.0}
-    """
-    return {
-        name: record["nodes"] * sum(int(part) for part in record["graphs"].split("/"))
-        for name, record in statistics.items()
-    }
 
 
 def statistic(fact: Fact, style: Style, record: Record) -> str:

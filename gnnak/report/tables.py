@@ -10,14 +10,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+from gnnak.errors import OptionError
 from gnnak.report.cells import Cell, PaperTable, Plan
-from gnnak.report.lookup import RunRecords
-from gnnak.report.statistics import dataset_sizes, read_statistics, statistic
+from gnnak.report.statistics import statistic, unmeasured
 from gnnak.training.config.experiment import CONFIGS, read_yaml
 from gnnak.training.config.options import change
+from gnnak.training.records.lookup import RunRecords, dataset_sizes, read_statistics
 from gnnak.training.records.results import Record
-from gnnak.training.records.summary import Summary
-from gnnak.training.schedule.estimate import Estimator
+from gnnak.training.records.summary import Summary, summarise
+from gnnak.training.schedule.estimate import Estimator, runs_at_once
 from gnnak.training.schedule.queue import Job
 
 Verdict = Literal["better", "within", "worse"]
@@ -333,6 +334,31 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
     return fill_tables(tables, RunRecords.read(results), read_statistics(results))
 
 
+def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
+    """Return mean and standard deviation over the recorded runs of a table cell.
+
+    Time and memory get no deviation. The field `note` of the summary names missing
+    runs or epochs and, for time and memory, the device.
+    """
+    records = runs.nearest(plan.config)
+    if plan.measure == "seconds":
+        alone = [record for record in records if runs_at_once(record) == 1]
+        records = alone or records
+    if not records:
+        return None
+    wanted = {"seeds": plan.runs, "folds": plan.folds, "epochs": plan.epochs}
+    found = summarise(records, plan.measure, **wanted)
+    if plan.measure == "score":
+        return found
+    devices = sorted({str(record.get("device")) for record in records})
+    most = max(runs_at_once(record) for record in records)
+    is_shared = most > 1 and plan.measure == "seconds"
+    shared = f"with {most} runs at once" if is_shared else ""
+    notes = [f"on {' and '.join(devices)}", shared, found.note]
+    note = "; ".join(note for note in notes if note)
+    return replace(found, deviation=None, note=note)
+
+
 def _fill(
     cell: Cell,
     records: RunRecords,
@@ -344,7 +370,7 @@ def _fill(
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
-    found = None if cell.plan is None else records.summary(cell.plan)
+    found = None if cell.plan is None else plan_summary(cell.plan, records)
     if found is None:
         return Filled(cell, minutes=_minutes(cell.plan, estimator))
     mark = ""
@@ -429,3 +455,34 @@ def _of_cell(
             title = f"{cell.title}, {which}"
             runs.append(Job(title, plan.experiment, config))
     return runs
+
+
+def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
+    """Check that each text of the option `--only` selects something."""
+    cells = [cell for table in tables for row in table.rows for cell in row]
+    titles = [cell.title for cell in cells]
+    titles += [cell.fact.dataset for cell in cells if cell.fact]
+    for text in only:
+        if not any(has_one_of(title, [text]) for title in titles):
+            raise OptionError(
+                f"--only got {text!r}, which is in no cell's title; give a part of "
+                f'"row / column", such as {titles[0]!r}.'
+            )
+
+
+def find_missing(
+    tables: Sequence[PaperTable],
+    results: Path,
+    seeds: int | None,
+    only: Sequence[str],
+    folds: int | None = None,
+) -> tuple[list[Job], list[str]]:
+    """Find the runs and statistics that tables need and that have no record."""
+    records, known = RunRecords.read(results), read_statistics(results)
+    jobs = [
+        job
+        for table in tables
+        for job in pending_runs(table, records, seeds, only, folds)
+    ]
+    missing = [name for table in tables for name in unmeasured(table, known)]
+    return jobs, [name for name in dict.fromkeys(missing) if has_one_of(name, only)]

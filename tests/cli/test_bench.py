@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
-from gnnak.cli.bench_run import kernels_table
+from gnnak.cli.bench import kernels_table
 from gnnak.cli.program import app
 from gnnak.training.records.results import read_records
 

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import schedule_run
 from gnnak.cli.program import app
-from gnnak.cli.schedule_run import parse_values
 from gnnak.errors import OptionError
 from gnnak.training.records.results import read_records
 from gnnak.training.schedule.pool import Result
+from gnnak.training.schedule.schedule import Schedule
+from gnnak.training.schedule.sweep import parse_values
 from tests.report.hand_records import run_record, write_records
 
 SMALL = ("--set", "model.num_layers=1", "--set", "model.channels=8")
@@ -20,7 +20,7 @@ def training(place, monkeypatch):
     """Replace training by writing a record; the score depends on model and seed."""
     configs = []
 
-    def run_schedule(tasks, places, *_):
+    def run_tasks(schedule, tasks, console):
         result = Result()
         for job in (task.job for task in tasks):
             config, seed = job.config, job.config.train.seed
@@ -31,12 +31,14 @@ def training(place, monkeypatch):
             record = run_record(
                 config, seed, config.data.fold, score, metric="accuracy"
             )
-            write_records(places.results, [record | {"lower_is_better": False}])
+            write_records(
+                schedule.places.results, [record | {"lower_is_better": False}]
+            )
             configs.append(config)
             result.done.append(job)
         return result
 
-    monkeypatch.setattr(schedule_run, "run_schedule", run_schedule)
+    monkeypatch.setattr(Schedule, "run_tasks", run_tasks)
     return configs
 
 

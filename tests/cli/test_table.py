@@ -4,13 +4,13 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import main, schedule_run
+from gnnak.cli import main
 from gnnak.cli.program import app
 from gnnak.report.cells import load_table, table_names
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import read_records
 from gnnak.training.schedule.pool import Result
-from gnnak.training.schedule.schedule import device_name
+from gnnak.training.schedule.schedule import Schedule, device_name
 from tests.report.hand_records import run_record, write_records
 
 
@@ -25,7 +25,7 @@ def training(monkeypatch):
     """Replace training by writing a record; one model always fails."""
     configs = []
 
-    def run_schedule(tasks, places, machine, workers, minutes, long, console):
+    def run_tasks(schedule, tasks, console):
         result = Result()
         for job in (task.job for task in tasks):
             config = job.config
@@ -34,11 +34,12 @@ def training(monkeypatch):
                 continue
             configs.append((job.experiment, config))
             data = {"seed": config.train.seed, "fold": config.data.fold}
-            write_records(places.results, [run_record(config, test=0.125, **data)])
+            record = run_record(config, test=0.125, **data)
+            write_records(schedule.places.results, [record])
             result.done.append(job)
         return result
 
-    monkeypatch.setattr(schedule_run, "run_schedule", run_schedule)
+    monkeypatch.setattr(Schedule, "run_tasks", run_tasks)
     return configs
 
 

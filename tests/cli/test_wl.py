@@ -5,8 +5,8 @@ from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
+from gnnak.cli.brec import choose_contenders
 from gnnak.cli.wl import app
-from gnnak.cli.wl.run import choose_contenders
 from gnnak.errors import GraphError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.graphs.readers import from_pyg, write_graph6

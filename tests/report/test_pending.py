@@ -1,8 +1,8 @@
 from gnnak.report.cells import load_table
-from gnnak.report.lookup import RunRecords
 from gnnak.report.tables import pending_runs
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change, parse_settings
+from gnnak.training.records.lookup import RunRecords
 from tests.report.hand_records import run_record
 from tests.report.small_table import GOOD, IMAGES, POOR, SMALL, records
 

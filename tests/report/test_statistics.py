@@ -1,11 +1,9 @@
 from gnnak.report.cells import load_table
-from gnnak.report.lookup import RunRecords
 from gnnak.report.statistics import (
-    FILE,
     measure_dataset,
-    read_statistics,
     unmeasured,
 )
+from gnnak.training.records.lookup import STATISTICS, RunRecords, read_statistics
 from tests.report.hand_records import write_records
 from tests.report.small_table import fill_table
 
@@ -25,7 +23,7 @@ def test_measure_dataset_does_not_count_stand_in_targets(tmp_path, data_dir):
 def test_statistics_are_printed_with_the_papers(tmp_path):
     old = MUTAG | {"kind": "dataset", "name": "mutag", "nodes": 0.0}
     new = MUTAG | {"kind": "dataset", "name": "mutag"}
-    known = read_statistics(write_records(tmp_path, [old, new], FILE))
+    known = read_statistics(write_records(tmp_path, [old, new], STATISTICS))
     table = load_table("datasets")
     assert "mutag" not in unmeasured(table, known)
     assert unmeasured(table, known)[:2] == ["exp", "sr25"]

@@ -4,6 +4,7 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.callbacks import RestoreSignals
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import DataConfig, RunConfig
+from gnnak.training.launch import Places, find_dataset
 from gnnak.training.measure.meters import (
     KernelTimes,
     Notify,
@@ -327,6 +329,30 @@ def grow(
         prefixed = notify and _prefixed(notify, f"{what} {value}, ")
         record = bench(changed, graphs, machine, options, prefixed)
         yield record | {"kind": "growth", "what": what, "value": value}
+
+
+def measure(
+    config: RunConfig,
+    places: Places,
+    machine: Machine,
+    options: BenchOptions,
+    growing: str | None = None,
+    compare: bool = False,
+    notify: Notify | None = None,
+) -> Iterator[Record]:
+    """Do the benchmarks of `gnnak bench`, and yield the record of each.
+
+    `growing` is the quantity that `grow` varies; `compare` is for `bench_both`.
+    """
+    if growing is not None:
+        what: Growing = growing  # type: ignore[assignment]
+        load = partial(find_dataset, config, places)
+        yield from grow(what, config, load, machine, options, notify)
+    elif compare:
+        dataset = find_dataset(config, places)
+        yield from bench_both(config, dataset, machine, options, notify)
+    else:
+        yield bench(config, find_dataset(config, places), machine, options, notify)
 
 
 def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:

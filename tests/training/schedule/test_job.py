@@ -3,7 +3,8 @@ import pytest
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.schedule.queue import Job, grid, without_repeats
+from gnnak.training.schedule.queue import Job, without_repeats
+from gnnak.training.schedule.sweep import grid
 
 ZINC = RunConfig()
 
