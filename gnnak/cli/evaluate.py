@@ -46,8 +46,8 @@ def evaluate(
     """Score a trained model on the training, validation or test graphs."""
     with stoppable_at_once():
         from gnnak.graphs.readers.npz import PARTS
-        from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset
+        from gnnak.training.run import evaluate as score_checkpoint
         from gnnak.training.run import run_title
         from gnnak.training.trained import find_local
 

@@ -181,7 +181,7 @@ def _run_missing(
     jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
 ) -> list[str]:
     """Train runs and measure data sets; go on if one fails. Return the failed ones."""
-    from gnnak.report.statistics import measure_dataset
+    from gnnak.report.tables import measure_dataset
 
     failed = []
     for name in datasets:

@@ -137,22 +137,14 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """Return a copy of the table with some settings of its runs changed.
-
-        A note below the table lists the changed settings, except the number of epochs,
-        which is shown in footnotes of the cells.
-        """
+        """Return a copy with other settings of its runs, and a note that lists them."""
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
         rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
         return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
 
     def shortened(self, factor: float) -> PaperTable:
-        """Return a copy of the table whose runs are shorter.
-
-        The number of epochs and of those after which the learning rate is lowered
-        (`LENGTH`) are divided by a factor; each is at least 1.
-        """
+        """Return a copy with lengths of runs (`LENGTH`) divided by a factor."""
         rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
         return replace(self, rows=rows)
 
@@ -218,11 +210,7 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the full description of a table column, given its entry in a YAML file.
-
-    The entry may refer to a column in `_columns.yaml`, which several tables share. Then
-    the settings in the entry override the settings of the shared column.
-    """
+    """Return a table column; an entry overrides settings of `_columns.yaml`."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

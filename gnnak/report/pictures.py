@@ -221,11 +221,7 @@ def settings_figure(
 
 @rc_context(STYLE)
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Plot what SubgraphDrop saves in a training step; return an `<svg>` element.
-
-    The y-axes show time and memory of a step, relative to a step with all subgraphs;
-    the x-axis is the fraction of subgraphs that are sampled.
-    """
+    """Plot relative time and memory of a step with SubgraphDrop; return an `<svg>`."""
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -263,11 +259,7 @@ def _ratio_line(
 
 @rc_context(STYLE)
 def growth_figure(records: Sequence[Record], what: str) -> str:
-    """Plot how time and memory of training grow with one quantity; return an `<svg>`.
-
-    There is one line for each combination of data set, model and device, and separate
-    lines for runs with and without fused kernels.
-    """
+    """Plot how time and memory grow, a line per run; return an `<svg>` element."""
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
         lines.setdefault(_growth_label(record), {})[record["value"]] = record
@@ -313,10 +305,7 @@ def _memory(record: Record) -> float:
 
 @rc_context(STYLE)
 def extraction_figure(records: Sequence[Record]) -> str:
-    """Plot the time that gnnak and PyG take to extract egonets; return an `<svg>`.
-
-    There are two bars per record: one for gnnak, one for PyG.
-    """
+    """Plot seconds of gnnak and PyG to extract egonets; return an `<svg>`."""
     figure = Figure(figsize=(7.2, 0.8 + 0.62 * len(records)), layout="constrained")
     axes = figure.subplots()
     for place, (key, name) in enumerate((("gnnak", "gnnak"), ("pyg", "PyG"))):

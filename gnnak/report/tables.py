@@ -10,13 +10,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+from gnnak.datasets import describe_dataset, find_entry, load_dataset
 from gnnak.errors import OptionError
-from gnnak.report.cells import Cell, PaperTable, Plan
-from gnnak.report.statistics import statistic, unmeasured
+from gnnak.report.cells import Cell, Fact, PaperTable, Plan, Style
 from gnnak.training.config.experiment import CONFIGS, read_yaml
 from gnnak.training.config.options import change
-from gnnak.training.records.lookup import RunRecords, dataset_sizes, read_statistics
-from gnnak.training.records.results import Record
+from gnnak.training.records.lookup import (
+    STATISTICS,
+    RunRecords,
+    dataset_sizes,
+    read_statistics,
+)
+from gnnak.training.records.results import Record, append_record, environment
 from gnnak.training.records.summary import Summary, summarise
 from gnnak.training.schedule.estimate import Estimator, runs_at_once
 from gnnak.training.schedule.queue import Job
@@ -290,11 +295,7 @@ class FilledTable:
 
     @property
     def remarks(self) -> list[str]:
-        """The lines to print below the table.
-
-        These are the footnotes, the legend, why some of our numbers are worse than the
-        paper's, and general notes.
-        """
+        """Footnotes, legend, reasons why some numbers are worse, and general notes."""
         signed = [f"{mark} {note}." for mark, note in self.footnotes]
         has_times = any(cell.expected for row in self.rows for cell in row)
         times = [NOT_RUN.format(self.device)] if has_times else []
@@ -335,11 +336,7 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
 
 
 def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
-    """Return mean and standard deviation over the recorded runs of a table cell.
-
-    Time and memory get no deviation. The field `note` of the summary names missing
-    runs or epochs and, for time and memory, the device.
-    """
+    """Summarise the runs of a table cell; note what is missing, and the device."""
     records = runs.nearest(plan.config)
     if plan.measure == "seconds":
         alone = [record for record in records if runs_at_once(record) == 1]
@@ -417,11 +414,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return the runs that a table needs and that have no record.
-
-    A run counts as done if there is a record with the same config, seed and fold, or of
-    a run that was longer and otherwise the same.
-    """
+    """Return the runs that a table needs and that no record covers in full length."""
     return [
         run
         for cell in table.cells()
@@ -486,3 +479,40 @@ def find_missing(
     ]
     missing = [name for table in tables for name in unmeasured(table, known)]
     return jobs, [name for name in dict.fromkeys(missing) if has_one_of(name, only)]
+
+
+STAND_INS = ("connected-legacy", "spectral-radius")
+"""Two targets of the data set "graph properties" that only reproduce errors in the
+published data. The statistics do not count them as tasks."""
+
+
+def measure_dataset(name: str, results: Path) -> Record:
+    """Compute the statistics of a data set, and append them to `datasets.jsonl`."""
+    entry = find_entry(name)
+    description = describe_dataset(entry, load_dataset(name))
+    record = {"kind": "dataset"} | description.as_dict() | environment()
+    targets = [target for target in entry.targets if target not in STAND_INS]
+    if targets:
+        record["outputs"] = len(targets)
+    append_record(results / STATISTICS, record)
+    return record
+
+
+def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
+    """Return the data sets whose statistics a table needs but that have no record."""
+    known = set(known)
+    facts = [cell.fact for row in table.rows for cell in row if cell.fact]
+    return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]
+
+
+def statistic(fact: Fact, style: Style, record: Record) -> str:
+    """Format one statistic of a data set for a table cell.
+
+    >>> record = {"graphs": "10 / 5 / 5", "edges": 19.793}
+    >>> statistic(Fact("zinc", "graphs"), Style(), record)
+    '10 / 5 / 5'
+    >>> statistic(Fact("mutag", "edges"), Style(2), record)
+    '19.79'
+    """
+    value = record[fact.statistic]
+    return style.number(value) if isinstance(value, float) else str(value)

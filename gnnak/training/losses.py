@@ -142,11 +142,7 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return the description of a data set, with the scaling of its training targets.
-
-    Only the user's own regression targets are normalised; gnnak's data sets are used as
-    published.
-    """
+    """Return the description of a data set, with the scaling of own targets."""
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info

@@ -130,11 +130,7 @@ def _figure(
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return a function that computes a metric of torchmetrics in one call.
-
-    The function returns NaN if the metric is undefined, such as a correlation of a
-    single row. `then` is applied to the score.
-    """
+    """Return a function that computes a metric of torchmetrics; NaN = undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:
         with warnings.catch_warnings():

@@ -67,7 +67,7 @@ def test_evaluate_refuses_other_data_unless_told(best, fails):
 
 
 def test_evaluate_prints_an_undefined_score_as_null(best, monkeypatch):
-    monkeypatch.setattr("gnnak.training.evaluate.evaluate", lambda *_: float("nan"))
+    monkeypatch.setattr("gnnak.training.run.evaluate", lambda *_: float("nan"))
     assert json.loads(evaluate(str(best), "--json"))["score"] is None
     assert "test accuracy undefined (when" in evaluate(str(best))
 

@@ -1,5 +1,5 @@
 from gnnak.report.cells import load_table
-from gnnak.report.statistics import (
+from gnnak.report.tables import (
     measure_dataset,
     unmeasured,
 )

@@ -10,11 +10,10 @@ from gnnak.errors import OptionError, TrainingError
 from gnnak.training import callbacks as callbacks_module
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.evaluate import evaluate
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint
 from gnnak.training.records.schema import problem
-from gnnak.training.run import run, run_title
+from gnnak.training.run import evaluate, run, run_title
 from tests.training.small import small_config, triangles
 
 

@@ -63,11 +63,7 @@ def short_run(
     meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Train for as many epochs as the callbacks `meters` need, to measure a run.
-
-    Trains like `gnnak.training.run.run`, but neither scores the test graphs nor writes
-    files.
-    """
+    """Train as `run` does, for the epochs that `meters` need; write no files."""
     gc.collect()  # free the memory of earlier runs
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -221,10 +217,7 @@ def _timed(
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
-    """Return all graphs, and the first `options.graphs` training graphs of them.
-
-    The validation graphs are reduced by the same factor.
-    """
+    """Return all graphs, and the part of them that is measured."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -316,11 +309,7 @@ def grow(
     notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Benchmark a run for several values of one quantity, such as the channels.
-
-    Yields one record of kind "growth" per value. `load` is not called for "nodes":
-    random regular graphs are generated.
-    """
+    """Benchmark values of a quantity; `load` is not called for "nodes"."""
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
     for value in values or RANGES[what]:

@@ -45,10 +45,7 @@ class RunRecords:
 
     @classmethod
     def read(cls, *folders: Path) -> RunRecords:
-        """Read the records in the files `runs*.jsonl` and `bench.jsonl` of folders.
-
-        A folder that does not exist has no records.
-        """
+        """Read `runs*.jsonl` and `bench.jsonl` of folders that may not exist."""
         names = ("runs*.jsonl", "bench.jsonl")
         found = [f for each in folders for n in names for f in sorted(each.glob(n))]
         files = {file.resolve(): file for file in found}.values()
@@ -65,11 +62,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Return the records with this config, or else of shorter or longer runs.
-
-        If no record has this config, consider the records that differ from the config
-        only in the length of the run (`LENGTH`); return those with the most epochs.
-        """
+        """Return the records with this config, or else of the longest other runs."""
         if found := self.exact(config):
             return found
         others = self.any_length(config)
@@ -77,21 +70,14 @@ class RunRecords:
         return [record for record in others if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return the records of runs that differ from a config at most in their length.
-
-        The learning rate is halved after as many epochs as in the config, or after the
-        same part of the run (as in `PaperTable.shortened`).
-        """
+        """Return the records that differ at most in length, with the same schedule."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
 
 
 def _shared_settings(record: Record) -> str:
-    """Return the config of a run as JSON text, without the seed and the fold.
-
-    The text is the same for runs that differ only in seed and fold.
-    """
+    """Return the config of a run as JSON text, without the seed and the fold."""
     options = {group: dict(values) for group, values in record["config"].items()}
     for name in PER_RUN:
         group, key = name.split(".")
@@ -100,11 +86,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return two hashes of a run's config: with and without the length of the run.
-
-    Both hashes ignore seed and fold. Return None if the config has options that no
-    longer exist.
-    """
+    """Return the hashes of a config with and without its length; None = too old."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

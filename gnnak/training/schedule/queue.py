@@ -114,10 +114,7 @@ class Queue:
 
 
 def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
-    """Return the expected seconds until all tasks are done; None if unknown.
-
-    This is the total over the number of workers, or the longest task if that is more.
-    """
+    """Return the expected seconds until all tasks are done; None if unknown."""
     lengths = [task.seconds for task in tasks]
     if any(math.isinf(length) for length in lengths):
         return None

@@ -37,10 +37,7 @@ from gnnak.training.schedule.queue import (
 
 
 class ScheduleView:
-    """Context manager that shows running runs, and a line per ended or retried run.
-
-    If `console` is not a terminal, only these lines are written.
-    """
+    """Shows running runs if the console is a terminal, and a line per ended run."""
 
     def __init__(
         self, console: Console, total: int, workers: int, epochs: Callable[[Job], int]

@@ -123,10 +123,7 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 def grid(
     config: RunConfig, values: Mapping[str, Sequence[Any]]
 ) -> list[tuple[dict[str, Any], RunConfig]]:
-    """Return one config per combination of values, each with the values by option.
-
-    The values of the last option change fastest.
-    """
+    """Return one config per combination of values, with the values by option."""
     for name, given in values.items():
         if not given:
             raise OptionError(f"{name} has no values; give at least one.")

@@ -6,10 +6,9 @@ from gnnak.loading.items import Item
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.norm import BatchNorm
 from gnnak.training.callbacks import recalibrate
-from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics
 from gnnak.training.records.checkpoint import load_checkpoint
-from gnnak.training.run import run
+from gnnak.training.run import evaluate, run
 from tests.training.small import edge_counts, small_config, triangles
 
 

@@ -13,7 +13,6 @@ from torch import nn
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError, FileFormatError
 from gnnak.nn.features import Continuous
-from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics, build_network
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import (
@@ -24,6 +23,7 @@ from gnnak.training.records.checkpoint import (
     unsealed,
 )
 from gnnak.training.records.results import fingerprint
+from gnnak.training.run import evaluate
 from tests.training.small import edge_counts, small_config, triangles
 
 
