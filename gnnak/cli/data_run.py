@@ -90,22 +90,6 @@ def rows(data_dir: Path | None) -> list[dict[str, Any]]:
     ]
 
 
-def list_table(found: Sequence[dict[str, Any]]) -> Table:
-    """Return the table of `gnnak datasets list`, from the rows that `rows` returns."""
-    columns = ("name", "title", "task", "metric", "from")
-    table = Table(*columns)
-    for row in found:
-        table.add_row(*(str(row[column]) for column in columns))
-    return table
-
-
-def list_targets() -> Iterator[str]:
-    """For each data set with several targets, yield a line that lists the targets."""
-    for entry in DATASETS.values():
-        if entry.targets:
-            yield f"targets of {entry.name}: {', '.join(entry.targets)}"
-
-
 def describe_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[Description]:

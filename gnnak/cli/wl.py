@@ -143,7 +143,10 @@ def lab(
     console.print(_table("Tests", "test", found[:of_tests]))
     if networks:
         console.print(_table("Networks", "network", found[of_tests:]))
-    _print_notes(console, found)
+    for row in found:
+        if row.note:
+            line = f"{row.family}, {row.contender}: {row.note}"
+            console.print(line, markup=False, highlight=False)
 
 
 def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
@@ -158,13 +161,6 @@ def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
             title = f"{result.family}: {result.contender}"
             progress.update(task, advance=1, description=title[:44])
     return found
-
-
-def _print_notes(console: Console, rows: list[LabResult]) -> None:
-    for row in rows:
-        if row.note:
-            line = f"{row.family}, {row.contender}: {row.note}"
-            console.print(line, markup=False, highlight=False)
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:

@@ -43,11 +43,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Plan:
-    """The training runs needed for one table cell, which shows their mean result.
-
-    The runs have the same config and differ only in the random seed and the
-    cross-validation fold.
-    """
+    """The runs, with several seeds and folds, whose mean a table cell shows."""
 
     experiment: str
     """Name of the experiment (a file in `configs/`) that `config` is derived from."""
@@ -108,10 +104,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper: the paper's numbers and the runs needed to repeat them.
-
-    The results of these runs are not part of this object.
-    """
+    """One table of the paper: its numbers, and the runs needed to repeat them."""
 
     name: str
     """The table's name on the command line, as in `gnnak table simulation`."""
@@ -125,11 +118,7 @@ class PaperTable:
     """The rows; each has one cell per column."""
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the cells whose configs have to be run, one cell per config.
-
-        If several cells have the same config, such as one for time and one for memory,
-        only the first is yielded. Cells without training runs are skipped.
-        """
+        """Yield the cells that need runs, the first one of each config."""
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
             if cell.plan is not None and cell.config not in seen:

@@ -209,11 +209,7 @@ def _curves(records: Sequence[Record]) -> list[Figure]:
 
 
 def _label(record: Record) -> str:
-    """Return the legend entry of a run: the model, then its settings in brackets.
-
-    Only settings that differ from the experiment's YAML file are listed. If the config
-    has options that no longer exist, its hash is given instead of the settings.
-    """
+    """Return the model of a run and its own settings, or its hash if it is too old."""
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []
     experiment = record.get("experiment") or options["data"]["name"]

@@ -50,10 +50,7 @@ STYLE: dict[Any, Any] = {
 
 
 def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
-    """Plot a graph with its nodes on a circle, and highlight the egonet of `root`.
-
-    Nodes of the egonet are coloured by their distance to `root`; others are grey.
-    """
+    """Plot a graph on a circle; colour the egonet of `root` by distance."""
     plotted, hops = _as_networkx(graph), _hops(graph, root, num_hops)
     inside = [edge for edge in plotted.edges if edge[0] in hops and edge[1] in hops]
     position = nx.circular_layout(plotted)
@@ -102,10 +99,7 @@ def plot_curves(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure to a file atomically, in the format of the file's extension.
-
-    The folder of the file is created if it does not exist.
-    """
+    """Write a figure to a file atomically, in the format of the file's extension."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     FigureCanvasAgg(figure)

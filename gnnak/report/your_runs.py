@@ -152,12 +152,7 @@ def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
 
 
 def _options(record: Record) -> dict[str, Any]:
-    """Return the options of a run by name, with dots.
-
-    Options that did not exist when the record was written have their default values. If
-    the config has options that no longer exist, only those in the record are returned.
-    Options of SubgraphDrop are left out if the model does not use it.
-    """
+    """Return the options of a run by name, with dots; of SubgraphDrop only if used."""
     try:
         config = change(RunConfig(), record["config"])
     except GnnakError:

@@ -40,11 +40,7 @@ class Collected(Metric):
 
 
 class ColumnMean(Collected):
-    """A metric of binary classification, averaged over the label columns.
-
-    Ignored are labels that are NaN (unknown), and columns whose known labels are all
-    equal.
-    """
+    """A binary metric, averaged over columns that have both labels; NaN is unknown."""
 
     def compute(self) -> Tensor:
         """Return the mean over columns; NaN if a logit is NaN, or no column counts."""

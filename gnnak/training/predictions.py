@@ -290,10 +290,7 @@ class Writer(Protocol):
 
 @contextmanager
 def open_writer(path: Path | None, info: DatasetInfo) -> Iterator[Writer]:
-    """Context manager: open a file for predictions; None = print CSV.
-
-    The file appears under its name only when all rows have been written.
-    """
+    """Context manager: a writer to a file that appears once complete; None = print."""
     if path is None:
         yield _TableWriter(sys.stdout, info, "csv")
         return

@@ -51,11 +51,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
-    """Set embeddings of categories unseen in training to the mean of their column.
-
-    The mean is weighted by the number of nodes, or edges, of each category in the
-    training graphs. Columns without any training row stay unchanged.
-    """
+    """Set embeddings of unseen categories to the weighted mean of their column."""
     graphs = store.subset(train.to(store.device))
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
@@ -220,11 +216,7 @@ def prepare(
 
 
 def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None:
-    """Warn if a training step would take more memory than is free.
-
-    The estimate is for plain PyTorch, so fused kernels on a GPU are not checked, and
-    neither are steps that sample subgraphs, recompute or are split.
-    """
+    """Warn if a step of plain PyTorch would take more memory than is free."""
     model, network = task.config.model, task.network
     saves = machine.recompute or machine.max_copies is not None
     fused = machine.is_gpu and machine.fast

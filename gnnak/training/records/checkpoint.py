@@ -161,11 +161,7 @@ class Checkpoint:
         return network.eval()
 
     def _is_too_small(self) -> bool:
-        """Return whether the weights are clearly too few for the options.
-
-        A damaged file could describe a network that does not fit into memory. Each
-        width is the size of a weight, and each layer has a weight.
-        """
+        """Return whether the weights are too few: a damaged file could ask for GBs."""
         model, nodes = self.config.model, self.info.node_features
         widths = [model.channels, self.info.num_outputs]
         widths.append(

@@ -228,11 +228,7 @@ class _Worker:
 
 
 class Pool:
-    """A fixed number of worker processes that take the tasks of a queue.
-
-    `train`, which must be picklable, does one job and returns a line to show. Runs that
-    are not done after `seconds` are stopped.
-    """
+    """Worker processes that do the tasks of a queue, until `seconds` have passed."""
 
     def __init__(
         self,
