@@ -489,11 +489,10 @@ published data. The statistics do not count them as tasks."""
 def measure_dataset(name: str, results: Path) -> Record:
     """Compute the statistics of a data set, and append them to `datasets.jsonl`."""
     entry = find_entry(name)
-    description = describe_dataset(entry, load_dataset(name))
-    record = {"kind": "dataset"} | description.as_dict() | environment()
+    described = describe_dataset(entry, load_dataset(name)).as_dict()
     targets = [target for target in entry.targets if target not in STAND_INS]
-    if targets:
-        record["outputs"] = len(targets)
+    outputs = len(targets) or described["outputs"]
+    record = {"kind": "dataset", **described, "outputs": outputs, **environment()}
     append_record(results / STATISTICS, record)
     return record
 

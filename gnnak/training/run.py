@@ -165,11 +165,12 @@ def run_reserved(
             else:
                 task.scores["test"] = math.nan
                 task.undefined["test"] = "there are no test graphs"
-    record = _results(task, history, start) | {
+    record = _record(task, history, start) | {
         "processes": trainer.world_size,
         "fast": machine.fast,
         "captured": captured,
         "jobs": machine.jobs,
+        **environment(clock.device),
     }
     if trainer.is_global_zero:
         history.write_curves()
@@ -177,7 +178,7 @@ def run_reserved(
         scores = record["scores"]
         best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
         best.save(folder / "best.ckpt")
-    return record | environment(clock.device)
+    return record
 
 
 class Prepared(NamedTuple):
@@ -262,11 +263,11 @@ def run_title(config: RunConfig) -> str:
     return " ".join(word for word in words if word)
 
 
-def _results(task: GraphTask, history: RunHistory, start: float) -> Record:
+def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
     """Return options, scores, times (`start`: before the first epoch) and memory."""
     config, info, clock = task.config, task.info, history.clock
     test = task.scores["test"]
-    record: Record = {
+    return {
         "kind": "run",
         "config": config.to_dict(),
         "hash": config.hash(),
@@ -292,12 +293,9 @@ def _results(task: GraphTask, history: RunHistory, start: float) -> Record:
         "parameters": sum(p.numel() for p in task.network.parameters()),
         "source": info.source,
         "fingerprint": history.fingerprint,
+        **({"undefined": task.undefined} if task.undefined else {}),
+        **({"skipped": list(info.skipped)} if info.skipped else {}),
     }
-    if task.undefined:
-        record["undefined"] = task.undefined
-    if info.skipped:
-        record["skipped"] = list(info.skipped)
-    return record
 
 
 def evaluate(

@@ -2,18 +2,29 @@ import hashlib
 import json
 import pickle
 import random
+import shlex
 from dataclasses import replace
 
 import pytest
 import safetensors.torch
 import torch
+import yaml
+from typer.testing import CliRunner
 
+from gnnak.cli.program import app
 from gnnak.datasets.own.options import OwnData
 from gnnak.errors import CheckpointError, FileFormatError, GnnakError
 from gnnak.nn.features import Continuous
+from gnnak.training.config.experiment import load_experiment, own_config
+from gnnak.training.config.options import change
 from gnnak.training.module import build_network
 from gnnak.training.records.checkpoint import Checkpoint
-from gnnak.training.records.folder import _digest, load_folder, save_folder
+from gnnak.training.records.folder import (
+    _digest,
+    load_folder,
+    save_folder,
+    train_command,
+)
 from tests.training.small import small_config, triangles
 
 
@@ -227,3 +238,46 @@ def test_save_folder_stores_no_rows_that_were_left_out(checkpoint, tmp_path):
     info = replace(checkpoint.info, skipped=("row 3: 'secret' is not a molecule",))
     save_folder(replace(checkpoint, info=info), tmp_path)
     assert "secret" not in (tmp_path / "config.json").read_text()
+
+
+MINE = OwnData(
+    "/data/my molecules.csv",
+    smiles="smi",
+    targets=("log p", "tpsa"),
+    split="column:part",
+    skip_bad=True,
+    graphs=50,
+)
+
+
+def test_train_command_names_every_option_that_differs():
+    config = own_config(MINE, 3, {"train.epochs": 7, "model.name": "gcn-ak"})
+    assert train_command(config) == (
+        "gnnak train 'my molecules.csv' --smiles smi --target 'log p' --target tpsa "
+        "--split column:part --graphs 50 --skip-bad --model gcn-ak --seed 3 "
+        "--set train.epochs=7"
+    )
+
+
+def test_train_command_of_a_data_set_names_fold_protocol_and_target():
+    config = load_experiment("mutag").config
+    changes = {"data.fold": 2, "data.protocol": "held-out", "train.clip": 0.5}
+    assert train_command(change(config, changes)) == (
+        "gnnak train mutag --protocol held-out --model gin-ak+ --seed 0 --fold 2 "
+        "--set train.clip=0.5"
+    )
+    counting = change(load_experiment("counting").config, {"data.target": "star"})
+    assert "--target star" in train_command(counting)
+
+
+def test_train_command_of_a_python_list_is_none():
+    assert train_command(own_config(OwnData(), 0, {})) is None
+
+
+def test_train_command_gives_the_same_options_back():
+    options = {"train.epochs": 7, "model.subgraphs.num_hops": 1, "train.clip": 2.0}
+    config = change(load_experiment("zinc").config, options)
+    words = shlex.split(train_command(config))[1:]
+    done = CliRunner().invoke(app, [*words, "--show"])
+    assert done.exit_code == 0, done.output
+    assert yaml.safe_load(done.stdout) == config.to_dict()
