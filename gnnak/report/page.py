@@ -62,10 +62,7 @@ class Figure(NamedTuple):
 
 
 def report_page(results: Path, own_runs: Path | None = None) -> str:
-    """Return the HTML report on all JSON records in a results folder.
-
-    Styles and figures are inline: the page loads no other file.
-    """
+    """Return the HTML report on a results folder; the page loads no other file."""
     runs = RunRecords.read(results, *([] if own_runs is None else [own_runs]))
     statistics = read_statistics(results)
     tables = fill_tables(map(load_table, table_names()), runs, statistics)

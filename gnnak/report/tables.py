@@ -118,24 +118,6 @@ class Counts:
         return (self.better + self.within) / compared if compared else None
 
 
-def count(cells: Iterable[tuple[bool, Verdict | None]]) -> Counts:
-    """Count cells by verdict.
-
-    >>> counts = count([(True, "within"), (True, "worse"), (False, None)])
-    >>> counts.cells, counts.run, counts.within, counts.worse
-    (3, 2, 1, 1)
-    """
-    pairs = list(cells)
-    verdicts = [verdict for _, verdict in pairs]
-    return Counts(
-        len(pairs),
-        sum(was_run for was_run, _ in pairs),
-        verdicts.count("better"),
-        verdicts.count("within"),
-        verdicts.count("worse"),
-    )
-
-
 FILE = CONFIGS / "tables" / "_worse.yaml"
 SHORTENED = (
     "our runs had fewer epochs than the paper's (see the footnotes), so the numbers "
@@ -277,11 +259,18 @@ class FilledTable:
     def counts(self) -> Counts:
         """How many cells were run, and how they compare with the paper's."""
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
+        verdicts = [cell.verdict for cell in cells]
         reasons = [cell.reason for cell in cells if cell.reason is not None]
-        found = count((bool(cell.ours), cell.verdict) for cell in cells)
         shortened = reasons.count(SHORTENED)
-        explained = len(reasons) - shortened
-        return replace(found, shortened=shortened, explained=explained)
+        return Counts(
+            cells=len(cells),
+            run=sum(bool(cell.ours) for cell in cells),
+            better=verdicts.count("better"),
+            within=verdicts.count("within"),
+            worse=verdicts.count("worse"),
+            shortened=shortened,
+            explained=len(reasons) - shortened,
+        )
 
     @property
     def header(self) -> list[str]:

@@ -50,16 +50,11 @@ class RestoreSignals(Callback):
         self.terminate = signal.getsignal(signal.SIGTERM)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Restore the handler of SIGTERM when training starts."""
-        self._restore()
-
-    def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Restore the handler of SIGTERM when the test starts."""
-        self._restore()
-
-    def _restore(self) -> None:
+        """Restore the handler of SIGTERM when training or a test starts."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self.terminate)
+
+    on_test_start = on_train_start
 
 
 class Recalibrate(Callback):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -281,15 +281,10 @@ def _check_new_columns(new: Iterable[str], columns: Iterable[str]) -> None:
         )
 
 
-class Writer(Protocol):
-    """Writes predictions part by part."""
-
-    def write(self, part: Part) -> None:
-        """Write the predictions for some consecutive rows."""
-
-
 @contextmanager
-def open_writer(path: Path | None, info: DatasetInfo) -> Iterator[Writer]:
+def open_writer(
+    path: Path | None, info: DatasetInfo
+) -> Iterator[_TableWriter | _ArrayWriter]:
     """Context manager: a writer to a file that appears once complete; None = print."""
     if path is None:
         yield _TableWriter(sys.stdout, info, "csv")
