@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gnnak.errors import OptionError
+from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
     from gnnak.training.processes.machine import Machine
@@ -366,7 +367,8 @@ def make_machine(
     accelerator: str, max_copies: int | None, plain: bool, **more: Any
 ) -> "Machine":
     """Return the devices of a run, as options of the command line name them."""
-    from gnnak.training.processes.machine import Machine
+    with stoppable_at_once():
+        from gnnak.training.processes.machine import Machine
 
     return Machine(accelerator, max_copies=max_copies, fast=not plain, **more)  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
-from gnnak.errors import CheckpointError, OptionError, TrainingError
+from gnnak.errors import CheckpointError, TrainingError
 from gnnak.graphs import GraphStore
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.features import Categorical
@@ -57,12 +57,6 @@ def test_run_depends_on_its_seed_only(tmp_path):
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     ]
     assert losses[0] == losses[1] != losses[2]
-
-
-def test_run_does_not_overwrite_an_unfinished_one(tmp_path):
-    (tmp_path / "last.ckpt").write_bytes(b"")
-    with pytest.raises(TrainingError, match="holds an unfinished run; go on with --re"):
-        run(small_config(), triangles(), tmp_path)
 
 
 def test_run_stops_early_without_improvement(tmp_path):
@@ -143,13 +137,6 @@ def test_run_in_another_precision(precision, tmp_path):
     config = small_config(train__precision=precision, train__clip=1.0)
     record = run(config, triangles(), tmp_path)
     assert len(record["curves"]["validation"]) == 3
-
-
-def test_run_in_half_precision_needs_a_gpu(tmp_path):
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    with pytest.raises(OptionError, match=r"train\.precision=16 needs a GPU"):
-        run(small_config(train__precision="16"), triangles(), tmp_path)
 
 
 def test_run_logs_for_tensorboard(tmp_path):

@@ -12,7 +12,6 @@ from torch import nn
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError, FileFormatError
-from gnnak.nn.features import Continuous
 from gnnak.training.module import batch_statistics, build_network
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import (
@@ -47,13 +46,6 @@ def test_checkpoint_is_read_back(checkpoint, tmp_path):
         assert torch.equal(weight, checkpoint.weights[name])
 
 
-@pytest.mark.parametrize("features", [None, Continuous(4)])
-def test_checkpoint_stores_any_kind_of_features(features, checkpoint, tmp_path):
-    info = replace(checkpoint.info, edge_features=features)
-    replace(checkpoint, info=info).save(tmp_path / "best.ckpt")
-    assert load_checkpoint(tmp_path / "best.ckpt").info == info
-
-
 def test_load_checkpoint_refuses_other_files(checkpoint, tmp_path):
     path = tmp_path / "best.ckpt"
     with pytest.raises(FileFormatError, match="there is no file"):
@@ -83,6 +75,8 @@ def test_load_checkpoint_refuses_other_files(checkpoint, tmp_path):
         ({"config": {"optics": {}}, "version": "9.0.0"}, "unknown option 'optics'"),
         ({"info": {"name": "x"}, "version": "0.0.1"}, "lacks 'node_features'"),
         ({"weights": 3, "version": "0.0.1"}, "has another layout"),
+        ({"layout": "new", "version": "3.2.0"}, "has layout 'new'"),
+        ({"degrees": "few", "version": "0.0.1"}, "degrees is 'few'"),
     ],
 )
 def test_checkpoint_of_another_version_names_both_versions(
