@@ -49,7 +49,7 @@ class RestoreSignals(Callback):
     def __init__(self) -> None:
         self.terminate = signal.getsignal(signal.SIGTERM)
 
-    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Restore the handler of SIGTERM when training or a test starts."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self.terminate)

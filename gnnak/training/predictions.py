@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,17 +21,15 @@ from torch import Tensor
 
 from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.own.molecules import molecule_chunks, need_featurizer
-from gnnak.datasets.own.read import as_rows
+from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import CheckpointError, FileFormatError, OptionError, SizeError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import format_suffix, write_bytes
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
+from gnnak.models.network import Network
 from gnnak.typing import check_count
-
-if TYPE_CHECKING:
-    from gnnak.training.trained import TrainedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +113,25 @@ BATCH_SIZE = 256
 """Number of graphs per forward pass if the user gives none."""
 
 
+class Predictor(Protocol):
+    """What `predict` needs of a trained model; `TrainedModel` has it."""
+
+    network: Network
+
+    @property
+    def info(self) -> DatasetInfo:
+        """Task, features, targets and classes of the training data."""
+
+    @property
+    def reading(self) -> Reading:
+        """The columns and attributes that new data are read with."""
+
+    def __call__(self, graphs: Any) -> Tensor:
+        """Return targets in their own units, or logits."""
+
+
 def predict(
-    models: Sequence[TrainedModel],
+    models: Sequence[Predictor],
     graphs: Any,
     batch_size: int | None = None,
     embeddings: bool = False,
@@ -131,7 +146,7 @@ def predict(
 
 
 def predict_parts(
-    models: Sequence[TrainedModel],
+    models: Sequence[Predictor],
     graphs: Any,
     batch_size: int | None = None,
     embeddings: bool = False,
@@ -158,7 +173,7 @@ def predict_parts(
             progress(done)
 
 
-def _parts(model: TrainedModel, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
+def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
     """Yield the rows of a table in parts; all other data at once."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and format_suffix(Path(graphs)) in TABLE_SUFFIXES:
@@ -175,7 +190,7 @@ def _parts(model: TrainedModel, graphs: Any, smiles: str | None) -> Iterator[Gra
 
 
 def _outputs(
-    model: TrainedModel, store: GraphStore, batch_size: int, embeddings: bool
+    model: Predictor, store: GraphStore, batch_size: int, embeddings: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Return the outputs for all graphs, as probabilities, and the embeddings."""
     states: list[Tensor] = []
@@ -200,9 +215,7 @@ def _outputs(
     return raw, torch.cat(states) if states else torch.zeros(0, 1)
 
 
-def _split(
-    model: TrainedModel, store: GraphStore, first: int, stop: int
-) -> list[Tensor]:
+def _split(model: Predictor, store: GraphStore, first: int, stop: int) -> list[Tensor]:
     """Predict for the graphs first..stop-1; halve the batch if memory is too small."""
     try:
         with torch.no_grad():
@@ -216,7 +229,7 @@ def _split(
 
 
 def _as_predictions(
-    model: TrainedModel,
+    model: Predictor,
     rows: GraphRows,
     outputs: Sequence[tuple[Tensor, Tensor | None]],
 ) -> Predictions:
@@ -259,7 +272,7 @@ def _placed(values: Tensor, place: Tensor, length: int) -> np.ndarray:
     return table.numpy()
 
 
-def _check_alike(models: Sequence[TrainedModel]) -> None:
+def _check_alike(models: Sequence[Predictor]) -> None:
     """Raise `CheckpointError` unless all networks predict the same from the same."""
     names = ("task", "num_outputs", "targets", "classes", "featurizer", "node_task")
     for model in models[1:]:
