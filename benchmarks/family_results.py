@@ -8,8 +8,8 @@ from statistics import fmean
 from benchmarks.family import MODELS
 from benchmarks.markdown import RESULTS, markdown
 from gnnak.brec.data import GROUPS
+from gnnak.brec.records import ceiling_range
 from gnnak.brec.trial import trial_options
-from gnnak.cli.brec_run import ceiling_range
 from gnnak.models.factory import parse_name
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.records.results import Record, read_records

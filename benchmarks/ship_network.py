@@ -15,13 +15,12 @@ from pathlib import Path
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError
-from gnnak.training.evaluate import evaluate
 from gnnak.training.launch import Places, find_dataset
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
 from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
 from gnnak.training.records.folder import save_folder
-from gnnak.training.run import fill_unseen
+from gnnak.training.run import evaluate, fill_unseen
 from gnnak.training.trained import SHIPPED
 
 LIMIT = 5_000_000

@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gnnak.graphs.named import undirected
-from gnnak.report.markup import inline_svg
-from gnnak.report.pictures import HOP_COLOURS
+from gnnak.report.pictures import HOP_COLOURS, inline_svg
 from gnnak.subgraphs import egonets
 
 PICTURE = Path(__file__).parents[1] / "assets" / "star-and-subgraph.svg"

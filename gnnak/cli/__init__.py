@@ -1,9 +1,8 @@
 """The command line, `gnnak`: one file per command.
 
-Files such as `train.py` and `bench.py` declare the options of a command. They must not
-import PyTorch or other large packages at the top, so that `--help` answers at once. A
-command imports such packages when it runs, directly or through its `*_run.py` module,
-which does the work.
+Files such as `train.py` and `bench.py` declare the options of a command and print its
+results; other packages do the work. PyTorch and other large packages are imported
+inside functions, so that `--help` answers at once.
 """
 
 import os
@@ -33,11 +32,7 @@ def main() -> None:
 
 
 def _run_command() -> int | None:
-    """Run the command; if it raises an expected error, print one line and exit.
-
-    Expected errors are wrong input and files that cannot be read or written; the exit
-    code is usually 2. Any other error, a bug, is raised with its traceback.
-    """
+    """Run the command; an expected error prints one line, usually with code 2."""
     from gnnak.cli.program import app
 
     try:
@@ -61,11 +56,7 @@ def _run_command() -> int | None:
 
 
 def _output_is_closed() -> bool:
-    """Return whether standard output is a pipe that nobody reads any more.
-
-    The system is asked, because Python drops what could not be written: after a failed
-    write, another `flush` succeeds. On Windows, which cannot be asked, return True.
-    """
+    """Return whether standard output is a pipe that nobody reads any more."""
     if not hasattr(select, "poll"):
         return True
     try:
@@ -85,10 +76,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning; one about a damaged file as one line without source code.
-
-    Workers print no such line, because the main process reads the same file.
-    """
+    """Print a warning; of a damaged file one line, and only in the main process."""
     if not issubclass(category, DamagedFileWarning):
         text = warnings.formatwarning(message, category, filename, lineno, line)
         (file or sys.stderr).write(text)
@@ -97,12 +85,7 @@ def _show_warning(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Print an error message and exit with `code`.
-
-    An empty message is not printed: Typer raises an error without a message after it
-    has printed the help. A worker process whose main process has ended prints nothing,
-    because the main process has already printed the error.
-    """
+    """Print an error message, unless it is empty or the main process did; exit."""
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:
         sys.stderr.write(f"error: {message}\n")

@@ -1,11 +1,15 @@
 """`gnnak bench`: measure time and memory of a training epoch."""
 
+from __future__ import annotations
+
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from gnnak.cli.options import (
     GROWING,
@@ -18,11 +22,15 @@ from gnnak.cli.options import (
     Recompute,
     ResultsFolder,
     Settings,
+    make_machine,
 )
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change, parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
+
+if TYPE_CHECKING:
+    from gnnak.training.records.results import Record
 
 EXAMPLES = """
 Examples:
@@ -93,47 +101,111 @@ def bench(
     if compare and (plain or growing is not None):
         raise OptionError("--compare measures both paths once; drop --plain or --grow.")
     with stoppable_at_once():
-        from gnnak.cli.bench_run import costs_table, footer, kernels_table, measure
         from gnnak.models.factory import normal_name
         from gnnak.training.config.experiment import load_experiment
         from gnnak.training.launch import Places
-        from gnnak.training.measure.bench import BenchOptions
-        from gnnak.training.processes.machine import Machine
-        from gnnak.training.records.results import check_appendable
+        from gnnak.training.measure.bench import BenchOptions, measure
+        from gnnak.training.records.results import append_record, check_appendable
         from gnnak.training.run import run_title
 
-    config = load_experiment(experiment).config_for(
-        None if model is None else normal_name(model)
-    )
+    name = None if model is None else normal_name(model)
+    config = load_experiment(experiment).config_for(name)
     config = change(config, parse_settings(settings or []))
-    machine = Machine(
-        accelerator,  # type: ignore[arg-type]
-        recompute=recompute,
-        max_copies=max_copies,
-        fast=not plain,
-    )
+    machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
     options = BenchOptions(graphs, epochs, profile=profile, evaluation=evaluation)
-    path = results / "bench.jsonl" if record else None
-    if path is not None:
-        check_appendable(path)
-    with Console(stderr=True).status(run_title(config)) as status:
-        records = measure(
-            config,
-            Places(data_dir),
-            machine,
-            options,
-            growing,
-            compare,
-            path,
-            lambda words: status.update(f"{run_title(config)}: {words}"),
-        )
+    if record:
+        check_appendable(results / "bench.jsonl")
+    records, title = [], run_title(config)
+    with Console(stderr=True).status(title) as status:
+
+        def notify(words: str) -> None:
+            status.update(f"{title}: {words}")
+
+        for each in measure(
+            config, Places(data_dir), machine, options, growing, compare, notify
+        ):
+            if record:
+                append_record(results / "bench.jsonl", each)
+            records.append(each)
     if as_json:
         for each in records:
             typer.echo(json.dumps(each))
         return
     console = Console(highlight=False)
-    console.print(costs_table(records))
-    console.print(footer(records[0]), soft_wrap=True)
+    console.print(_costs_table(records))
+    console.print(_footer(records[0]), soft_wrap=True)
     for each in records:
         if each["kernels"] is not None:
             console.print(kernels_table(each))
+
+
+def _costs_table(records: Sequence[Record]) -> Table:
+    """Return a table of time and memory with one column per measurement."""
+    first = records[0]
+    data, model = (first["config"][part]["name"] for part in ("data", "model"))
+    if first.get("what") == "nodes":
+        data = "4-regular graphs"
+    table = Table("", title=f"{data}, {model}, {first['device']}")
+    for record in records:
+        table.add_column(_column(record), justify="right", no_wrap=True)
+    columns = [_cells(record) for record in records]
+    for name in columns[0]:
+        cells = [column[name] for column in columns]
+        if any(cells):
+            table.add_row(name, *cells)
+    return table
+
+
+def _cells(record: Record) -> dict[str, str]:
+    """Return the texts of a record's column by title of the row; "" if unknown."""
+    from gnnak.training.measure.meters import PHASES
+
+    seconds, kernels = record["seconds"], record["kernels"] or {}
+    phases = {f"  {name}, step by step": seconds.get(name) for name in PHASES}
+    return {
+        "seconds an epoch": f"{seconds['epoch']:.3f}",
+        **{title: _optional(taken, ".3f") for title, taken in phases.items()},
+        "seconds of evaluation": _optional(seconds.get("evaluation"), ".3f"),
+        "graphs a second": f"{record['graphs_per_second']:,.0f}",
+        "peak memory, MB": _optional(record["peak_memory_mb"], ",.0f"),
+        "kernels' share": _optional(kernels.get("share"), ".0%"),
+        "plain / fast": _optional(record["ratio"], ".2f"),
+    }
+
+
+def _footer(record: Record) -> str:
+    """Return the line below the table: the number of weights, and cautions."""
+    measured, total = record["graphs"], record["graphs_an_epoch"]
+    line = f"{record['parameters']:,} weights"
+    if measured != total:
+        line += f"; scaled from {measured:,} to {total:,} graphs"
+    if record["ratio"] is not None and record["accelerator"] != "cuda":
+        line += "; without a GPU both paths are the same, and their ratio is noise"
+    return line
+
+
+def kernels_table(record: Record) -> Table:
+    """Return a table of the GPU kernels that take the most time in a training step."""
+    kernels = record["kernels"]
+    table = Table("kernel", title=f"Kernels of a step, {_column(record)}")
+    table.add_column("calls", justify="right")
+    table.add_column("µs", justify="right")
+    for kernel in kernels["top"]:
+        name, calls = kernel["name"], kernel["calls"]
+        table.add_row(name, f"{calls:g}", f"{kernel['microseconds']:,.0f}")
+    others = kernels["microseconds"] - sum(k["microseconds"] for k in kernels["top"])
+    left = kernels["calls"] - sum(k["calls"] for k in kernels["top"])
+    table.add_row("all others", f"{left:g}", f"{others:,.0f}")
+    return table
+
+
+def _column(record: Record) -> str:
+    """Return the title of a record's column, such as "fast", "plain" or "hops 2"."""
+    if record["kind"] == "growth":
+        return f"{record['what']} {record['value']}"
+    return "fast" if record["fast"] else "plain"
+
+
+def _optional(value: float | None, form: str) -> str:
+    """Format a number; None becomes the empty string."""
+    return "" if value is None else format(value, form)

@@ -1,21 +1,57 @@
-"""`gnnak brec`: count the pairs of BREC that a trained network distinguishes."""
+"""`gnnak brec` and `gnnak wl brec`: count the pairs of BREC that are distinguished.
+
+`gnnak brec` trains a network on each pair; `gnnak wl brec` runs Weisfeiler-Leman tests.
+"""
+
+from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
 
 from gnnak.cli.options import (
     BREC_GROUPS,
+    D2C,
+    WL_TESTS,
     AcceleratorOption,
+    Centroid,
+    Context,
     DataDir,
+    Hash,
+    Hops,
     Json,
+    Mark,
+    Memory,
+    Readout,
     ResultsFolder,
+    Tests,
+    find_model,
+    given,
+    options_by_test,
 )
+from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_seed
+
+if TYPE_CHECKING:
+    import torch
+
+    from gnnak.brec.data import Pair
+    from gnnak.training.records.results import Record
+    from gnnak.wl.lab import Contender
 
 EXAMPLES = """
 Examples:
@@ -28,16 +64,26 @@ Examples:
 
     gnnak brec --model ppgn --group basic --no-ceiling --json
 """
-RESULTS = "brec.jsonl"
-"""Name of the file in the results folder that the record is appended to."""
+WL_EXAMPLES = """
+Examples:
+
+    gnnak wl brec
+
+    gnnak wl brec --test sswl --test 2-fwl --group cfi
+
+    gnnak wl brec --test swl --num-hops 1 --no-root-mark --json
+"""
+RESULTS, WL_RESULTS = "brec.jsonl", "wl_brec.jsonl"
+"""Names of the files in the results folder that records are appended to."""
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--group", help=f"May be repeated. One of: {', '.join(BREC_GROUPS)}."),
+]
 
 
 def brec(
     model: Annotated[str, typer.Option(help="Name of the network.")] = "gin-ak+",
-    group: Annotated[
-        list[str] | None,
-        typer.Option(help=f"May be repeated. One of: {', '.join(BREC_GROUPS)}."),
-    ] = None,
+    group: Groups = None,
     seed: Annotated[
         list[int] | None,
         typer.Option(help="Seed; may be repeated.", show_default="100"),
@@ -86,25 +132,13 @@ def brec(
     network. A stopped run continues where it stopped if it is started again with the
     same options. The record is appended to brec.jsonl in the results folder.
     """
-    for name in group or ():
-        check_choice("--group", name, BREC_GROUPS)
+    _check_groups(group)
     seeds = [check_seed("--seed", number) for number in seed or [100]]
     check_choice("--accelerator", accelerator, ("auto", "cpu", "gpu"))
     with stoppable_at_once():
-        from gnnak.brec.data import load_brec
-        from gnnak.brec.run import Progress
+        from gnnak.brec import records
+        from gnnak.brec.run import Progress as Finished
         from gnnak.brec.trial import trial_options
-        from gnnak.cli.brec_run import (
-            ceiling_of,
-            check_jobs,
-            check_network,
-            choose_device,
-            count,
-            count_ceiling,
-            no_ceiling,
-            table,
-        )
-        from gnnak.cli.train_run import find_model
         from gnnak.training.records.results import append_record, check_appendable
 
     options = trial_options(
@@ -117,24 +151,215 @@ def brec(
         lr=lr,
         epochs=epochs,
     )
-    check_network(options)
-    check_jobs(options, jobs)
-    device, finished = choose_device(accelerator), Progress.of(runs, options)
+    records.check_network(options)
+    records.check_jobs(options, jobs)
+    device, finished = _choose_device(accelerator), Finished.of(runs, options)
     for path in (results / RESULTS, finished.path):
         check_appendable(path)
-    pairs = load_brec(data_dir)
-    pairs = {name: pairs[name] for name in group or pairs}
-    bound, counted = ceiling_of(options) if ceiling else None, None
+    pairs = _load(data_dir, group)
+    bound, counted, remarks = None, None, []
+    if ceiling:
+        bound = records.ceiling_of(options)
+        remarks = [] if bound else [records.no_ceiling(options)]
     if bound is not None:
-        counted = count_ceiling(pairs, bound, results / "wl_brec.jsonl")
-    record = count(pairs, options, seeds, device, finished, counted, jobs)
-    if ceiling and bound is None:
-        record["notes"].append(no_ceiling(options))
+        with _bar("ceiling", _count(pairs)) as advance:
+            counted = records.count_ceiling(pairs, bound, results / WL_RESULTS, advance)
+    with _bar(options.model, len(seeds) * _count(pairs), with_count=True) as advance:
+
+        def notify(group: str, seed: int) -> None:
+            advance(1, f"seed {seed}, {group}")
+
+        record = records.network_record(
+            pairs, options, seeds, device, finished, jobs, counted, remarks, notify
+        )
     append_record(results / RESULTS, record)
     if as_json:
         typer.echo(json.dumps(record))
         return
     console = Console(highlight=False)
-    console.print(table(record))
+    console.print(_table(record))
     for line in record["notes"]:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def wl_brec(
+    test: Tests = None,
+    group: Groups = None,
+    num_hops: Hops = None,
+    hash_name: Hash = None,
+    d2c: D2C = None,
+    root_mark: Mark = None,
+    centroid: Centroid = None,
+    context: Context = None,
+    readout: Readout = None,
+    max_memory: Memory = 2.0,
+    data_dir: DataDir = None,
+    record: Annotated[
+        bool, typer.Option("--record", help=f"Append the counts to `{WL_RESULTS}`.")
+    ] = False,
+    results: ResultsFolder = Path("results"),
+    as_json: Json = False,
+) -> None:
+    """Count the pairs of BREC that each Weisfeiler-Leman (WL) test distinguishes.
+
+    BREC has 400 pairs of graphs in seven groups; the file brec.npz must be in the data
+    folder. The count of a test is exact, and is the largest count that a network with
+    the power of the test can reach.
+
+    Without options of tests, tests run with several radii and readouts, which may take
+    half an hour on one core. With such options, each test runs once. The tests 3-wl,
+    3-fwl and subgraph-1-wl take hours and run only if they are named with --test; 2-fwl
+    is as powerful as 3-wl.
+    """
+    _check_groups(group)
+    options = given(
+        num_hops=num_hops,
+        hash=hash_name,
+        d2c=d2c,
+        root_mark=root_mark,
+        centroid=centroid,
+        context=context,
+        readout=readout,
+    )
+    with stoppable_at_once():
+        from gnnak.brec.ceiling import run_brec
+        from gnnak.brec.records import wl_record
+        from gnnak.training.records.results import append_record, check_appendable
+
+    contenders = choose_contenders(test or [], options)
+    groups = _load(data_dir, group)
+    if record:
+        check_appendable(results / WL_RESULTS)
+    records = []
+    with _bar("", len(contenders) * _count(groups)) as advance:
+        for contender in contenders:
+            advance(0, contender.label)
+            counts = list(run_brec(groups, [contender], max_memory, advance))
+            records.append(wl_record(contender, counts))
+            if record:
+                append_record(results / WL_RESULTS, records[-1])
+    if as_json:
+        for each in records:
+            typer.echo(json.dumps(each))
+        return
+    console = Console()
+    console.print(_wl_table(records))
+    for each in records:
+        if each["note"]:
+            line = f"{each['contender']}: {each['note']}"
+            console.print(line, markup=False, highlight=False)
+
+
+def choose_contenders(
+    tests: Sequence[str], options: dict[str, object]
+) -> list[Contender]:
+    """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs."""
+    from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
+    from gnnak.wl.lab import Contender
+    from gnnak.wl.options import check_test
+
+    for test in tests:
+        check_test(test)
+    tests = tests or [test for test in WL_TESTS if test not in COSTLY]
+    if not options:
+        return [c for c in BREC_CONTENDERS if c.test in tests]
+    by_test = options_by_test(tests, options)
+    return [Contender(test, chosen) for test, chosen in by_test.items()]
+
+
+def _check_groups(names: Sequence[str] | None) -> None:
+    for name in names or ():
+        check_choice("--group", name, BREC_GROUPS)
+
+
+def _load(
+    data_dir: Path | None, names: Sequence[str] | None
+) -> Mapping[str, Sequence[Pair]]:
+    """Return the pairs of BREC by group; None = of all groups."""
+    from gnnak.brec.data import load_brec
+
+    groups = load_brec(data_dir)
+    return {name: groups[name] for name in names or groups}
+
+
+def _count(groups: Mapping[str, Sequence[Pair]]) -> int:
+    return sum(len(pairs) for pairs in groups.values())
+
+
+def _choose_device(accelerator: str) -> torch.device:
+    """Return the device to train on."""
+    import torch
+
+    if accelerator == "gpu" and not torch.cuda.is_available():
+        raise OptionError("--accelerator is gpu, but there is no GPU; use auto or cpu.")
+    gpu = accelerator != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda" if gpu else "cpu")
+
+
+@contextmanager
+def _bar(title: str, total: int, with_count: bool = False) -> Iterator[Callable]:
+    """Context manager: show a progress bar; yield a function that advances it.
+
+    The function takes the number of pairs that are done, and optionally a new title.
+    """
+    count = (MofNCompleteColumn(),) if with_count else ()
+    columns = (TextColumn("{task.description:44}"), BarColumn(), *count)
+    console = Console(stderr=True)
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task(title, total=total)
+
+        def advance(pairs: int, title: str | None = None) -> None:
+            bar.update(task, advance=pairs, description=title and title[:44])
+
+        yield advance
+
+
+def _table(record: Record) -> Table:
+    """Return a table with one row per group, and two columns of counts per seed."""
+    from gnnak.brec.records import ceiling_of_group, ceiling_range
+
+    built = Table("group", title=f"BREC, {record['options']['model']}")
+    built.add_column("pairs", justify="right")
+    for seed in record["seeds"]:
+        built.add_column(f"released, seed {seed}", justify="right")
+        built.add_column(f"with factor q, seed {seed}", justify="right")
+    ceiling = record["ceiling"]
+    if ceiling is not None:
+        built.add_column("ceiling", justify="right")
+    first = next(iter(record["seeds"].values()))
+    for name, found in first.items():
+        cells = [name, str(found["pairs"])]
+        for by_group in record["seeds"].values():
+            cells += [str(by_group[name][test]) for test in ("released", "corrected")]
+        if ceiling is not None:
+            cells.append(ceiling_range(*ceiling_of_group(ceiling, name)))
+        if name == "all":
+            built.add_section()
+        built.add_row(*cells)
+    return built
+
+
+def _wl_table(records: Sequence[Record]) -> Table:
+    """Return a table with one row per test and one column per group.
+
+    A `+` after a number means that the test was not run on all pairs.
+    """
+    built = Table("test", title="Pairs of BREC that each test distinguishes")
+    groups = records[0]["groups"] if records else {}
+    for name, found in groups.items():
+        built.add_column(f"{name} ({found['pairs']})", justify="right")
+    built.add_column("all", justify="right")
+    built.add_column("seconds", justify="right")
+    for record in records:
+        cells = [
+            _cell(f["apart"], len(f["not_run"])) for f in record["groups"].values()
+        ]
+        whole = _cell(record["apart"], record["not_run"])
+        built.add_row(record["contender"], *cells, whole, f"{record['seconds']:.1f}")
+    return built
+
+
+def _cell(apart: int, not_run: int) -> str:
+    return f"{apart}+" if not_run else str(apart)

@@ -12,7 +12,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, tr
 from rich.table import Table
 from torch import Tensor
 
-from gnnak.cli.train_run import is_own
 from gnnak.datasets import (
     DATASETS,
     Dataset,
@@ -37,17 +36,14 @@ from gnnak.errors import GraphError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.rows import check_any
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.training.config.experiment import is_own
 
 
 @contextmanager
 def loading(
     total: int, seed: int, data_dir: Path | None
 ) -> Iterator[Callable[[Entry], Dataset]]:
-    """Context manager: show progress bars, and yield a function that loads a data set.
-
-    One bar counts the loaded data sets, another shows the progress of the current data
-    set. The bars disappear at the end of the `with` block.
-    """
+    """Context manager: show progress; yield a function that loads a data set."""
     columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     folder = None if data_dir is None else str(data_dir)
@@ -92,22 +88,6 @@ def rows(data_dir: Path | None) -> list[dict[str, Any]]:
         }
         for entry in DATASETS.values()
     ]
-
-
-def list_table(found: Sequence[dict[str, Any]]) -> Table:
-    """Return the table of `gnnak datasets list`, from the rows that `rows` returns."""
-    columns = ("name", "title", "task", "metric", "from")
-    table = Table(*columns)
-    for row in found:
-        table.add_row(*(str(row[column]) for column in columns))
-    return table
-
-
-def list_targets() -> Iterator[str]:
-    """For each data set with several targets, yield a line that lists the targets."""
-    for entry in DATASETS.values():
-        if entry.targets:
-            yield f"targets of {entry.name}: {', '.join(entry.targets)}"
 
 
 def describe_all(
@@ -165,11 +145,7 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a measured mean, followed by the paper's number in brackets, if any.
-
-    An asterisk means that the two numbers differ. A `t` means that both are means over
-    the training graphs only.
-    """
+    """Format a mean and the paper's; * = they differ, t = of training graphs only."""
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1
@@ -180,10 +156,7 @@ def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
 def find_graphs(
     name: str, smiles: str | None, seed: int, data_dir: Path | None
 ) -> tuple[str, GraphStore]:
-    """Return the name and the graphs of a data set, or of the user's own data.
-
-    Rows of own data that are not graphs are left out, with a line that says so.
-    """
+    """Return name and graphs of a data set or of own data; say what is left out."""
     if is_own(name):
         rows = as_rows(Path(name), Reading(smiles=smiles))
         check_any(rows)
@@ -199,10 +172,7 @@ def find_graphs(
 def measure(
     store: GraphStore, extractor: Extractor, sample: int, seed: int
 ) -> SubgraphSizes:
-    """Extract the rooted subgraphs of graphs and measure their sizes.
-
-    The graphs are processed in chunks, which limits the memory.
-    """
+    """Measure the sizes of the rooted subgraphs of graphs, chunk by chunk."""
     graphs = _sampled(len(store), sample, seed)
     if not len(graphs):
         raise GraphError("there are no graphs, so there is nothing to do; give some.")
@@ -243,10 +213,7 @@ def summary(
 
 
 def _sampled(total: int, sample: int, seed: int) -> Tensor:
-    """Return the sorted indices of `sample` random graphs out of `total`.
-
-    If `total` is at most `sample`, the indices of all graphs are returned.
-    """
+    """Return the sorted indices of `sample` random graphs out of `total`, or all."""
     if total <= sample:
         return torch.arange(total)
     generator = torch.Generator().manual_seed(seed)

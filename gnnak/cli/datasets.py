@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from gnnak.cli.options import DataDir, Json
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -48,16 +49,21 @@ app = typer.Typer(
 def list_datasets(data_dir: DataDir = None, as_json: Json = False) -> None:
     """List all data sets, their task and metric, and where they are loaded from."""
     with stoppable_at_once():
-        from gnnak.cli.data_run import list_table, list_targets, rows
+        from gnnak.cli.data_run import rows
 
     found = rows(data_dir)
     if as_json:
         typer.echo(json.dumps(found))
         return
-    console = Console()
-    console.print(list_table(found))
-    for line in list_targets():
-        console.print(line, highlight=False)
+    console, columns = Console(), ("name", "title", "task", "metric", "from")
+    table = Table(*columns)
+    for row in found:
+        table.add_row(*(str(row[column]) for column in columns))
+    console.print(table)
+    for row in found:
+        if row["targets"]:
+            line = f"targets of {row['name']}: {', '.join(row['targets'])}"
+            console.print(line, highlight=False)
 
 
 @app.command(epilog=DESCRIBE_EXAMPLES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,12 +49,36 @@ def demo(
         raise OptionError(f"--picture is {picture}; end it in .png, .pdf or .svg.")
     picture.parent.mkdir(parents=True, exist_ok=True)
     with stoppable_at_once():
-        from gnnak.cli.train_run import plot_demo, train_models
-
+        import gnnak.training.run  # noqa: F401, PyTorch and other large packages
+        from gnnak.report.pictures import plot_demo
     begin = time.perf_counter()
-    records = train_models(epochs, seed)
+    records = _train(epochs, seed)
     plot_demo({n: r["curves"]["validation"] for n, r in records.items()}, picture)
     _print(records, picture, time.perf_counter() - begin, as_json)
+
+
+def _train(epochs: int, seed: int) -> dict[str, Record]:
+    """Train GIN and GIN-AK+ on the data set `triangles`, as `gnnak train` does."""
+    from gnnak.datasets import load_dataset
+    from gnnak.training.config.experiment import load_experiment
+    from gnnak.training.config.options import change
+    from gnnak.training.processes.machine import Machine
+    from gnnak.training.run import run
+
+    dataset = load_dataset("triangles", seed=seed)
+    options = {"train.epochs": epochs, "train.seed": seed, "data.seed": seed}
+    config = change(load_experiment("triangles").config, options)
+    records = {}
+    with TemporaryDirectory() as folder:
+        for name in ("gin", "gin-ak+"):
+            records[name] = run(
+                change(config, {"model.name": name}),
+                dataset,
+                Path(folder) / name,
+                Machine("cpu"),
+                console=Console(stderr=True),
+            )
+    return records
 
 
 def _print(

@@ -14,6 +14,8 @@ from gnnak.cli.options import (
     MaxCopies,
     Modules,
     Plain,
+    import_own,
+    make_machine,
 )
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
@@ -43,18 +45,15 @@ def evaluate(
 ) -> None:
     """Score a trained model on the training, validation or test graphs."""
     with stoppable_at_once():
-        from gnnak.cli.options import import_own
         from gnnak.graphs.readers.npz import PARTS
-        from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset
-        from gnnak.training.processes.machine import Machine
+        from gnnak.training.run import evaluate as score_checkpoint
         from gnnak.training.run import run_title
         from gnnak.training.trained import find_local
 
     check_choice("part", part, PARTS)
-    for module in modules or []:
-        import_own(module)
-    machine = Machine(accelerator, max_copies=max_copies, fast=not plain)  # type: ignore[arg-type]
+    import_own(modules)
+    machine = make_machine(accelerator, max_copies, plain)
     found = find_local(checkpoint)
     dataset = find_dataset(found.config, Places(data_dir))
     score = score_checkpoint(found, dataset, part, machine, other_data)  # type: ignore[arg-type]

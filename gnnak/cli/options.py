@@ -3,12 +3,18 @@
 import importlib
 import os
 import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gnnak.errors import OptionError
+from gnnak.training.processes.stopping import stoppable_at_once
+
+if TYPE_CHECKING:
+    from gnnak.training.processes.machine import Machine
 
 WL_TESTS = (
     "1-wl",
@@ -164,134 +170,181 @@ DryRun = Annotated[
 ]
 
 
-OWN = "Your own data"
-SIZES = "Often-changed settings"
-
-Smiles = Annotated[
+Tests = Annotated[
+    list[str] | None,
+    typer.Option("--test", help=f"May be repeated. One of: {', '.join(WL_TESTS)}."),
+]
+Hops = Annotated[
+    int | None,
+    typer.Option(
+        help="Radius of the egonets.",
+        show_default="1; whole graphs in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+    ),
+]
+Hash = Annotated[
     str | None,
     typer.Option(
-        help="Column with SMILES strings.",
-        show_default="smiles",
-        rich_help_panel=OWN,
+        "--hash",
+        help="Test that subgraph-1-wl applies to each egonet, one of: "
+        f"{', '.join(WL_HASHES)}.",
+        show_default="exact",
     ),
+]
+D2C = Annotated[
+    bool | None,
+    typer.Option("--d2c", help="Initial colours include the distance to the root."),
+]
+Mark = Annotated[
+    bool | None,
+    typer.Option(
+        "--root-mark/--no-root-mark",
+        help="The root has a distinct initial colour.",
+        show_default="only in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+    ),
+]
+Centroid = Annotated[
+    bool | None,
+    typer.Option(
+        "--centroid", help="A node's new colour includes its colour in its own egonet."
+    ),
+]
+Context = Annotated[
+    bool | None,
+    typer.Option(
+        "--context", help="A node's new colour includes its colours in all egonets."
+    ),
+]
+Readout = Annotated[
+    str | None,
+    typer.Option(
+        help="What swl, pswl, gswl and sswl pool first: nodes of a subgraph (vs), or "
+        f"subgraphs of a node (sv). One of: {', '.join(WL_READOUTS)}.",
+        show_default="vs",
+    ),
+]
+Memory = Annotated[
+    float, typer.Option(help="Refuse tests that need more memory than this, in GiB.")
+]
+
+own_option = partial(typer.Option, rich_help_panel="Your own data")
+size_option = partial(typer.Option, rich_help_panel="Often-changed settings")
+
+Smiles = Annotated[
+    str | None, own_option(help="Column with SMILES strings.", show_default="smiles")
 ]
 Target = Annotated[
     list[str] | None,
-    typer.Option(
+    own_option(
         help="What to predict: column of the table, attribute of the graphs or nodes. "
-        "May be repeated. For data sets with several targets: one of them.",
-        rich_help_panel=OWN,
+        "May be repeated. For data sets with several targets: one of them."
     ),
 ]
 Labels = Annotated[
     Path | None,
-    typer.Option(
-        "--targets",
-        help="Table with the targets of graphs, one row per graph.",
-        rich_help_panel=OWN,
+    own_option(
+        "--targets", help="Table with the targets of graphs, one row per graph."
     ),
 ]
 TaskOption = Annotated[
     str | None,
-    typer.Option(
+    own_option(
         "--task",
         help="regression, classification (binary, multiclass) or multilabel.",
         show_default="told from the targets",
-        rich_help_panel=OWN,
     ),
 ]
 MetricOption = Annotated[
     str | None,
-    typer.Option(
+    own_option(
         "--metric",
         help="mae, rmse, r2, spearman, accuracy, roc-auc, f1, mcc, ...",
         show_default="mae, accuracy or roc-auc",
-        rich_help_panel=OWN,
     ),
 ]
 Split = Annotated[
     str | None,
-    typer.Option(
+    own_option(
         help="random (80:10:10), scaffold, column:NAME or files.",
         show_default="the file's, or random",
-        rich_help_panel=OWN,
     ),
 ]
 ValidationFile = Annotated[
     Path | None,
-    typer.Option(
-        "--validation",
-        help="File with the validation graphs, for --split files.",
-        rich_help_panel=OWN,
+    own_option(
+        "--validation", help="File with the validation graphs, for --split files."
     ),
 ]
 TestFile = Annotated[
     Path | None,
-    typer.Option(
-        "--test",
-        help="File with the test graphs, for --split files.",
-        rich_help_panel=OWN,
-    ),
+    own_option("--test", help="File with the test graphs, for --split files."),
 ]
 Folds = Annotated[
-    int | None,
-    typer.Option(
-        min=3, help="Cross-validate with this many folds.", rich_help_panel=OWN
-    ),
+    int | None, own_option(min=3, help="Cross-validate with this many folds.")
 ]
 SkipBad = Annotated[
     bool,
-    typer.Option(
-        "--skip-bad",
-        help="Leave out rows that cannot be used, instead of stopping.",
-        rich_help_panel=OWN,
+    own_option(
+        "--skip-bad", help="Leave out rows that cannot be used, instead of stopping."
     ),
 ]
 NodeAttr = Annotated[
     list[str] | None,
-    typer.Option(
+    own_option(
         help="Node attribute of networkx graphs that is a feature. May be repeated.",
         show_default="x",
-        rich_help_panel=OWN,
     ),
 ]
 EdgeAttr = Annotated[
     list[str] | None,
-    typer.Option(
+    own_option(
         help="Edge attribute of networkx graphs that is a feature. May be repeated.",
         show_default="edge_attr",
-        rich_help_panel=OWN,
     ),
 ]
 Graphs = Annotated[
     int | None,
-    typer.Option(
+    size_option(
         min=3,
         help="Use only this many graphs: of own data the first ones, of a data set "
         "evenly spaced ones.",
-        rich_help_panel=SIZES,
     ),
 ]
-Epochs = Annotated[
-    int | None,
-    typer.Option(min=1, help="Number of epochs.", rich_help_panel=SIZES),
-]
-BatchSize = Annotated[
-    int | None,
-    typer.Option(min=1, help="Graphs per training step.", rich_help_panel=SIZES),
-]
+Epochs = Annotated[int | None, size_option(min=1, help="Number of epochs.")]
+BatchSize = Annotated[int | None, size_option(min=1, help="Graphs per training step.")]
 LearningRate = Annotated[
-    float | None,
-    typer.Option("--lr", help="Initial learning rate.", rich_help_panel=SIZES),
+    float | None, size_option("--lr", help="Initial learning rate.")
 ]
-Channels = Annotated[
-    int | None,
-    typer.Option(min=1, help="Width of the node states.", rich_help_panel=SIZES),
-]
-Layers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Number of layers.", rich_help_panel=SIZES),
-]
+Channels = Annotated[int | None, size_option(min=1, help="Width of the node states.")]
+Layers = Annotated[int | None, size_option(min=1, help="Number of layers.")]
+
+
+def given(**options: object) -> dict[str, object]:
+    """Return the options that are not None: those set on the command line.
+
+    >>> given(num_hops=2, hash=None, root_mark=False)
+    {'num_hops': 2, 'root_mark': False}
+    """
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def options_by_test(
+    tests: Sequence[str], options: dict[str, object]
+) -> dict[str, dict[str, object]]:
+    """Select, for each Weisfeiler-Leman test, the options that this test supports."""
+    from gnnak.wl.options import known_options, read_options
+
+    for option in options:
+        if not any(option in known_options(test) for test in tests):
+            raise OptionError(
+                f"--{option.replace('_', '-')} means nothing to {', '.join(tests)}; "
+                "drop it or name another --test."
+            )
+    chosen = {}
+    for test in tests:
+        known = known_options(test)
+        chosen[test] = {k: v for k, v in options.items() if k in known}
+        read_options(test, **chosen[test])
+    return chosen
 
 
 def own_values(**given: Any) -> dict[str, Any]:
@@ -310,16 +363,39 @@ def own_values(**given: Any) -> dict[str, Any]:
     }
 
 
-def import_own(module: str) -> None:
-    """Import a module; also look for it in the current folder."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
-        importlib.import_module(module)
-    except Exception as error:  # the user's module may raise anything
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise OptionError(
-            f"the module {module} cannot be imported: {reason}; give the name of a "
-            "module in the current folder or of an installed one."
-        ) from error
+def make_machine(
+    accelerator: str, max_copies: int | None, plain: bool, **more: Any
+) -> "Machine":
+    """Return the devices of a run, as options of the command line name them."""
+    with stoppable_at_once():
+        from gnnak.training.processes.machine import Machine
+
+    return Machine(accelerator, max_copies=max_copies, fast=not plain, **more)  # type: ignore[arg-type]
+
+
+def import_own(modules: Iterable[str] | None) -> None:
+    """Import modules of the user; also look for them in the current folder."""
+    for module in modules or ():
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # the user's module may raise anything
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise OptionError(
+                f"the module {module} cannot be imported: {reason}; give the name of a "
+                "module in the current folder or of an installed one."
+            ) from error
+
+
+def find_model(name: str) -> str:
+    """Return the name of a model as configs have it; import a class of the user."""
+    from gnnak.models.bases import find_class, is_own_name, module_of
+    from gnnak.models.factory import normal_name, parse_name
+
+    name = normal_name(name)
+    base = parse_name(name).base
+    if is_own_name(base):
+        import_own([module_of(base)])
+        find_class(base)
+    return name

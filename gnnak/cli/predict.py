@@ -1,13 +1,31 @@
 """`gnnak predict`: predict for new graphs with trained models."""
 
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gnnak.cli.options import AcceleratorOption, Json, MaxCopies, Modules, Plain
-from gnnak.errors import OptionError
+from gnnak.cli.options import (
+    AcceleratorOption,
+    Json,
+    MaxCopies,
+    Modules,
+    Plain,
+    import_own,
+    make_machine,
+)
+from gnnak.errors import FileFormatError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
+from gnnak.typing import check_choice
 
 EXAMPLES = """
 Examples:
@@ -20,6 +38,8 @@ Examples:
 
     gnnak predict my_model/ new.csv -o out.csv
 """
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".npz")
+"""Suffixes of files with predictions."""
 
 
 def predict(
@@ -71,18 +91,123 @@ def predict(
     Rows that are not graphs get no prediction and a reason in the column `error`. If no
     row can be predicted, the command fails, with exit code 2.
     """
-    if len(files) < 2:
+    *checkpoints, data = files
+    if not checkpoints:
         raise OptionError(
-            f"got only {files[0]}; give a checkpoint and then the data, as in: gnnak "
+            f"got only {data}; give a checkpoint and then the data, as in: gnnak "
             "predict best.ckpt new.csv -o out.csv."
         )
     with stoppable_at_once():
-        from gnnak.cli.options import import_own
-        from gnnak.cli.predict_run import Task, run_predict
-        from gnnak.training.processes.machine import Machine
+        import numpy as np
 
-    for module in modules or []:
-        import_own(module)
-    machine = Machine(accelerator, max_copies=max_copies, fast=not plain)  # type: ignore[arg-type]
-    task = Task(files[:-1], files[-1], output, embeddings, smiles, batch_size)
-    run_predict(task, machine, as_json)
+        from gnnak.backend import use_backend
+        from gnnak.graphs.readers.files import write_bytes
+        from gnnak.training.predictions import npz_file, open_writer, predict_parts
+        from gnnak.training.trained import load
+
+    import_own(modules)
+    machine = make_machine(accelerator, max_copies, plain)
+    _check_files(checkpoints, data, output, embeddings)
+    models = [load(path).to(machine.device) for path in checkpoints]
+    for model in models:
+        model.network.save_memory(recompute=False, max_copies=machine.max_copies)
+    states: list[np.ndarray] = []
+    count, good, bad = 0, 0, 0
+    with (
+        use_backend(machine.backend),
+        open_writer(output, models[0].info) as writer,
+        _bar(data.name) as advance,
+    ):
+        wanted = embeddings is not None
+        for part in predict_parts(models, data, batch_size, wanted, advance, smiles):
+            writer.write(part)
+            if part.predictions.embeddings is not None:
+                states.append(part.predictions.embeddings)
+            count += len(part.predictions)
+            bad += len(part.predictions.bad)
+            good += len(part.rows)
+    if embeddings is not None:
+        write_bytes(embeddings, npz_file(embeddings=np.concatenate(states)))
+    if as_json or good or not bad:
+        _tell(output, len(models), count, bad, as_json)
+    if bad and not good:
+        place = "" if output is None else f" of {output}"
+        raise FileFormatError(
+            f"no row of {data} could be predicted; see the column error{place}."
+        )
+
+
+def _check_files(
+    models: Sequence[Path], data: Path, output: Path | None, embeddings: Path | None
+) -> None:
+    """Raise an error if data are given as a model, or a file cannot be written."""
+    from gnnak.datasets.own.read import READERS
+    from gnnak.graphs.readers.files import format_suffix
+    from gnnak.graphs.readers.table import TABLE_SUFFIXES
+
+    of_data = {*TABLE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
+    for path in models:
+        if format_suffix(path) in of_data and not path.is_dir():
+            raise OptionError(
+                f"{path} is a file with data, not a model; give the models first and "
+                "one file with data last, as in: gnnak predict best.ckpt new.csv."
+            )
+    if output is not None:
+        _check_output(output, data, SUFFIXES)
+    if embeddings is not None:
+        _check_output(embeddings, data, (".npz",))
+    if output is not None and output == embeddings:
+        raise OptionError(
+            f"predictions and embeddings would both be written to {output}; give two "
+            "files."
+        )
+
+
+def _check_output(path: Path, data: Path, suffixes: Sequence[str]) -> None:
+    """Raise an error if a file cannot be written."""
+    check_choice(f"the suffix of {path}", path.suffix.lower(), suffixes)
+    if path.is_dir():
+        raise FileFormatError(f"{path} is a folder; give the path of a file.")
+    if not path.parent.is_dir():
+        raise FileFormatError(f"there is no folder {path.parent}; create it first.")
+    if not os.access(path.parent, os.W_OK):
+        raise FileFormatError(
+            f"the folder {path.parent} cannot be written to; give another folder."
+        )
+    if path.exists() and data.exists() and path.samefile(data):
+        raise OptionError(
+            f"the output {path} is the file to predict for; give another file with -o."
+        )
+
+
+def _tell(
+    output: Path | None, models: int, count: int, bad: int, as_json: bool
+) -> None:
+    """Say how many rows were written, and how many of them have no prediction."""
+    have = "has" if bad == 1 else "have"
+    if output is None:
+        if bad:
+            rows = f"{bad} of {counted(count, 'row')}"
+            typer.echo(f"{rows} {have} no prediction.", err=True)
+        return
+    if as_json:
+        typer.echo(json.dumps({"rows": count, "bad": bad, "output": str(output)}))
+        return
+    lost = f"; {bad} {have} no prediction, see the column error" if bad else ""
+    mean = f", mean of {models} models" if models > 1 else ""
+    typer.echo(f"{output}: {counted(count, 'row')}{mean}{lost}", err=True)
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Callable[[int], None]]:
+    """Context manager: show how many rows are done; yield a function that says it."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn(f"{name}: {{task.completed}} rows"),
+        TimeElapsedColumn(),
+    )
+    hidden = not console.is_terminal or not sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        rows = bar.add_task(name, total=None)
+        yield lambda done: bar.update(rows, completed=done)

@@ -34,13 +34,14 @@ from gnnak.cli.options import (
     Split,
     Target,
     TaskOption,
+    make_machine,
     own_values,
 )
 from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
-    from gnnak.cli.schedule_run import SweepRow
+    from gnnak.training.schedule.sweep import SweepRow
 
 EXAMPLES = """
 Examples:
@@ -99,15 +100,10 @@ def sweep(
     is trained on all folds.
     """
     with stoppable_at_once():
-        from gnnak.cli.schedule_run import (
-            Schedule,
-            parse_values,
-            plan_sweep,
-            sweep_rows,
-        )
-        from gnnak.cli.train_run import find_config
+        from gnnak.training.config.experiment import find_config
         from gnnak.training.launch import Places
-        from gnnak.training.processes.machine import Machine
+        from gnnak.training.schedule.schedule import Schedule
+        from gnnak.training.schedule.sweep import parse_values, plan_sweep, sweep_rows
 
     own = own_values(
         smiles=smiles,
@@ -121,26 +117,17 @@ def sweep(
         graphs=graphs,
     )
     name, config = find_config(experiment, parse_settings(settings or []), own)
-    schedule = Schedule(
-        Places.of_run(config, data_dir, runs, results),
-        Machine(
-            accelerator,  # type: ignore[arg-type]
-            recompute=recompute,
-            max_copies=max_copies,
-            fast=not plain,
-        ),
-        jobs,
-        minutes,
-        long,
-    )
+    places = Places.of_run(config, data_dir, runs, results)
+    machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
+    schedule = Schedule(places, machine, jobs, minutes, long)
     values = parse_values(over or [])
-    combinations = plan_sweep(name, config, values, seeds, schedule.places)
+    combinations = plan_sweep(name, config, values, seeds, places)
     missing = [job for each in combinations for job in each.missing]
     if dry_run:
         schedule.show(missing, Console())
         return
     failed = schedule.run(missing, Console(stderr=True)).failed
-    rows = sweep_rows(combinations, schedule.places)
+    rows = sweep_rows(combinations, places)
     if as_json:
         shown = [row.as_dict() for row in rows]
         typer.echo(json.dumps({"rows": shown, "failed": [job.title for job in failed]}))

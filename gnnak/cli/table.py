@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,7 @@ from gnnak.cli.options import (
     ResultsFolder,
     RunsFolder,
     Settings,
+    make_machine,
 )
 from gnnak.errors import OptionError
 from gnnak.report.formats import FORMATS, text
@@ -37,6 +39,8 @@ from gnnak.typing import check_choice
 if TYPE_CHECKING:
     from gnnak.report.cells import PaperTable
     from gnnak.report.tables import FilledTable
+    from gnnak.training.schedule.queue import Job
+    from gnnak.training.schedule.schedule import Schedule
 
 EXAMPLES = """
 Examples:
@@ -146,27 +150,13 @@ def table(
     failures: list[str] = []
     if run or dry_run:
         with stoppable_at_once():
-            from gnnak.cli.schedule_run import (
-                Schedule,
-                check_only,
-                find_missing,
-                run_missing,
-            )
+            from gnnak.report.tables import check_only, find_missing
             from gnnak.training.launch import Places
-            from gnnak.training.processes.machine import Machine
+            from gnnak.training.schedule.schedule import Schedule
 
-        schedule = Schedule(
-            Places(data_dir, runs_dir, results),
-            Machine(
-                accelerator,  # type: ignore[arg-type]
-                recompute=recompute,
-                max_copies=max_copies,
-                fast=not plain,
-            ),
-            jobs,
-            minutes,
-            long,
-        )
+        places = Places(data_dir, runs_dir, results)
+        machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
+        schedule = Schedule(places, machine, jobs, minutes, long)
         check_only(chosen, only or [])
         missing, datasets = find_missing(chosen, results, seeds, only or [], folds)
         if dry_run:
@@ -174,7 +164,7 @@ def table(
             return
         if not missing and not datasets:
             typer.echo("nothing to run: no cell lacks a record.", err=True)
-        failures = run_missing(missing, datasets, schedule, Console(stderr=True))
+        failures = _run_missing(missing, datasets, schedule, Console(stderr=True))
     filled = fill_from_folder(chosen, results)
     if summary:
         _print_summary(filled, as_json)
@@ -185,6 +175,25 @@ def table(
         typer.echo("\n\n".join(_rendered(each, shape) for each in filled))
     if failures:
         raise typer.Exit(1)
+
+
+def _run_missing(
+    jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
+) -> list[str]:
+    """Train runs and measure data sets; go on if one fails. Return the failed ones."""
+    from gnnak.report.tables import measure_dataset
+
+    failed = []
+    for name in datasets:
+        title = f"data set {name}"
+        try:
+            with console.status(title):
+                measure_dataset(name, schedule.places.results)
+        except Exception as error:
+            line = f"failed: {title}: {error}"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            failed.append(title)
+    return failed + [job.title for job in schedule.run(jobs, console).failed]
 
 
 def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> None:

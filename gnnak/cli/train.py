@@ -1,11 +1,16 @@
 """`gnnak train`: train a model on a data set or on your own data."""
 
+from __future__ import annotations
+
+import json
 from pathlib import Path
-from typing import Annotated
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import yaml
 from rich.console import Console
+from rich.table import Table
 
 from gnnak.cli.options import (
     AcceleratorOption,
@@ -36,10 +41,17 @@ from gnnak.cli.options import (
     TaskOption,
     TestFile,
     ValidationFile,
+    find_model,
+    make_machine,
     own_values,
 )
 from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
+
+if TYPE_CHECKING:
+    from gnnak.training.config.run_config import RunConfig
+    from gnnak.training.launch import Places
+    from gnnak.training.records.results import Record
 
 EXAMPLES = """
 Examples:
@@ -130,9 +142,8 @@ def train(
     with stoppable_at_once():
         from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-        from gnnak.cli.train_run import find_config, find_model, print_scores
+        from gnnak.training.config.experiment import find_config
         from gnnak.training.launch import Places, run_experiment
-        from gnnak.training.processes.machine import Machine
 
     named = {
         "model.name": model and find_model(model),
@@ -167,21 +178,55 @@ def train(
     if show:
         typer.echo(yaml.safe_dump(config.to_dict(), sort_keys=False), nl=False)
         return
-    records = run_experiment(
-        [config],
-        name,
-        places,
-        Machine(
-            accelerator,  # type: ignore[arg-type]
-            devices,
-            num_nodes,
-            deterministic,
-            tensorboard=tensorboard,
-            recompute=recompute,
-            max_copies=max_copies,
-            fast=not plain,
-        ),
-        resume,
-        Console(stderr=True),
+    machine = make_machine(
+        accelerator,
+        max_copies,
+        plain,
+        devices=devices,
+        num_nodes=num_nodes,
+        deterministic=deterministic,
+        tensorboard=tensorboard,
+        recompute=recompute,
     )
-    rank_zero_only(print_scores)(records, config, places, as_json)
+    console = Console(stderr=True)
+    records = run_experiment([config], name, places, machine, resume, console)
+    rank_zero_only(_print_scores)(records, config, places, as_json)
+
+
+def _print_scores(
+    records: list[Record], config: RunConfig, places: Places, as_json: bool
+) -> None:
+    """Print a table with the scores of the runs, or their records as JSON."""
+    if as_json:
+        for record in records:
+            typer.echo(json.dumps(record))
+        return
+    metric = records[0]["metric"]
+    table = Table("run", f"validation {metric}", f"test {metric}", "epoch", "s/epoch")
+    table.add_column("weights", justify="right")
+    for record in records:
+        fold = "" if record["fold"] is None else f", fold {record['fold']}"
+        scores, taken = record["scores"], record["seconds"]
+        phases = (taken.get(phase, 0.0) for phase in ("data", "train", "evaluation"))
+        table.add_row(
+            f"{config.model.name}, seed {record['seed']}{fold}",
+            _shown(scores["validation"]),
+            _shown(scores["test"]),
+            f"{record['best_epoch'] + 1} of {record['epochs']}",
+            f"{sum(phases):.2f}",
+            f"{record['parameters']:,}",
+        )
+    Console().print(table)
+    for reason in {r["undefined"]["test"]: 0 for r in records if "undefined" in r}:
+        typer.echo(f"test {metric} is undefined: {reason}.")
+    if config.data.own.path is not None and len(records) == 1:
+        from gnnak.graphs.readers.files import format_suffix
+
+        best = places.of(config, config.data.name) / "best.ckpt"
+        new = f"NEW{format_suffix(Path(config.data.own.path))}"
+        command = f"gnnak predict {quote(str(best))} {new} -o out.csv"
+        typer.echo(f"predict for new data: {command}", err=True)
+
+
+def _shown(score: float | None) -> str:
+    return "undefined" if score is None else f"{score:.4f}"

@@ -43,11 +43,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Plan:
-    """The training runs needed for one table cell, which shows their mean result.
-
-    The runs have the same config and differ only in the random seed and the
-    cross-validation fold.
-    """
+    """The runs, with several seeds and folds, whose mean a table cell shows."""
 
     experiment: str
     """Name of the experiment (a file in `configs/`) that `config` is derived from."""
@@ -108,10 +104,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper: the paper's numbers and the runs needed to repeat them.
-
-    The results of these runs are not part of this object.
-    """
+    """One table of the paper: its numbers, and the runs needed to repeat them."""
 
     name: str
     """The table's name on the command line, as in `gnnak table simulation`."""
@@ -125,11 +118,7 @@ class PaperTable:
     """The rows; each has one cell per column."""
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the cells whose configs have to be run, one cell per config.
-
-        If several cells have the same config, such as one for time and one for memory,
-        only the first is yielded. Cells without training runs are skipped.
-        """
+        """Yield the cells that need runs, the first one of each config."""
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
             if cell.plan is not None and cell.config not in seen:
@@ -137,22 +126,14 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """Return a copy of the table with some settings of its runs changed.
-
-        A note below the table lists the changed settings, except the number of epochs,
-        which is shown in footnotes of the cells.
-        """
+        """Return a copy with other settings of its runs, and a note that lists them."""
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
         rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
         return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
 
     def shortened(self, factor: float) -> PaperTable:
-        """Return a copy of the table whose runs are shorter.
-
-        The number of epochs and of those after which the learning rate is lowered
-        (`LENGTH`) are divided by a factor; each is at least 1.
-        """
+        """Return a copy with lengths of runs (`LENGTH`) divided by a factor."""
         rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
         return replace(self, rows=rows)
 
@@ -218,11 +199,7 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the full description of a table column, given its entry in a YAML file.
-
-    The entry may refer to a column in `_columns.yaml`, which several tables share. Then
-    the settings in the entry override the settings of the shared column.
-    """
+    """Return a table column; an entry overrides settings of `_columns.yaml`."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

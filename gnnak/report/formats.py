@@ -85,10 +85,7 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """Return the table as CSV, with one line per table cell and the columns `FIELDS`.
-
-    Means and deviations of accuracies are between 0 and 1, not in percent.
-    """
+    """Return one line of CSV per cell, `FIELDS`; accuracies are between 0 and 1."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -131,11 +128,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Split the columns of a wide table into blocks, each at most `width` wide.
-
-    Return the column indices of each block, without column 0: it has the row titles,
-    which are printed in every block.
-    """
+    """Return the columns of each block at most `width` wide, without column 0."""
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):

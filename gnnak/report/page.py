@@ -1,251 +1,30 @@
-"""The HTML page that the command `gnnak report` writes, section by section."""
+"""The HTML page that the command `gnnak report` writes.
+
+This module computes the rows and figures; `page.html` is the template that has the
+sections, headings and captions, and `page.css` the styles.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gnnak.errors import GnnakError, counted
 from gnnak.graphs.readers.files import write_bytes
 from gnnak.models.factory import parse_name
-from gnnak.report import markup, plots
+from gnnak.report import pictures
 from gnnak.report.cells import load_table, table_names
-from gnnak.report.lookup import RunRecords
-from gnnak.report.statistics import read_statistics
 from gnnak.report.tables import FilledTable, fill_tables
-from gnnak.report.your_runs import FEW, your_runs_section
+from gnnak.report.your_runs import HEADER, Task, group_tasks
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records import schema
+from gnnak.training.records.lookup import RunRecords, read_statistics
 from gnnak.training.records.results import Record, environment, read_records
-
-HEADER = ["Run", "Device", "Path", "Seconds an epoch", "Peak MB", "Graphs a second"]
-
-
-def costs_section(records: Sequence[Record]) -> str:
-    """Return the HTML section on the time and memory of a training epoch.
-
-    The section has a table with the newest measurement of each model on each data set
-    and device, and plots of time and memory against a growing quantity, such as the
-    number of channels.
-    """
-    parts = []
-    measured = [record for record in records if record.get("kind") == "bench"]
-    if measured:
-        rows = list({(key := _row(r))[:3]: key for r in measured}.values())
-        table = markup.plain_table("What an epoch costs", HEADER, rows)
-        note = "Epochs that were measured on a part of the graphs are scaled to all."
-        parts += [table, markup.paragraph(note, soft=True)]
-    growths: dict[str, list[Record]] = {}
-    for record in records:
-        if record.get("kind") == "growth":
-            growths.setdefault(record["what"], []).append(record)
-    if growths:
-        parts.append(markup.heading("How cost grows", "growth"))
-        figures = [
-            markup.figure(plots.growth_figure(of, what), f"Training, by {what}.")
-            for what, of in growths.items()
-        ]
-        parts.append(markup.gallery(figures))
-    if not parts:
-        parts = [markup.paragraph("Nothing has been measured yet.", soft=True)]
-    return markup.section("cost", "What an epoch costs", parts)
-
-
-def _row(record: Record) -> tuple[str, ...]:
-    config, memory = record["config"], record["peak_memory_mb"]
-    data, model = config["data"], config["model"]
-    words = [data["name"], data["target"], model["name"]]
-    form = parse_name(model["name"])
-    if form.sampled:
-        words.append(f"R = {model['drop']['min_coverage']}")
-    elif form.uplifted and (model["subgraphs"]["kind"] or form.kind) == "egonets":
-        words.append(f"k = {model['subgraphs']['num_hops']}")
-    return (
-        ", ".join(word for word in words if word),
-        record["device"],
-        "fast" if record["fast"] else "plain",
-        f"{record['seconds']['epoch']:.3g}",
-        "" if memory is None else f"{memory:,.0f}",
-        f"{record['graphs_per_second']:,.0f}",
-    )
-
-
-MOST_CURVES = 6
-"""Maximal number of learning curves in one figure of the report."""
-
-
-def tables_section(tables: Sequence[FilledTable]) -> str:
-    """Return the HTML section with the paper's tables, filled with our numbers."""
-    parts = []
-    for filled in tables:
-        name, caption = filled.table.name, filled.table.caption
-        parts += [
-            markup.heading(caption, f"table-{name}"),
-            markup.paragraph(f"gnnak table {name}", soft=True),
-            markup.filled_table(filled),
-            markup.notes(filled.remarks),
-        ]
-    return markup.section("tables", "The paper's tables", parts)
-
-
-def curves_section(records: Sequence[Record]) -> str:
-    """Return the HTML section with the learning curves of runs for the paper's tables.
-
-    There is one figure per task (data set, target and evaluation protocol). A figure
-    shows the newest run of each config, for at most `MOST_CURVES` configs.
-    """
-    tasks: dict[str, dict[str, Record]] = {}
-    for record in records:
-        if record.get("curves", {}).get("validation"):
-            tasks.setdefault(_task(record), {})[record["cell"]] = record
-    figures = []
-    for task, newest in tasks.items():
-        shown = list(newest.values())[-MOST_CURVES:]
-        metric = shown[-1]["metric"]
-        curves = {_label(r): r["curves"]["validation"] for r in shown}
-        svg = plots.curves_figure(
-            curves, task, f"validation {metric}", shown[-1]["lower_is_better"]
-        )
-        left = len(newest) - len(shown)
-        more = f" {left} older settings are left out." if left else ""
-        caption = f"{task}: validation {metric} by epoch, one run a setting.{more}"
-        figures.append(markup.figure(svg, caption))
-    parts = [markup.gallery(figures)]
-    if not figures:
-        text = "Learning curves of your own runs are at the top of this page."
-        parts = [markup.paragraph(text, soft=True)]
-    return markup.section("curves", "Learning curves", parts)
-
-
-def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
-    """Return the HTML section on what SubgraphDrop saves, and on its test error."""
-    keys = ("case", "device", "strategy", "min_coverage")
-    newest = {tuple(record[key] for key in keys): record for record in steps}
-    groups: dict[str, list[Record]] = {}
-    for record in newest.values():
-        groups.setdefault(f"{record['case']}, {record['device']}", []).append(record)
-    caption = (
-        "Each point is labelled with R, the minimal number of sampled subgraphs that "
-        "cover a node; the dashed line is training with all subgraphs."
-    )
-    figures = [
-        markup.figure(plots.drop_figure(records, title), f"{title}. {caption}")
-        for title, records in groups.items()
-    ]
-    parts = [markup.gallery(figures)] if figures else []
-    if rows := _quality_rows(quality):
-        header = ["Task", "Model", "Epochs", "All subgraphs", "SubgraphDrop", "Error"]
-        parts.append(markup.heading("Test error with all subgraphs and with a few"))
-        parts.append(markup.plain_table("Error with SubgraphDrop", header, rows))
-    if not parts:
-        parts = [markup.paragraph("Nothing has been measured yet.", soft=True)]
-    return markup.section("subgraph-drop", "SubgraphDrop: the trade-off", parts)
-
-
-def pictures_section() -> str:
-    """Return the HTML section with a picture of two graphs and an egonet of each."""
-    caption = (
-        "Message passing sees the same in both graphs, four neighbours everywhere; the "
-        "egonets of node 0 differ. Colours are hops from the root."
-    )
-    parts = [markup.figure(plots.egonets_figure(), caption)]
-    return markup.section("subgraphs", "Rooted subgraphs", parts)
-
-
-def extraction_section(records: Sequence[Record]) -> str:
-    """Return the HTML section on how long gnnak and PyG take to extract egonets."""
-    newest = list({record["case"]: record for record in records}.values())
-    if not newest:
-        parts = [markup.paragraph("Nothing has been measured yet.", soft=True)]
-        return markup.section("extraction", "Extraction speed", parts)
-    rows = []
-    for record in newest:
-        taken = record["seconds"]
-        theirs = f"{taken['pyg']:.3f}" if "pyg" in taken else ""
-        ratio = f"{taken['pyg'] / taken['gnnak']:.0f} x" if "pyg" in taken else ""
-        rows.append([record["case"], f"{taken['gnnak']:.3f}", theirs, ratio])
-    header = ["Egonets of", "gnnak (s)", "PyG RootedEgoNets (s)", "Faster"]
-    parts = [
-        markup.figure(plots.extraction_figure(newest), "Shorter is better."),
-        markup.plain_table("Extraction speed", header, rows),
-    ]
-    return markup.section("extraction", "Extraction speed", parts)
-
-
-def environment_section(records: Iterable[Record]) -> str:
-    """Return the HTML section on the machines and software that made the records.
-
-    The table has one row for each combination of device, git commit and package
-    versions, with the number of records.
-    """
-    groups: dict[tuple[str, ...], list[Record]] = {}
-    for record in records:
-        versions = record.get("versions", {})
-        key = (
-            f"{record.get('device', '?')}, {record.get('cores', '?')} cores",
-            str(record.get("commit") or "unknown"),
-            ", ".join(f"{name} {number}" for name, number in versions.items()),
-        )
-        groups.setdefault(key, []).append(record)
-    rows = [
-        [*key, str(len(group)), max(str(r.get("time", "")) for r in group)]
-        for key, group in groups.items()
-    ]
-    header = ["Device", "Commit", "Versions", "Records", "Newest"]
-    parts = [markup.plain_table("Versions", header, rows)]
-    return markup.section("versions", "Versions and machines", parts)
-
-
-def _task(record: Record) -> str:
-    """Return the task of a run as text: data set, target and evaluation protocol.
-
-    The evaluation protocol says how the data set is split and scored. The usual
-    protocol, "split", is omitted.
-    """
-    data = record["config"]["data"]
-    words = [data["name"], data.get("target"), data["protocol"]]
-    return ", ".join(word for word in words if word and word != "split")
-
-
-def _label(record: Record) -> str:
-    """Return the legend entry of a run: the model, then its settings in brackets.
-
-    Only settings that differ from the experiment's YAML file are listed. If the config
-    has options that no longer exist, its hash is given instead of the settings.
-    """
-    options: dict[str, Any] = record["config"]
-    name, settings = str(options["model"]["name"]), []
-    experiment = record.get("experiment") or options["data"]["name"]
-    try:
-        config = change(RunConfig(), options)
-        if experiment in experiment_names():
-            settings = load_experiment(experiment).settings(config)
-    except GnnakError:
-        return f"{name} ({record['hash']})"
-    known = ("model.name=", "train.seed=", "data.")
-    shown = [text for text in settings if not text.startswith(known)]
-    return f"{name} ({', '.join(shown)})" if shown else name
-
-
-def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
-    runs: dict[tuple[Any, ...], dict[bool, Record]] = {}
-    for record in records:
-        model = parse_name(record["model"]).unsampled_name
-        same = [record[name] for name in ("target", "epochs", "seed")]
-        key = (*same, model, record.get("device"))
-        runs.setdefault(key, {})[record.get("drop") is not None] = record
-    # One row for each pair of runs that are the same except for SubgraphDrop.
-    rows = []
-    for (target, epochs, _, model, _), pair in runs.items():
-        if len(pair) == 2:
-            full, few = pair[False]["test_mae"], pair[True]["test_mae"]
-            figures = [f"{full:.4f}", f"{few:.4f}", f"{few / full - 1:+.0%}"]
-            rows.append([str(target), str(model), str(epochs), *figures])
-    return rows
-
 
 TITLE = "gnnak: your runs, and the paper's tables"
 CONTENTS = (
@@ -258,13 +37,32 @@ CONTENTS = (
     ("cost", "What an epoch costs"),
     ("versions", "Versions"),
 )
+"""Anchor and text of the links to the sections of `page.html`."""
+MOST = len(pictures.COLOURS)
+"""Maximal number of settings in one figure."""
+FEW = 20
+"""In a folder with at most this number of runs with the settings of the paper's tables,
+these are the user's own runs as well."""
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    trim_blocks=True,
+    undefined=StrictUndefined,
+)
+"""Reads `page.html` from the folder of this module; texts are escaped."""
+Rows = Sequence[tuple[str, ...]]
+
+
+class Figure(NamedTuple):
+    """A figure of the page."""
+
+    svg: str
+    """An `<svg>` element."""
+    caption: str
 
 
 def report_page(results: Path, own_runs: Path | None = None) -> str:
-    """Return the HTML report on all JSON records in a results folder.
-
-    Styles and figures are inline: the page loads no other file.
-    """
+    """Return the HTML report on a results folder; the page loads no other file."""
     runs = RunRecords.read(results, *([] if own_runs is None else [own_runs]))
     statistics = read_statistics(results)
     tables = fill_tables(map(load_table, table_names()), runs, statistics)
@@ -272,23 +70,27 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
     quality = read_records(results / "drop_quality.jsonl", schema.QUALITY)
     extraction = read_records(results / "extraction.jsonl", schema.EXTRACTION)
     bench = read_records(results / "bench.jsonl")
-    everything = [*runs.records, *drops, *quality, *extraction, *bench]
     own, paper = _own_and_paper(tables, runs)
-    return markup.page(
-        TITLE,
-        [
-            _header(tables, own),
-            "<main>",
-            your_runs_section(own, paper),
-            tables_section(tables),
-            curves_section(paper),
-            drop_section(drops, quality),
-            pictures_section(),
-            extraction_section(extraction),
-            costs_section(bench),
-            environment_section(everything),
-            "</main>",
-        ],
+    extracted = list({record["case"]: record for record in extraction}.values())
+    links = [(f"table-{filled.table.name}", filled.table.name) for filled in tables]
+    return TEMPLATES.get_template("page.html").render(
+        title=TITLE,
+        summary=_summary(tables, own),
+        contents=[*CONTENTS, *links],
+        runs_header=HEADER,
+        own_tasks=[_shown_task(task) for task in group_tasks(own)],
+        paper_runs=len(paper),
+        paper_rows=_paper_rows(paper),
+        tables=[(t, [(row[0].cell.row, *row) for row in t.rows]) for t in tables],
+        curves=_curves(paper),
+        drops=_drops(drops),
+        drop_errors=_drop_errors(quality),
+        egonets=pictures.egonets_figure(),
+        extraction=_extraction_rows(extracted),
+        extraction_svg=pictures.extraction_figure(extracted) if extracted else "",
+        costs=cost_rows(bench),
+        growth=growth_figures(bench),
+        versions=_versions([*runs.records, *drops, *quality, *extraction, *bench]),
     )
 
 
@@ -316,22 +118,203 @@ def _own_and_paper(
     return [r for r in runs.records if id(r) not in of_tables], paper
 
 
-def _header(tables: list[FilledTable], own: list[Record]) -> str:
+def _summary(tables: list[FilledTable], own: list[Record]) -> str:
+    """Return the line below the title of the page."""
     cells = [cell for t in tables for row in t.rows for cell in row if cell.cell.plan]
     done = sum(1 for cell in cells if cell.ours)
     now = environment()
-    line = (
+    return (
         f"{counted(len(own), 'run')} of your own; {done} of {len(cells)} cells of the "
         "paper's tables have a figure of ours. "
         f"Made {now['time']} by gnnak {now['versions']['gnnak']}"
         f" ({now['commit'] or 'unknown commit'})."
     )
-    targets = [*CONTENTS, *((f"table-{t.table.name}", t.table.name) for t in tables)]
-    parts = [
-        "<header>",
-        f"<h1>{markup.escape(TITLE)}</h1>",
-        markup.paragraph(line, soft=True),
-        markup.links(targets),
-        "</header>",
+
+
+def _shown_task(task: Task) -> dict[str, Any]:
+    """Return title, note, rows and figures of a task."""
+    better = "lower is better" if task.lower_is_better else "higher is better"
+    source = task.settings[0].newest.get("source")
+    origin = f" Graphs from {source}." if source else ""
+    runs, settings = counted(task.runs, "run"), counted(len(task.settings), "setting")
+    note = f"Metric {task.metric} ({better}); {runs}, {settings}.{origin}"
+    if len(task.settings) > 1:
+        note += " The best validation score comes first."
+    rows = [(setting.name, *setting.texts) for setting in task.settings]
+    figures = _task_figures(task)
+    return {"title": task.title, "note": note, "rows": rows, "figures": figures}
+
+
+def _task_figures(task: Task) -> list[Figure]:
+    """Plot learning curves and cost of the settings of a task."""
+    shown = task.settings[:MOST]
+    curves = {
+        setting.name: setting.newest["curves"]["validation"]
+        for setting in shown
+        if setting.newest.get("curves", {}).get("validation")
+    }
+    left = len(task.settings) - len(shown)
+    more = f" {counted(left, 'more setting')} left out." if left else ""
+    figures = []
+    if curves:
+        label = f"validation {task.metric}"
+        svg = pictures.curves_figure(curves, task.title, label, task.lower_is_better)
+        caption = f"{task.title}: {label} by epoch, newest run of a setting.{more}"
+        figures.append(Figure(svg, caption))
+    if len(shown) > 1:
+        svg = pictures.settings_figure(
+            [setting.name for setting in shown],
+            [setting.seconds for setting in shown],
+            [setting.megabytes for setting in shown],
+            task.title,
+        )
+        figures.append(Figure(svg, f"{task.title}: cost of training.{more}"))
+    return figures
+
+
+def _paper_rows(records: Sequence[Record]) -> Rows:
+    """Return the rows of runs with the settings of the paper's tables."""
+    return [
+        (f"{task.title}, {setting.name}", *setting.texts)
+        for task in group_tasks(records)
+        for setting in task.settings
     ]
-    return "\n".join(parts)
+
+
+def _curves(records: Sequence[Record]) -> list[Figure]:
+    """Plot the learning curves of runs, the newest of each config, by task."""
+    tasks: dict[str, dict[str, Record]] = {}
+    for record in records:
+        if record.get("curves", {}).get("validation"):
+            data = record["config"]["data"]
+            words = [data["name"], data.get("target"), data["protocol"]]
+            task = ", ".join(word for word in words if word and word != "split")
+            tasks.setdefault(task, {})[record["cell"]] = record
+    figures = []
+    for task, newest in tasks.items():
+        shown = list(newest.values())[-MOST:]
+        metric = shown[-1]["metric"]
+        curves = {_label(r): r["curves"]["validation"] for r in shown}
+        svg = pictures.curves_figure(
+            curves, task, f"validation {metric}", shown[-1]["lower_is_better"]
+        )
+        left = len(newest) - len(shown)
+        more = f" {left} older settings are left out." if left else ""
+        caption = f"{task}: validation {metric} by epoch, one run a setting.{more}"
+        figures.append(Figure(svg, caption))
+    return figures
+
+
+def _label(record: Record) -> str:
+    """Return the model of a run and its own settings, or its hash if it is too old."""
+    options: dict[str, Any] = record["config"]
+    name, settings = str(options["model"]["name"]), []
+    experiment = record.get("experiment") or options["data"]["name"]
+    try:
+        config = change(RunConfig(), options)
+        if experiment in experiment_names():
+            settings = load_experiment(experiment).settings(config)
+    except GnnakError:
+        return f"{name} ({record['hash']})"
+    known = ("model.name=", "train.seed=", "data.")
+    shown = [text for text in settings if not text.startswith(known)]
+    return f"{name} ({', '.join(shown)})" if shown else name
+
+
+def _drops(records: Sequence[Record]) -> list[Figure]:
+    """Plot what SubgraphDrop saves, by data and device."""
+    keys = ("case", "device", "strategy", "min_coverage")
+    newest = {tuple(record[key] for key in keys): record for record in records}
+    groups: dict[str, list[Record]] = {}
+    for record in newest.values():
+        groups.setdefault(f"{record['case']}, {record['device']}", []).append(record)
+    caption = (
+        "Each point is labelled with R, the minimal number of sampled subgraphs that "
+        "cover a node; the dashed line is training with all subgraphs."
+    )
+    return [
+        Figure(pictures.drop_figure(of, title), f"{title}. {caption}")
+        for title, of in groups.items()
+    ]
+
+
+def _drop_errors(records: Sequence[Record]) -> Rows:
+    """Return a row for each pair of runs that differ in SubgraphDrop only."""
+    runs: dict[tuple[Any, ...], dict[bool, Record]] = {}
+    for record in records:
+        model = parse_name(record["model"]).unsampled_name
+        same = [record[name] for name in ("target", "epochs", "seed")]
+        key = (*same, model, record.get("device"))
+        runs.setdefault(key, {})[record.get("drop") is not None] = record
+    rows = []
+    for (target, epochs, _, model, _), pair in runs.items():
+        if len(pair) == 2:
+            full, few = pair[False]["test_mae"], pair[True]["test_mae"]
+            figures = (f"{full:.4f}", f"{few:.4f}", f"{few / full - 1:+.0%}")
+            rows.append((str(target), str(model), str(epochs), *figures))
+    return rows
+
+
+def _extraction_rows(records: Sequence[Record]) -> Rows:
+    """Return how long gnnak and PyG take to extract egonets, one row per record."""
+    rows = []
+    for record in records:
+        taken = record["seconds"]
+        theirs = f"{taken['pyg']:.3f}" if "pyg" in taken else ""
+        ratio = f"{taken['pyg'] / taken['gnnak']:.0f} x" if "pyg" in taken else ""
+        rows.append((record["case"], f"{taken['gnnak']:.3f}", theirs, ratio))
+    return rows
+
+
+def cost_rows(records: Sequence[Record]) -> Rows:
+    """Return time and memory of an epoch, from the newest record of each run."""
+    rows = [_cost_row(record) for record in records if record.get("kind") == "bench"]
+    return list({row[:3]: row for row in rows}.values())
+
+
+def _cost_row(record: Record) -> tuple[str, ...]:
+    config, memory = record["config"], record["peak_memory_mb"]
+    data, model = config["data"], config["model"]
+    words = [data["name"], data["target"], model["name"]]
+    form = parse_name(model["name"])
+    if form.sampled:
+        words.append(f"R = {model['drop']['min_coverage']}")
+    elif form.uplifted and (model["subgraphs"]["kind"] or form.kind) == "egonets":
+        words.append(f"k = {model['subgraphs']['num_hops']}")
+    return (
+        ", ".join(word for word in words if word),
+        record["device"],
+        "fast" if record["fast"] else "plain",
+        f"{record['seconds']['epoch']:.3g}",
+        "" if memory is None else f"{memory:,.0f}",
+        f"{record['graphs_per_second']:,.0f}",
+    )
+
+
+def growth_figures(records: Sequence[Record]) -> list[Figure]:
+    """Plot time and memory against each quantity that was varied."""
+    growths: dict[str, list[Record]] = {}
+    for record in records:
+        if record.get("kind") == "growth":
+            growths.setdefault(record["what"], []).append(record)
+    return [
+        Figure(pictures.growth_figure(of, what), f"Training, by {what}.")
+        for what, of in growths.items()
+    ]
+
+
+def _versions(records: Iterable[Record]) -> Rows:
+    """Return the number of records by device, git commit and package versions."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        versions = record.get("versions", {})
+        key = (
+            f"{record.get('device', '?')}, {record.get('cores', '?')} cores",
+            str(record.get("commit") or "unknown"),
+            ", ".join(f"{name} {number}" for name, number in versions.items()),
+        )
+        groups.setdefault(key, []).append(record)
+    return [
+        (*key, str(len(group)), max(str(r.get("time", "")) for r in group))
+        for key, group in groups.items()
+    ]

@@ -10,14 +10,20 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from gnnak.report.cells import Cell, PaperTable, Plan
-from gnnak.report.lookup import RunRecords
-from gnnak.report.statistics import dataset_sizes, read_statistics, statistic
+from gnnak.datasets import describe_dataset, find_entry, load_dataset
+from gnnak.errors import OptionError
+from gnnak.report.cells import Cell, Fact, PaperTable, Plan, Style
 from gnnak.training.config.experiment import CONFIGS, read_yaml
 from gnnak.training.config.options import change
-from gnnak.training.records.results import Record
-from gnnak.training.records.summary import Summary
-from gnnak.training.schedule.estimate import Estimator
+from gnnak.training.records.lookup import (
+    STATISTICS,
+    RunRecords,
+    dataset_sizes,
+    read_statistics,
+)
+from gnnak.training.records.results import Record, append_record, environment
+from gnnak.training.records.summary import Summary, summarise
+from gnnak.training.schedule.estimate import Estimator, runs_at_once
 from gnnak.training.schedule.queue import Job
 
 Verdict = Literal["better", "within", "worse"]
@@ -110,24 +116,6 @@ class Counts:
         """The share of better or agreeing cells among all compared cells, or None."""
         compared = self.better + self.within + self.worse
         return (self.better + self.within) / compared if compared else None
-
-
-def count(cells: Iterable[tuple[bool, Verdict | None]]) -> Counts:
-    """Count cells by verdict.
-
-    >>> counts = count([(True, "within"), (True, "worse"), (False, None)])
-    >>> counts.cells, counts.run, counts.within, counts.worse
-    (3, 2, 1, 1)
-    """
-    pairs = list(cells)
-    verdicts = [verdict for _, verdict in pairs]
-    return Counts(
-        len(pairs),
-        sum(was_run for was_run, _ in pairs),
-        verdicts.count("better"),
-        verdicts.count("within"),
-        verdicts.count("worse"),
-    )
 
 
 FILE = CONFIGS / "tables" / "_worse.yaml"
@@ -271,11 +259,18 @@ class FilledTable:
     def counts(self) -> Counts:
         """How many cells were run, and how they compare with the paper's."""
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
+        verdicts = [cell.verdict for cell in cells]
         reasons = [cell.reason for cell in cells if cell.reason is not None]
-        found = count((bool(cell.ours), cell.verdict) for cell in cells)
         shortened = reasons.count(SHORTENED)
-        explained = len(reasons) - shortened
-        return replace(found, shortened=shortened, explained=explained)
+        return Counts(
+            cells=len(cells),
+            run=sum(bool(cell.ours) for cell in cells),
+            better=verdicts.count("better"),
+            within=verdicts.count("within"),
+            worse=verdicts.count("worse"),
+            shortened=shortened,
+            explained=len(reasons) - shortened,
+        )
 
     @property
     def header(self) -> list[str]:
@@ -289,11 +284,7 @@ class FilledTable:
 
     @property
     def remarks(self) -> list[str]:
-        """The lines to print below the table.
-
-        These are the footnotes, the legend, why some of our numbers are worse than the
-        paper's, and general notes.
-        """
+        """Footnotes, legend, reasons why some numbers are worse, and general notes."""
         signed = [f"{mark} {note}." for mark, note in self.footnotes]
         has_times = any(cell.expected for row in self.rows for cell in row)
         times = [NOT_RUN.format(self.device)] if has_times else []
@@ -333,6 +324,27 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
     return fill_tables(tables, RunRecords.read(results), read_statistics(results))
 
 
+def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
+    """Summarise the runs of a table cell; note what is missing, and the device."""
+    records = runs.nearest(plan.config)
+    if plan.measure == "seconds":
+        alone = [record for record in records if runs_at_once(record) == 1]
+        records = alone or records
+    if not records:
+        return None
+    wanted = {"seeds": plan.runs, "folds": plan.folds, "epochs": plan.epochs}
+    found = summarise(records, plan.measure, **wanted)
+    if plan.measure == "score":
+        return found
+    devices = sorted({str(record.get("device")) for record in records})
+    most = max(runs_at_once(record) for record in records)
+    is_shared = most > 1 and plan.measure == "seconds"
+    shared = f"with {most} runs at once" if is_shared else ""
+    notes = [f"on {' and '.join(devices)}", shared, found.note]
+    note = "; ".join(note for note in notes if note)
+    return replace(found, deviation=None, note=note)
+
+
 def _fill(
     cell: Cell,
     records: RunRecords,
@@ -344,7 +356,7 @@ def _fill(
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
-    found = None if cell.plan is None else records.summary(cell.plan)
+    found = None if cell.plan is None else plan_summary(cell.plan, records)
     if found is None:
         return Filled(cell, minutes=_minutes(cell.plan, estimator))
     mark = ""
@@ -391,11 +403,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return the runs that a table needs and that have no record.
-
-    A run counts as done if there is a record with the same config, seed and fold, or of
-    a run that was longer and otherwise the same.
-    """
+    """Return the runs that a table needs and that no record covers in full length."""
     return [
         run
         for cell in table.cells()
@@ -429,3 +437,70 @@ def _of_cell(
             title = f"{cell.title}, {which}"
             runs.append(Job(title, plan.experiment, config))
     return runs
+
+
+def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
+    """Check that each text of the option `--only` selects something."""
+    cells = [cell for table in tables for row in table.rows for cell in row]
+    titles = [cell.title for cell in cells]
+    titles += [cell.fact.dataset for cell in cells if cell.fact]
+    for text in only:
+        if not any(has_one_of(title, [text]) for title in titles):
+            raise OptionError(
+                f"--only got {text!r}, which is in no cell's title; give a part of "
+                f'"row / column", such as {titles[0]!r}.'
+            )
+
+
+def find_missing(
+    tables: Sequence[PaperTable],
+    results: Path,
+    seeds: int | None,
+    only: Sequence[str],
+    folds: int | None = None,
+) -> tuple[list[Job], list[str]]:
+    """Find the runs and statistics that tables need and that have no record."""
+    records, known = RunRecords.read(results), read_statistics(results)
+    jobs = [
+        job
+        for table in tables
+        for job in pending_runs(table, records, seeds, only, folds)
+    ]
+    missing = [name for table in tables for name in unmeasured(table, known)]
+    return jobs, [name for name in dict.fromkeys(missing) if has_one_of(name, only)]
+
+
+STAND_INS = ("connected-legacy", "spectral-radius")
+"""Two targets of the data set "graph properties" that only reproduce errors in the
+published data. The statistics do not count them as tasks."""
+
+
+def measure_dataset(name: str, results: Path) -> Record:
+    """Compute the statistics of a data set, and append them to `datasets.jsonl`."""
+    entry = find_entry(name)
+    described = describe_dataset(entry, load_dataset(name)).as_dict()
+    targets = [target for target in entry.targets if target not in STAND_INS]
+    outputs = len(targets) or described["outputs"]
+    record = {"kind": "dataset", **described, "outputs": outputs, **environment()}
+    append_record(results / STATISTICS, record)
+    return record
+
+
+def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
+    """Return the data sets whose statistics a table needs but that have no record."""
+    known = set(known)
+    facts = [cell.fact for row in table.rows for cell in row if cell.fact]
+    return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]
+
+
+def statistic(fact: Fact, style: Style, record: Record) -> str:
+    """Format one statistic of a data set for a table cell.
+
+    >>> record = {"graphs": "10 / 5 / 5", "edges": 19.793}
+    >>> statistic(Fact("zinc", "graphs"), Style(), record)
+    '10 / 5 / 5'
+    >>> statistic(Fact("mutag", "edges"), Style(2), record)
+    '19.79'
+    """
+    value = record[fact.statistic]
+    return style.number(value) if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The first section of the HTML report: the user's own runs, by task and setting."""
+"""Group runs by task and setting, for the first section of the HTML report."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from gnnak.errors import GnnakError, counted
+from gnnak.errors import GnnakError
 from gnnak.models.factory import parse_name
-from gnnak.report import markup, plots
-from gnnak.report.markup import COLOURS
 from gnnak.training.config.experiment import flat
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
@@ -21,6 +19,8 @@ TASK = ("data.name", "data.target", "data.own.path", "data.own.targets")
 """The options that name the task of a run."""
 SAME = (*PER_RUN, "data.seed", "data.own.labels", "data.own.smiles")
 """Options in which the runs of one setting may differ, or that do not change it."""
+HEADER = ["Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs"]
+"""Titles of the columns that `Setting.texts` fills."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ class Setting:
         return summarise(self.records, "seconds").mean or 0.0
 
     @property
-    def total(self) -> float:
-        """Seconds of all runs together."""
-        return sum(record["seconds"].get("total", 0.0) for record in self.records)
-
-    @property
     def megabytes(self) -> float:
         """Largest peak memory of training, in MB."""
         return max(record["peak_memory_mb"]["train"] for record in self.records)
@@ -63,6 +58,24 @@ class Setting:
     def newest(self) -> Record:
         """The record that was written last."""
         return self.records[-1]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the columns in `HEADER`."""
+        test, validation, newest = self.test, self.validation, self.newest
+        spread = "" if test.deviation is None else f" ± {test.deviation:.2g}"
+        tested = any("test" in record["scores"] for record in self.records)
+        unknown = "undefined" if tested else ""
+        total = sum(record["seconds"].get("total", 0.0) for record in self.records)
+        return (
+            "undefined" if validation is None else f"{validation:.4g}",
+            unknown if test.mean is None else f"{test.mean:.4g}{spread}",
+            f"best {newest['best_epoch'] + 1} of {newest['epochs']}",
+            f"{self.seconds:.3g}",
+            _duration(total),
+            f"{self.megabytes:,.0f}",
+            str(len(self.records)),
+        )
 
 
 @dataclass(frozen=True)
@@ -139,12 +152,7 @@ def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
 
 
 def _options(record: Record) -> dict[str, Any]:
-    """Return the options of a run by name, with dots.
-
-    Options that did not exist when the record was written have their default values. If
-    the config has options that no longer exist, only those in the record are returned.
-    Options of SubgraphDrop are left out if the model does not use it.
-    """
+    """Return the options of a run by name, with dots; of SubgraphDrop only if used."""
     try:
         config = change(RunConfig(), record["config"])
     except GnnakError:
@@ -153,98 +161,6 @@ def _options(record: Record) -> dict[str, Any]:
     if parse_name(config.model.name).sampled:
         return options
     return {k: v for k, v in options.items() if not k.startswith("model.drop.")}
-
-
-COMMAND = "gnnak train molecules.csv --smiles smiles --target logp"
-HEADER = ("Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs")
-MOST = len(COLOURS)
-"""Maximal number of settings of a task in the figures."""
-FEW = 20
-"""In a folder with at most this number of runs with the settings of the paper's tables,
-these are the user's own runs as well."""
-
-
-def your_runs_section(own: Sequence[Record], paper: Sequence[Record]) -> str:
-    """Return the HTML section with the user's runs: scores, curves and cost."""
-    parts = [part for task in group_tasks(own) for part in _task_parts(task)]
-    if not own:
-        there = "no run has been recorded in this folder"
-        if paper:
-            there = f"all {len(paper)} runs are for the paper's tables"
-        text = f"Nothing of your own yet: {there}; to train on your own data, run"
-        parts = [markup.command(text, COMMAND)]
-    if paper:
-        rows = [
-            (f"{task.title}, {setting.name}", *_row(setting))
-            for task in group_tasks(paper)
-            for setting in task.settings
-        ]
-        header = ["Data set and setting", *HEADER]
-        table = markup.plain_table("Runs with the paper's settings", header, rows)
-        title = f"{len(paper)} runs with the settings of the paper's tables"
-        parts.append(markup.details(title, [table]))
-    return markup.section("your-runs", "Your runs", parts)
-
-
-def _task_parts(task: Task) -> list[str]:
-    """Return heading, table and figures of one task."""
-    better = "lower is better" if task.lower_is_better else "higher is better"
-    source = task.settings[0].newest.get("source")
-    origin = f" Graphs from {source}." if source else ""
-    runs, settings = counted(task.runs, "run"), counted(len(task.settings), "setting")
-    note = f"Metric {task.metric} ({better}); {runs}, {settings}.{origin}"
-    if len(task.settings) > 1:
-        note += " The best validation score comes first."
-    rows = [(setting.name, *_row(setting)) for setting in task.settings]
-    return [
-        markup.heading(task.title),
-        markup.paragraph(note, soft=True),
-        markup.plain_table(f"Runs on {task.title}", ["Setting", *HEADER], rows),
-        markup.gallery(_figures(task)),
-    ]
-
-
-def _figures(task: Task) -> list[str]:
-    shown = task.settings[:MOST]
-    curves = {
-        setting.name: setting.newest["curves"]["validation"]
-        for setting in shown
-        if setting.newest.get("curves", {}).get("validation")
-    }
-    left = len(task.settings) - len(shown)
-    more = f" {counted(left, 'more setting')} left out." if left else ""
-    figures = []
-    if curves:
-        label = f"validation {task.metric}"
-        svg = plots.curves_figure(curves, task.title, label, task.lower_is_better)
-        caption = f"{task.title}: {label} by epoch, newest run of a setting.{more}"
-        figures.append(markup.figure(svg, caption))
-    if len(shown) > 1:
-        svg = plots.settings_figure(
-            [setting.name for setting in shown],
-            [setting.seconds for setting in shown],
-            [setting.megabytes for setting in shown],
-            task.title,
-        )
-        figures.append(markup.figure(svg, f"{task.title}: cost of training.{more}"))
-    return figures
-
-
-def _row(setting: Setting) -> tuple[str, ...]:
-    """Return the texts of the columns in `HEADER`."""
-    test, validation, newest = setting.test, setting.validation, setting.newest
-    spread = "" if test.deviation is None else f" ± {test.deviation:.2g}"
-    tested = any("test" in record["scores"] for record in setting.records)
-    unknown = "undefined" if tested else ""
-    return (
-        "undefined" if validation is None else f"{validation:.4g}",
-        unknown if test.mean is None else f"{test.mean:.4g}{spread}",
-        f"best {newest['best_epoch'] + 1} of {newest['epochs']}",
-        f"{setting.seconds:.3g}",
-        _duration(setting.total),
-        f"{setting.megabytes:,.0f}",
-        str(len(setting.records)),
-    )
 
 
 def _duration(seconds: float) -> str:

@@ -49,17 +49,12 @@ class RestoreSignals(Callback):
     def __init__(self) -> None:
         self.terminate = signal.getsignal(signal.SIGTERM)
 
-    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Restore the handler of SIGTERM when training starts."""
-        self._restore()
-
-    def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Restore the handler of SIGTERM when the test starts."""
-        self._restore()
-
-    def _restore(self) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Restore the handler of SIGTERM when training or a test starts."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self.terminate)
+
+    on_test_start = on_train_start
 
 
 class Recalibrate(Callback):
@@ -106,11 +101,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Context manager: sum up the statistics of the inputs of all batch norms.
-
-    Yields for each batch norm a tensor [3, c] in float64: the number of rows, and the
-    sums over batches of rows * mean and rows * variance.
-    """
+    """Context manager: yield sums of rows, mean, variance [3, c] per batch norm."""
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():
@@ -126,10 +117,7 @@ def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
 
 
 def _add(total: Tensor, x: Tensor) -> None:
-    """Add rows, rows * mean and rows * biased variance of `x` [n, c] to `total` [3, c].
-
-    A single row is ignored: a batch norm does not normalise it with its own statistics.
-    """
+    """Add rows, mean and variance of `x` [n, c] to `total` [3, c]; not of one row."""
     rows = x.size(0)
     if rows > 1:
         variance, mean = torch.var_mean(x.double(), dim=0, correction=0)
@@ -227,10 +215,7 @@ class RunHistory(Callback):
             trainer.should_stop = True
 
     def _save(self, trainer: Trainer) -> None:
-        """Write the checkpoint `last.ckpt` and the learning curves `metrics.csv`.
-
-        Does nothing if the last checkpoint is less than `SAVE_SECONDS` old.
-        """
+        """Write `last.ckpt` and `metrics.csv`, at most every `SAVE_SECONDS`."""
         due = time.monotonic() - self._saved >= SAVE_SECONDS
         if not trainer.strategy.broadcast(due):
             return

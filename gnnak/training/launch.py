@@ -78,11 +78,7 @@ class Places:
 
 
 def find_dataset(config: RunConfig, places: Places) -> Dataset:
-    """Load the data set that a config names, or the user's own data.
-
-    If `data.own.graphs` is set, only that many graphs are used: of a data set, evenly
-    spaced ones.
-    """
+    """Load a data set or own data; `data.own.graphs` limits the number of graphs."""
     data = config.data
     if data.own.path is not None:
         if not Path(data.own.path).exists():
@@ -186,10 +182,7 @@ def run_experiment(
 def _done(
     config: RunConfig, folder: Path, finished: Mapping[str, Record]
 ) -> Record | None:
-    """Return the record of a run that has ended; None if it must be trained.
-
-    A run with a checkpoint to resume from was started again after it had ended.
-    """
+    """Return the record of a run that has ended and was not started again, or None."""
     return None if (folder / LAST).exists() else finished.get(config.hash())
 
 

@@ -81,11 +81,7 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAnd
 def _weighted_cross_entropy(
     outputs: Tensor, targets: Tensor, counts: Tensor
 ) -> TermsAndWeights:
-    """Return the cross entropy, with smaller weights for more frequent classes.
-
-    If 30 % of the targets in the batch (of all processes) are of a class, each of them
-    has weight 0.7.
-    """
+    """Return the cross entropy; a class with 30 % of the targets has weight 0.7."""
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)
     if dist.is_available() and dist.is_initialized():
@@ -141,11 +137,7 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return the description of a data set, with the scaling of its training targets.
-
-    Only the user's own regression targets are normalised; gnnak's data sets are used as
-    published.
-    """
+    """Return the description of a data set, with the scaling of own targets."""
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info

@@ -39,11 +39,7 @@ class Collected(Metric):
 
 
 class ColumnMean(Collected):
-    """A metric of binary classification, averaged over the label columns.
-
-    Ignored are labels that are NaN (unknown), and columns whose known labels are all
-    equal.
-    """
+    """A binary metric, averaged over columns that have both labels; NaN is unknown."""
 
     def compute(self) -> Tensor:
         """Return the mean over columns; NaN if a logit is NaN, or no column counts."""
@@ -129,11 +125,7 @@ def _figure(
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return a function that computes a metric of torchmetrics in one call.
-
-    The function returns NaN if the metric is undefined, such as a correlation of a
-    single row. `then` is applied to the score.
-    """
+    """Return a function that computes a metric of torchmetrics; NaN = undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:
         with warnings.catch_warnings():

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from gnnak.datasets.own import OwnData, OwnDataset, load_own
+from gnnak.datasets.own import OwnData, load_own
 from gnnak.errors import OptionError, kind_of
 from gnnak.models.factory import normal_name
 from gnnak.training.config.experiment import own_config
-from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import tell_data
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
@@ -145,27 +144,18 @@ def train(
     console = Console(stderr=True) if progress else None
     if console is not None:
         tell_data(found.dataset, own.task, console)
+    dataset = found.dataset
+    if dataset.folds is not None and fold is None:
+        raise OptionError("give fold, the number of the fold that is the test part.")
+    protocol = dataset.info.protocols[0]
+    data_config = replace(config.data, own=found.own, protocol=protocol)
+    config = replace(config, data=data_config)
     where = TemporaryDirectory() if folder is None else nullcontext(os.fspath(folder))
     with where as place:
-        return train_found(config, found, Path(place), machine, resume, console)
-
-
-def train_found(
-    config: RunConfig,
-    found: OwnDataset,
-    folder: Path,
-    machine: Machine | None = None,
-    resume: bool = False,
-    console: Console | None = None,
-) -> Trained:
-    """Train on own data that have been loaded; arguments as for `run`."""
-    if found.dataset.folds is not None and config.data.fold is None:
-        raise OptionError("give fold, the number of the fold that is the test part.")
-    config = with_found(config, found)
-    record = run(config, found.dataset, folder, machine, resume, console)
-    (folder / "last.ckpt").unlink(missing_ok=True)
-    record = {"experiment": config.data.name} | record
-    return Trained(load(folder / "best.ckpt"), record)
+        record = run(config, dataset, Path(place), machine, resume, console)
+        Path(place, "last.ckpt").unlink(missing_ok=True)
+        record = {"experiment": config.data.name} | record
+        return Trained(load(Path(place, "best.ckpt")), record)
 
 
 def _check_types(settings: object, machine: object) -> None:
@@ -180,12 +170,6 @@ def _check_types(settings: object, machine: object) -> None:
             f"machine is {kind_of(machine)}; give a Machine of "
             "gnnak.training.processes.machine, such as Machine('cpu')."
         )
-
-
-def with_found(config: RunConfig, found: OwnDataset) -> RunConfig:
-    """Return the options with the task, metric and columns that were found."""
-    protocol = found.dataset.info.protocols[0]
-    return replace(config, data=replace(config.data, own=found.own, protocol=protocol))
 
 
 def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -1,12 +1,19 @@
-"""Predict for many graphs with one trained network or with several."""
+"""Predict for many graphs with one trained network or several; write predictions."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+import secrets
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -16,9 +23,9 @@ from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.own.molecules import molecule_chunks, need_featurizer
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import CheckpointError, SizeError
+from gnnak.errors import CheckpointError, FileFormatError, OptionError, SizeError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.files import format_suffix
+from gnnak.graphs.readers.files import format_suffix, write_bytes
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
 from gnnak.models.network import Network
@@ -222,7 +229,9 @@ def _split(model: Predictor, store: GraphStore, first: int, stop: int) -> list[T
 
 
 def _as_predictions(
-    model: Predictor, rows: GraphRows, outputs: Sequence[tuple[Tensor, Tensor | None]]
+    model: Predictor,
+    rows: GraphRows,
+    outputs: Sequence[tuple[Tensor, Tensor | None]],
 ) -> Predictions:
     """Average the outputs of the networks, and put NaN into bad rows."""
     info = model.info
@@ -274,3 +283,140 @@ def _check_alike(models: Sequence[Predictor]) -> None:
                     f"the networks of an ensemble differ: {name} is {first} in the "
                     f"first and {other} in another; give networks of one task."
                 )
+
+
+def _check_new_columns(new: Iterable[str], columns: Iterable[str]) -> None:
+    """Refuse to replace a column of the input, other than an earlier `error`."""
+    for name in sorted(set(new) & set(columns) - {"error"}):
+        raise OptionError(
+            f"the data have a column {name}, which the predictions would replace; "
+            "rename the column."
+        )
+
+
+@contextmanager
+def open_writer(
+    path: Path | None, info: DatasetInfo
+) -> Iterator[_TableWriter | _ArrayWriter]:
+    """Context manager: a writer to a file that appears once complete; None = print."""
+    if path is None:
+        yield _TableWriter(sys.stdout, info, "csv")
+        return
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        arrays = _ArrayWriter()
+        yield arrays
+        write_bytes(path, arrays.content())
+        return
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with draft.open("x", encoding="utf-8", newline="") as file:
+            yield _TableWriter(file, info, suffix.removeprefix("."))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError as error:
+        raise FileFormatError(
+            f"{path} cannot be written: {error.strerror}; check its folder."
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def npz_file(**arrays: np.ndarray) -> bytes:
+    """Return the content of an npz file."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+class _TableWriter:
+    """Write one row per graph: the input's columns, predictions, and the error."""
+
+    def __init__(self, file: IO[str], info: DatasetInfo, kind: str) -> None:
+        self.file, self.info, self.kind = file, info, kind
+        delimiter = "\t" if kind == "tsv" else ","
+        self.table = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        self.began = False
+        self.count = 0
+
+    def write(self, part: Part) -> None:
+        """Write the rows of a part, after the header if it is the first part."""
+        given = _input_columns(part, self.count)
+        new = _output_columns(self.info, part.predictions, self.count)
+        _check_new_columns(new, given)
+        columns = given | new
+        self.count += part.rows.num_rows
+        if self.kind == "jsonl":
+            for row in zip(*columns.values(), strict=True):
+                cells = dict(zip(columns, row, strict=True))
+                self.file.write(json.dumps(cells, ensure_ascii=False) + "\n")
+            return
+        if not self.began:
+            self.table.writerow(columns)
+            self.began = True
+        for row in zip(*columns.values(), strict=True):
+            self.table.writerow(["" if cell is None else cell for cell in row])
+
+
+class _ArrayWriter:
+    """Collect predictions, and return them as the content of an npz file."""
+
+    def __init__(self) -> None:
+        self.parts: list[Predictions] = []
+
+    def write(self, part: Part) -> None:
+        """Add the predictions of a part."""
+        self.parts.append(part.predictions)
+
+    def content(self) -> bytes:
+        """Return the npz file: `values`, `columns`, `deviation`, `bad`, `graph`."""
+        arrays: dict[str, Any] = {"columns": np.array(self.parts[0].columns)}
+        for name in ("values", "deviation", "graph"):
+            found = [getattr(part, name) for part in self.parts]
+            if found[0] is not None:
+                arrays[name] = np.concatenate(found)
+        bad = [row.number for part in self.parts for row in part.bad]
+        arrays["bad"] = np.array(bad, dtype=np.int64)
+        return npz_file(**arrays)
+
+
+def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
+    """Return the columns of the input table, or the number of each row or node."""
+    graph = part.predictions.graph
+    if graph is not None:
+        start = np.flatnonzero(np.diff(graph, prepend=-1))
+        node = np.arange(len(graph)) - np.repeat(
+            start, np.diff(np.append(start, len(graph)))
+        )
+        return {"row": (graph + 1 + first).tolist(), "node": node.tolist()}
+    if part.rows.columns:
+        return dict(part.rows.columns)
+    return {"row": list(range(first + 1, first + part.rows.num_rows + 1))}
+
+
+def _output_columns(
+    info: DatasetInfo, found: Predictions, first: int
+) -> dict[str, Sequence[Any]]:
+    """Return the columns of predictions by name, and the column `error`."""
+    columns: dict[str, Sequence[Any]] = {}
+    if found.labels is not None:
+        columns[f"predicted_{(info.targets or ('class',))[0]}"] = found.labels
+    prefix = "predicted" if info.task == "regression" else "probability"
+    for place, name in enumerate(found.columns):
+        columns[f"{prefix}_{name}"] = _numbers(found.values[:, place])
+        if found.deviation is not None:
+            deviation = _numbers(found.deviation[:, place])
+            columns[f"{prefix}_{name}_deviation"] = deviation
+    if found.graph is None:
+        reasons = {row.number - 1 - first: row.reason for row in found.bad}
+        columns["error"] = [reasons.get(row) for row in range(len(found))]
+    return columns
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    """Return numbers with all digits that count in float32; None for NaN."""
+    return [
+        None if math.isnan(value) else float(f"{value:.9g}")
+        for value in values.tolist()
+    ]

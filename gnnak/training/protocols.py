@@ -23,11 +23,7 @@ class Parts:
 
 
 def num_folds(dataset: Dataset, protocol: Protocol) -> int:
-    """Return the number of folds that a protocol uses on a data set; 0 = no folds.
-
-    `published` uses folds only if the published experiments did: those on EXP, for
-    example, trained and scored on all graphs.
-    """
+    """Return the number of folds that a protocol uses on a data set; 0 = no folds."""
     published_whole = protocol == "published" and not dataset.info.published_in_folds
     if protocol == "split" or published_whole:
         return 0
@@ -85,11 +81,7 @@ def choose_parts(
 
 
 def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
-    """Raise `TrainingError` if a data set has too few graphs for a run.
-
-    Validation needs one graph, training two graphs per process. Own data may have no
-    test graphs.
-    """
+    """Raise `TrainingError` if a data set has too few graphs for a run."""
     for part in ("validation",) if info.own_data else ("validation", "test"):
         if not getattr(parts, part).numel():
             raise TrainingError(

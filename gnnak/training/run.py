@@ -1,14 +1,15 @@
-"""Train and test one network."""
+"""Train and test one network; score a checkpoint."""
 
 import math
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 import yaml
-from lightning.pytorch import Callback
+from lightning.pytorch import Callback, Trainer
 from rich.console import Console
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import CheckpointError, TrainingError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import make_folder, write_bytes
+from gnnak.graphs.readers.npz import Part
 from gnnak.models.factory import parse_name
 from gnnak.models.network import Network
 from gnnak.nn.features import CategoricalEncoder
@@ -49,11 +51,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
-    """Set embeddings of categories unseen in training to the mean of their column.
-
-    The mean is weighted by the number of nodes, or edges, of each category in the
-    training graphs. Columns without any training row stay unchanged.
-    """
+    """Set embeddings of unseen categories to the weighted mean of their column."""
     graphs = store.subset(train.to(store.device))
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
@@ -81,10 +79,7 @@ def _fills_unseen(info: DatasetInfo) -> bool:
 def last_checkpoint(
     folder: Path, resume: bool, name: str, data_hash: str
 ) -> Path | None:
-    """Return the path of `last.ckpt`, to resume from; None if there is no such file.
-
-    An error if the file must not be resumed, is damaged, or is of a run on other data.
-    """
+    """Return `last.ckpt` to resume from; None = no file. Check that it may be used."""
     last = folder / "last.ckpt"
     if not last.exists():
         return None
@@ -170,11 +165,12 @@ def run_reserved(
             else:
                 task.scores["test"] = math.nan
                 task.undefined["test"] = "there are no test graphs"
-    record = _results(task, history, start) | {
+    record = _record(task, history, start) | {
         "processes": trainer.world_size,
         "fast": machine.fast,
         "captured": captured,
         "jobs": machine.jobs,
+        **environment(clock.device),
     }
     if trainer.is_global_zero:
         history.write_curves()
@@ -182,7 +178,7 @@ def run_reserved(
         scores = record["scores"]
         best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
         best.save(folder / "best.ckpt")
-    return record | environment(clock.device)
+    return record
 
 
 class Prepared(NamedTuple):
@@ -221,11 +217,7 @@ def prepare(
 
 
 def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None:
-    """Warn if a training step would take more memory than is free.
-
-    The estimate is for plain PyTorch, so fused kernels on a GPU are not checked, and
-    neither are steps that sample subgraphs, recompute or are split.
-    """
+    """Warn if a step of plain PyTorch would take more memory than is free."""
     model, network = task.config.model, task.network
     saves = machine.recompute or machine.max_copies is not None
     fused = machine.is_gpu and machine.fast
@@ -271,14 +263,11 @@ def run_title(config: RunConfig) -> str:
     return " ".join(word for word in words if word)
 
 
-def _results(task: GraphTask, history: RunHistory, start: float) -> Record:
-    """Return the options, scores, times and memory of a run, for its record.
-
-    `start` is the number of seconds from the start of the run to its first epoch.
-    """
+def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
+    """Return options, scores, times (`start`: before the first epoch) and memory."""
     config, info, clock = task.config, task.info, history.clock
     test = task.scores["test"]
-    record: Record = {
+    return {
         "kind": "run",
         "config": config.to_dict(),
         "hash": config.hash(),
@@ -304,9 +293,62 @@ def _results(task: GraphTask, history: RunHistory, start: float) -> Record:
         "parameters": sum(p.numel() for p in task.network.parameters()),
         "source": info.source,
         "fingerprint": history.fingerprint,
+        **({"undefined": task.undefined} if task.undefined else {}),
+        **({"skipped": list(info.skipped)} if info.skipped else {}),
     }
-    if task.undefined:
-        record["undefined"] = task.undefined
-    if info.skipped:
-        record["skipped"] = list(info.skipped)
-    return record
+
+
+def evaluate(
+    checkpoint: Checkpoint,
+    dataset: Dataset,
+    part: Part = "test",
+    machine: Machine | None = None,
+    other_data: bool = False,
+) -> float:
+    """Score a trained network on the train, validation or test part of a data set.
+
+    The score is NaN if it is undefined. Features and task must be those of training;
+    graphs, targets and splits may differ only with `other_data`.
+    """
+    config, info = checkpoint.config, dataset.info
+    _check_alike(checkpoint, dataset)
+    if not other_data:
+        _check_same(checkpoint, dataset)
+    parts = choose_parts(dataset, config.data.protocol, config.data.fold)
+    wanted = getattr(parts, part)
+    if not wanted.numel():
+        raise CheckpointError(f"{info.name} has no {part} graphs; give another part.")
+    machine, network = machine or Machine(), checkpoint.network()
+    network.save_memory(max_copies=machine.max_copies)
+    info = replace(info, scaling=checkpoint.info.scaling)
+    task = GraphTask(
+        config, info, network, parts.batch_statistics, backend=machine.backend
+    )
+    subset, every = dataset.subset(wanted), torch.arange(wanted.numel())
+    parts = Parts(every, every, every, parts.batch_statistics)
+    data = GraphData(subset, parts, config.train, Clock(), task.extractor)
+    with quiet_lightning(), matmul_precision(machine):
+        trainer: Trainer = make_trainer(config, machine, [], Path())
+        trainer.test(task, data, verbose=False)
+    return task.scores["test"]
+
+
+def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:
+    then = checkpoint.fingerprint
+    if then is not None and then != (now := fingerprint(dataset)):
+        raise CheckpointError(
+            f"this network was trained on other data: the graphs, targets or splits of "
+            f"{dataset.info.name} have the fingerprint {now}, not {then}; use the same "
+            "data, or score these with --other-data."
+        )
+
+
+def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:
+    names = ("task", "num_outputs", "node_features", "edge_features", "node_task")
+    for name in names:
+        then, now = (getattr(of.info, name) for of in (checkpoint, dataset))
+        if then != now:
+            raise CheckpointError(
+                f"this network was trained on {checkpoint.info.name} with {name} "
+                f"{then}, but here {name} is {now}; give a data set that matches."
+            )

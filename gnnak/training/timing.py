@@ -20,10 +20,7 @@ Phase = Literal["data", "train", "evaluation"]
 
 
 class Clock:
-    """Sums up the `seconds` and records the peak `megabytes` of each phase of a run.
-
-    Phases may nest: the time of an inner phase does not count for the outer phase.
-    """
+    """Sums up seconds of phases of a run, without inner phases, and peak memory."""
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)

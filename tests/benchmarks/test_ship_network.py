@@ -10,10 +10,10 @@ from gnnak.datasets.cache import find_file
 from gnnak.errors import CheckpointError
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change
-from gnnak.training.evaluate import evaluate
 from gnnak.training.module import build_network
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import Checkpoint
+from gnnak.training.run import evaluate
 
 OPTIONS = {"model.channels": 8, "model.num_layers": 1, "model.subgraphs.num_hops": 1}
 

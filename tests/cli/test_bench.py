@@ -1,11 +1,10 @@
 import json
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from gnnak.cli.bench_run import kernels_table
-from gnnak.cli.program import app
+from gnnak.cli.bench import kernels_table
 from gnnak.training.records.results import read_records
+from tests.cli.training import run
 
 SMALL = (
     *("--set", "model.num_layers=1", "--set", "model.channels=8"),
@@ -13,16 +12,14 @@ SMALL = (
 )
 
 
-def bench(*arguments: str) -> Result:
+def bench(*arguments: str) -> str:
     """Run `gnnak bench triangles` with a small network, in the current folder."""
-    result = CliRunner().invoke(app, ["bench", "triangles", *SMALL, *arguments])
-    assert result.exit_code == 0, result.output
-    return result
+    return run("bench", "triangles", *SMALL, *arguments).stdout
 
 
 @pytest.mark.heavy
 def test_bench_shows_a_table_and_writes_nothing(place):
-    shown = bench("--evaluation").stdout
+    shown = bench("--evaluation")
     for line in ("seconds an epoch", "forward", "of evaluation", "graphs a second"):
         assert line in shown
     assert "scaled from 8 to 200 graphs" in shown
@@ -31,7 +28,7 @@ def test_bench_shows_a_table_and_writes_nothing(place):
 
 
 def test_bench_json_is_the_record_it_writes(place):
-    told = json.loads(bench("--json", "--record", "--model", "gin").stdout)
+    told = json.loads(bench("--json", "--record", "--model", "gin"))
     assert [told] == read_records(place / "results" / "bench.jsonl")
     assert told["config"]["model"]["name"] == "gin"
     assert told["fast"]
@@ -39,21 +36,21 @@ def test_bench_json_is_the_record_it_writes(place):
 
 @pytest.mark.heavy
 def test_bench_plain_and_compare(place):
-    assert not json.loads(bench("--json", "--plain").stdout)["fast"]
-    fast, plain = map(json.loads, bench("--json", "--compare").stdout.splitlines())
+    assert not json.loads(bench("--json", "--plain"))["fast"]
+    fast, plain = map(json.loads, bench("--json", "--compare").splitlines())
     assert (fast["fast"], plain["fast"]) == (True, False)
     assert fast["ratio"] > 0
 
 
 @pytest.mark.heavy
 def test_bench_compare_says_that_without_a_gpu_there_is_one_path(place):
-    assert "their ratio is noise" in bench("--compare").stdout
-    assert "their ratio is noise" not in bench().stdout
+    assert "their ratio is noise" in bench("--compare")
+    assert "their ratio is noise" not in bench()
 
 
 @pytest.mark.heavy
 def test_bench_grow_records_a_value_a_line(place):
-    shown = bench("--grow", "hops", "--record").stdout
+    shown = bench("--grow", "hops", "--record")
     lines = (place / "results" / "bench.jsonl").read_text().splitlines()
     assert [json.loads(line)["value"] for line in lines] == [1, 2, 3, 4]
     assert "hops 4" in shown

@@ -127,7 +127,7 @@ def test_brec_shows_a_range_if_the_ceiling_lacks_pairs(
         (name,) = groups
         return [BrecCount("gswl", name, 2, 1, (), (1,), 0.1, "too large")]
 
-    monkeypatch.setattr("gnnak.cli.brec_run.run_brec", first_only)
+    monkeypatch.setattr("gnnak.brec.records.run_brec", first_only)
     result = run("--runs", tmp_path, "--results", tmp_path)
     assert "1 to 2" in result.stdout
     record = json.loads((tmp_path / "brec.jsonl").read_text())

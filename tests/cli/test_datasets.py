@@ -1,24 +1,21 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 from gnnak.cli import data_run
-from gnnak.cli.program import app
 from gnnak.datasets import dataset_names, loaders
 from gnnak.datasets.counting import counting_graphs
+from tests.cli.training import run
 
 pytestmark = pytest.mark.usefixtures("no_files")
 
 
-def run(*arguments):
-    result = CliRunner().invoke(app, ["datasets", *arguments])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+def told(*arguments):
+    return run("datasets", *arguments).stdout
 
 
 def test_list_shows_every_data_set_and_where_it_is_from():
-    rows = json.loads(run("list", "--json"))
+    rows = json.loads(told("list", "--json"))
     assert tuple(row["name"] for row in rows) == dataset_names()
     assert {row["from"] for row in rows} == {
         "built",
@@ -26,16 +23,16 @@ def test_list_shows_every_data_set_and_where_it_is_from():
         "download",
         "file only",
     }
-    shown = run("list")
+    shown = told("list")
     assert "zinc" in shown
     assert "targets of counting: triangle" in shown
 
 
 def test_describe_shows_our_figures_and_the_papers():
-    (row,) = json.loads(run("describe", "sr25", "--json"))
+    (row,) = json.loads(told("describe", "sr25", "--json"))
     assert (row["graphs"], row["nodes"], row["edges"]) == ("15", 25.0, 300.0)
     assert (row["paper_nodes"], row["paper_edges"]) == ("25", "300")
-    shown = run("describe", "sr25", "csl")
+    shown = told("describe", "sr25", "csl")
     assert "25.0 (25)" in shown
     assert "164.00" in shown
 
@@ -43,7 +40,7 @@ def test_describe_shows_our_figures_and_the_papers():
 def test_describe_without_names_takes_local_data_sets(monkeypatch):
     few = {name: data_run.DATASETS[name] for name in ("exp", "csl", "zinc")}
     monkeypatch.setattr(data_run, "DATASETS", few)
-    rows = json.loads(run("describe", "--json"))
+    rows = json.loads(told("describe", "--json"))
     assert [row["name"] for row in rows] == ["csl"]
 
 
@@ -52,17 +49,12 @@ def test_prepare_says_what_was_written_where(tmp_path, monkeypatch):
         return counting_graphs(seed, 50, progress)
 
     monkeypatch.setattr(loaders, "counting_graphs", few)
-    told = json.loads(run("prepare", "counting", "--seed", "3", "--json"))
-    (row,) = told["datasets"]
-    assert told["cache"] == str(tmp_path / "cache")
+    prepared = json.loads(told("prepare", "counting", "--seed", "3", "--json"))
+    (row,) = prepared["datasets"]
+    assert prepared["cache"] == str(tmp_path / "cache")
     assert row["written"] == [str(tmp_path / "cache" / "counting-seed-3-v2.npz")]
-    shown = run("prepare", "counting", "--seed", "3")
+    shown = told("prepare", "counting", "--seed", "3")
     assert "50 graphs, generated (seed 3); nothing new to cache" in shown
-
-
-@pytest.mark.parametrize("command", ["list", "describe", "prepare"])
-def test_help_has_examples(command):
-    assert f"gnnak datasets {command}" in run(command, "--help")
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,21 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from gnnak.cli.program import app
 from gnnak.datasets import describe
+from tests.cli.training import run
 
 pytestmark = pytest.mark.usefixtures("no_files")
 
 
-def run(*arguments):
-    result = CliRunner().invoke(app, ["extract", *arguments])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+def extract(*arguments):
+    return run("extract", *arguments).stdout
 
 
 def test_extract_measures_egonets_of_all_graphs():
-    told = json.loads(run("sr25", "--num-hops", "1", "--batch-size", "15", "--json"))
+    told = json.loads(
+        extract("sr25", "--num-hops", "1", "--batch-size", "15", "--json")
+    )
     assert told["sampled"] == told["graphs"] == 15
     assert told["node_copies"] == {"mean": 325.0, "median": 325.0, "max": 325.0}
     assert told["batch_node_copies"] == 15 * 325
@@ -25,14 +24,14 @@ def test_extract_measures_egonets_of_all_graphs():
 
 
 def test_extract_samples_large_sets_and_says_so():
-    shown = run("csl", "--sample", "10", "--num-hops", "2")
+    shown = extract("csl", "--sample", "10", "--num-hops", "2")
     assert "Measured on 10 of 150 graphs, at random." in shown
     assert "GiB" in shown
 
 
 def test_extract_takes_walks_and_follows_the_seed():
     arguments = ("csl", "--walks", "--length", "4", "--sample", "20", "--json")
-    first, again = (json.loads(run(*arguments)) for _ in range(2))
+    first, again = (json.loads(extract(*arguments)) for _ in range(2))
     assert first == again
     assert first["subgraphs"].startswith("RandomWalks(length=4, repeats=5")
     assert first["node_copies"]["mean"] < 41 * 21
@@ -41,8 +40,8 @@ def test_extract_takes_walks_and_follows_the_seed():
 def test_extract_takes_own_data_and_says_what_is_left_out(tmp_path):
     table = tmp_path / "molecules.csv"
     table.write_text("structure;y\nCC;1\nCCC;2\nC(;3\n")
-    arguments = ["extract", str(table), "--smiles", "structure", "--num-hops", "1"]
-    result = CliRunner().invoke(app, [*arguments, "--json"])
+    arguments = ["--smiles", "structure", "--num-hops", "1", "--json"]
+    result = run("extract", table, *arguments)
     told = json.loads(result.stdout)
     assert (told["dataset"], told["graphs"]) == ("molecules", 2)
     assert told["node_copies"] == {"mean": 5.5, "median": 4.0, "max": 7.0}
@@ -51,13 +50,8 @@ def test_extract_takes_own_data_and_says_what_is_left_out(tmp_path):
 
 def test_extract_warns_if_memory_is_too_small(monkeypatch):
     monkeypatch.setattr(describe, "free_bytes", lambda _: 2**20)
-    result = CliRunner().invoke(app, ["extract", "sr25", "--num-hops", "1"])
-    assert result.exit_code == 0
+    result = run("extract", "sr25", "--num-hops", "1")
     assert "warning: a training step on 128 graphs needs about" in result.stderr
-
-
-def test_help_has_examples():
-    assert "gnnak extract zinc --num-hops 3" in run("--help")
 
 
 @pytest.mark.parametrize(
@@ -76,5 +70,5 @@ def test_a_wrong_input_is_one_line_and_exit_code_2(arguments, sentence, fails):
 
 
 def test_extract_takes_names_in_any_case():
-    told = json.loads(run("CSL", "--num-hops", "1", "--sample", "3", "--json"))
+    told = json.loads(extract("CSL", "--num-hops", "1", "--sample", "3", "--json"))
     assert told["dataset"] == "csl"

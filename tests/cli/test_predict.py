@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import gnnak
-from gnnak.cli.program import app
+from tests.cli.training import run
 
 NEW = "id,smiles\n1,CCO\n2,C(\n3,\n4,[Se]CC\n"
 
@@ -21,9 +20,7 @@ def new(tmp_path, monkeypatch):
 
 
 def predict(*arguments):
-    result = CliRunner().invoke(app, ["predict", *arguments, "--accelerator", "cpu"])
-    assert result.exit_code == 0, result.output
-    return result
+    return run("predict", *arguments, "--accelerator", "cpu")
 
 
 def test_predict_writes_one_row_per_input_row(checkpoint, new):

@@ -2,22 +2,19 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from gnnak.cli.program import app
 from gnnak.report import page
-from tests.cli.training import train
+from tests.cli.training import run, train
 
 
 @pytest.mark.heavy
 def test_report_writes_one_page(tmp_path):
     out = tmp_path / "page.html"
     arguments = ["report", "--results", str(tmp_path), "--out", str(out)]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    result = run(*arguments)
     assert result.stdout == f"Report: {out}\n"
     assert out.read_text("utf-8").startswith("<!DOCTYPE html>")
-    shown = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    shown = json.loads(run(*arguments, "--json").stdout)
     assert shown == {"page": str(out), "bytes": out.stat().st_size}
 
 
@@ -28,8 +25,7 @@ def test_report_shows_runs_on_own_data_without_a_results_folder(place, fails):
     )
     assert train("molecules.csv").exit_code == 0
     assert not Path("results").exists()
-    result = CliRunner().invoke(app, ["report", "--out", "page.html"])
-    assert result.exit_code == 0, result.output
+    run("report", "--out", "page.html")
     shown = Path("page.html").read_text("utf-8")
     assert "1 run of your own; 0 of" in shown
     assert "Graphs from molecules.csv." in shown
@@ -53,8 +49,7 @@ def test_report_reads_only_the_folders_that_are_given(
 
     monkeypatch.setattr(page, "write_report", write_report)
     Path(folder).mkdir()
-    result = CliRunner().invoke(app, ["report", *arguments])
-    assert result.exit_code == 0, result.output
+    run("report", *arguments)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from gnnak.cli import schedule_run
-from gnnak.cli.program import app
-from gnnak.cli.schedule_run import parse_values
 from gnnak.errors import OptionError
 from gnnak.training.records.results import read_records
-from gnnak.training.schedule.pool import Result
-from tests.report.hand_records import run_record, write_records
+from gnnak.training.schedule.sweep import parse_values
+from tests.cli.training import fake_training, run
 
 SMALL = ("--set", "model.num_layers=1", "--set", "model.channels=8")
 
@@ -18,32 +14,18 @@ SMALL = ("--set", "model.num_layers=1", "--set", "model.channels=8")
 @pytest.fixture
 def training(place, monkeypatch):
     """Replace training by writing a record; the score depends on model and seed."""
-    configs = []
 
-    def run_schedule(tasks, places, *_):
-        result = Result()
-        for job in (task.job for task in tasks):
-            config, seed = job.config, job.config.train.seed
-            if config.model.name == "gcn":
-                result.failed.append(job)
-                continue
-            score = (0.8 if config.model.name == "gin" else 0.9) + 0.01 * seed
-            record = run_record(
-                config, seed, config.data.fold, score, metric="accuracy"
-            )
-            write_records(places.results, [record | {"lower_is_better": False}])
-            configs.append(config)
-            result.done.append(job)
-        return result
+    def result(config):
+        if config.model.name == "gcn":
+            return None
+        score = (0.8 if config.model.name == "gin" else 0.9) + 0.01 * config.train.seed
+        return {"test": score, "metric": "accuracy", "lower_is_better": False}
 
-    monkeypatch.setattr(schedule_run, "run_schedule", run_schedule)
-    return configs
+    return fake_training(monkeypatch, result)
 
 
 def told(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["sweep", *arguments])
-    assert result.exit_code == code, result.output
-    return result.stdout
+    return run("sweep", *arguments, code=code).stdout
 
 
 @pytest.mark.heavy

@@ -2,44 +2,29 @@ import json
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from gnnak.cli import main, schedule_run
-from gnnak.cli.program import app
+from gnnak.cli import main
 from gnnak.report.cells import load_table, table_names
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import read_records
-from gnnak.training.schedule.pool import Result
 from gnnak.training.schedule.schedule import device_name
+from tests.cli.training import fake_training, run
 from tests.report.hand_records import run_record, write_records
 
 
 def told(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["table", *arguments])
-    assert result.exit_code == code, result.output
-    return result.stdout
+    return run("table", *arguments, code=code).stdout
 
 
 @pytest.fixture
 def training(monkeypatch):
     """Replace training by writing a record; one model always fails."""
-    configs = []
 
-    def run_schedule(tasks, places, machine, workers, minutes, long, console):
-        result = Result()
-        for job in (task.job for task in tasks):
-            config = job.config
-            if config.model.encodings == ("subgraph", "context"):
-                result.failed.append(job)
-                continue
-            configs.append((job.experiment, config))
-            data = {"seed": config.train.seed, "fold": config.data.fold}
-            write_records(places.results, [run_record(config, test=0.125, **data)])
-            result.done.append(job)
-        return result
+    def result(config):
+        fails = config.model.encodings == ("subgraph", "context")
+        return None if fails else {"test": 0.125}
 
-    monkeypatch.setattr(schedule_run, "run_schedule", run_schedule)
-    return configs
+    return fake_training(monkeypatch, result)
 
 
 def test_table_without_a_name_lists_all():
@@ -58,10 +43,9 @@ def test_table_shows_the_papers_numbers_where_nothing_was_run(shape, tmp_path):
 def test_table_run_what_is_missing_and_goes_on_after_a_failure(tmp_path, training):
     arguments = ["encodings", "--run", "--only", "zinc", "--seeds", "2"]
     arguments += ["--set", "train.epochs=3", "--results", str(tmp_path)]
-    result = CliRunner().invoke(app, ["table", *arguments])
-    assert result.exit_code == 1
+    result = run("table", *arguments, code=1)
     assert len(training) == 8
-    assert {config.train.epochs for _, config in training} == {3}
+    assert {config.train.epochs for config in training} == {3}
     assert "0.125 ± 0.000† ▼ (0.080 ± 0.001)" in result.stdout
     assert "† trained for 3 of 310 epochs; 2 of 3 seeds." in result.stdout
     again = told(*arguments, code=1)
@@ -72,7 +56,7 @@ def test_table_run_what_is_missing_and_goes_on_after_a_failure(tmp_path, trainin
 def test_shorten_trains_for_fewer_epochs_and_a_footnote_says_so(tmp_path, training):
     arguments = ["encodings", "--run", "--only", "full / zinc", "--seeds", "1"]
     shown = told(*arguments, "--shorten", "5", "--results", str(tmp_path))
-    [(_, config)] = training
+    [config] = training
     assert (config.train.epochs, config.train.step) == (62, 10)
     assert "trained for 62 of 310 epochs" in shown
     assert "trained for 62 of 310 epochs" in told(
@@ -94,8 +78,7 @@ def test_several_tables_share_runs_and_are_printed_in_order(tmp_path, training):
     shown = told(*arguments, "--run", "--only", "zinc", "--seeds", "1", code=1)
     captions = [load_table(name).caption for name in ("encodings", "egonet-size")]
     assert shown.index(captions[0]) < shown.index(captions[1])
-    configs = [config for _, config in training]
-    assert len(configs) == len(set(configs)) == 4 + 3
+    assert len(training) == len(set(training)) == 4 + 3
 
 
 def test_tables_may_be_named_in_several_options(tmp_path):
@@ -140,8 +123,7 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
     arguments = ["simulation", "--run", "--jobs", "2", "--only", "gin / sr25"]
     arguments += ["--seeds", "1", "--accelerator", "cpu", "--set", "train.epochs=1"]
     folders = ["--results", str(tmp_path / "r"), "--runs", str(tmp_path / "runs")]
-    result = CliRunner().invoke(app, ["table", *arguments, *folders])
-    assert result.exit_code == 0, result.output
+    result = run("table", *arguments, *folders)
     assert "[2/2]" in result.stderr
     assert len(read_records(tmp_path / "r" / "runs.jsonl")) == 2
 
@@ -167,10 +149,6 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
 )
 def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, message, fails):
     assert message in fails("table", *arguments)
-
-
-def test_help_shows_examples():
-    assert "gnnak table encodings --run" in told("--help")
 
 
 @pytest.mark.filterwarnings("default::gnnak.errors.DamagedFileWarning")

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.training.records.results import append_record, environment
-from tests.faults import damage, hostile, processes, threads
-from tests.faults.outcome import Tally
+from tests.faults import Tally, damage, hostile, processes, threads
 
 FAULTS: dict[str, Callable[[Path], Tally]] = {
     "kills": partial(processes.kills, tries=20),

@@ -15,7 +15,7 @@ from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint, read_tensors
 from gnnak.training.records.results import append_record, fingerprint, read_records
 from gnnak.training.run import last_checkpoint, run
-from tests.faults.outcome import Tally
+from tests.faults import Tally
 from tests.report.hand_records import run_record
 from tests.training.small import edge_counts, small_config
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.faults.outcome import Tally
+from tests.cli.hostile_files import saved
+from tests.faults import Tally
+from tests.training.config.test_options import alias_bomb
 
 MEMORY = 6 << 30
 """Limit of the virtual memory of the program, in bytes."""
@@ -59,7 +61,7 @@ def _cases(folder: Path, executed: Path) -> dict[str, list[str]]:
     """Write the files; return the arguments of the program by name of the case."""
     texts = {
         "nested": "[" * 50_000,
-        "aliases": _alias_bomb(),
+        "aliases": alias_bomb(12),
         "infinite": "train: {learning_rate: .inf}",
         "twice": "train: {epochs: 1, epochs: 2}",
         "python": "!!python/object/apply:os.system [ls]",
@@ -85,13 +87,6 @@ def _cases(folder: Path, executed: Path) -> dict[str, list[str]]:
         (folder / f"{name}.g6").write_bytes(content)
         cases[f"{name}.g6"] = ["wl", "compare", f"{name}.g6"]
     return cases
-
-
-def _alias_bomb() -> str:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    for level in range(1, 12):
-        lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]")
-    return "\n".join(lines)
 
 
 def _checkpoints(executed: Path) -> dict[str, bytes]:
@@ -126,7 +121,10 @@ def _archives(executed: Path) -> dict[str, bytes]:
         "outside": {"edge_index": np.full((2, 60), 99)},
         "objects": {"x": np.array([[Bomb(executed)]] * 90, dtype=object)},
     }
-    files = {name: _npz(graphs | change) for name, change in changes.items()}
+    files = {}
+    for name, change in changes.items():
+        arrays = {key: a for key, a in (graphs | change).items() if a is not None}
+        files[name] = saved(**arrays)
     return files | {"bomb": _bomb(), "not-a-zip": b"PK\x03\x04" + bytes(50)}
 
 
@@ -144,9 +142,3 @@ def _bomb() -> bytes:
         for _ in range(numbers // 1_000_000):
             member.write(bytes(8_000_000))
     return bomb.getvalue()
-
-
-def _npz(arrays: dict) -> bytes:
-    content = io.BytesIO()
-    np.savez_compressed(content, **{k: v for k, v in arrays.items() if v is not None})
-    return content.getvalue()

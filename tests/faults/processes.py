@@ -18,7 +18,7 @@ from gnnak.errors import GnnakError
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import append_record, read_records
 from gnnak.training.run import run
-from tests.faults.outcome import Outcome, Tally
+from tests.faults import Outcome, Tally
 from tests.training.small import edge_counts, small_config
 
 OPTIONS = {"model.name": "gin-ak+-s", "model.dropout": 0.2, "train.epochs": 30}

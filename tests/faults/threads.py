@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.nn import GIN
 
 import gnnak
-from tests.faults.outcome import Tally
+from tests.faults import Tally
 
 THREADS = 4
 GRAPHS = 12

@@ -1,10 +1,10 @@
 """A table with two rows and two columns, and records for it."""
 
 from gnnak.report.cells import Cell, PaperTable, Plan, Style
-from gnnak.report.lookup import RunRecords
 from gnnak.report.tables import FilledTable, fill_tables
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import DataConfig, RunConfig
+from gnnak.training.records.lookup import RunRecords
 from tests.report.hand_records import run_record
 
 GOOD = RunConfig()

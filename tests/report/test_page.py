@@ -1,3 +1,5 @@
+"""The user's runs, grouped by task and setting."""
+
 import re
 import shutil
 import subprocess
@@ -6,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gnnak.report.page import report_page, write_report
-from gnnak.report.your_runs import COMMAND, FEW
+from gnnak.report.page import (
+    FEW,
+    cost_rows,
+    growth_figures,
+    report_page,
+    write_report,
+)
+from gnnak.report.your_runs import group_tasks
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import Record
@@ -16,6 +24,22 @@ from tests.report.hand_records import run_record, write_records
 
 EVIL = "<script>alert('&')</script>"
 VOID = ("meta", "link", "br")
+
+
+BENCH = {
+    "kind": "bench",
+    "config": RunConfig().to_dict(),
+    "device": "abacus",
+    "fast": True,
+    "seconds": {"epoch": 0.25},
+    "peak_memory_mb": 1234.5,
+    "graphs_per_second": 40_000.0,
+}
+GROWTH = [
+    BENCH | {"kind": "growth", "what": what, "value": value, "peak_memory_mb": memory}
+    for what in ("nodes", "hops")
+    for value, memory in ((1, 10.0), (2, None))
+]
 
 
 def drop_record(kept: int) -> Record:
@@ -44,6 +68,7 @@ def write_results(folder: Path) -> None:
     write_records(folder, map(drop_record, (1, 2, 3)), "subgraph_drop.jsonl")
     quality = [quality_record(None, 0.1), quality_record("few", 0.15)]
     write_records(folder, quality, "drop_quality.jsonl")
+    write_records(folder, [BENCH, *GROWTH], "bench.jsonl")
     extraction = [{"case": EVIL, "seconds": {"gnnak": 0.1, "pyg": 1.0}}]
     write_records(folder, extraction, "extraction.jsonl")
 
@@ -97,7 +122,7 @@ def test_report_page_is_whole_labelled_and_asks_for_nothing(written):
     checker.feed(page)
     assert checker.open == []
     assert checker.seen.count("h1") == checker.seen.count("title") == 1
-    assert checker.seen.count("svg") == checker.labels == 4
+    assert checker.seen.count("svg") == checker.labels == 6
     assert len(set(checker.ids)) == len(checker.ids)
     assert "script" not in checker.seen
     links = set(re.findall(r'href="#([^"]*)"', page)) - {""}
@@ -108,7 +133,7 @@ def test_report_page_is_whole_labelled_and_asks_for_nothing(written):
 
 @pytest.mark.heavy
 def test_report_page_begins_with_own_runs_then_the_papers_tables(results):
-    parts = ["Your runs</h2>", "solubility: logp", "paper&#x27;s tables</h2>"]
+    parts = ["Your runs</h2>", "solubility: logp", "paper&#39;s tables</h2>"]
     own = change(
         RunConfig(),
         {
@@ -146,8 +171,8 @@ def test_report_page_lists_many_runs_for_the_tables_below_a_click(results):
     config = change(RunConfig(), {"train.epochs": 2})
     write_records(results, [run_record(config, seed) for seed in range(2, FEW + 2)])
     page = report_page(results)
-    assert "all 22 runs are for the paper&#x27;s tables; to train on your own" in page
-    assert "<summary>22 runs with the settings of the paper&#x27;s tables" in page
+    assert "all 22 runs are for the paper's tables; to train on your own" in page
+    assert "<summary>22 runs with the settings of the paper's tables" in page
     assert "0 runs of your own" in page
 
 
@@ -157,16 +182,19 @@ def test_report_page_shows_what_was_measured(written):
     assert "trained for 2 of 310 epochs; 2 of 3 seeds" in page
     assert "+50%" in page
     assert "10 x" in page
+    assert "<td>0.25</td><td>1,234</td><td>40,000</td>" in page
+    assert "How cost grows" in page
     assert "&lt;script&gt;alert" in page
 
 
 def test_report_page_of_an_empty_folder_has_a_command_and_the_papers_numbers(tmp_path):
     page = report_page(tmp_path)
     assert "no run has been recorded in this folder; to train on your own" in page
-    assert f"<pre><code>{COMMAND}</code></pre>" in page
+    command = "gnnak train molecules.csv --smiles smiles --target logp"
+    assert f"<pre><code>{command}</code></pre>" in page
     assert "(0.080 ± 0.001)" in page
     assert "0 of 467 cells" in page
-    assert "Nothing has been measured yet" in page
+    assert page.count("Nothing has been measured yet.") == 3
 
 
 def test_write_report_leaves_one_file(written):
@@ -214,3 +242,33 @@ def test_report_page_goes_on_after_damage_in_every_file(results):
         for page in (whole, report_page(results))
     )
     assert before == after
+
+
+def test_cost_rows_are_of_the_newest_record_of_a_run():
+    newer = BENCH | {"seconds": {"epoch": 0.125}}
+    run, costs = ("zinc, gin-ak+, k = 3", "abacus"), ("1,234", "40,000")
+    assert cost_rows([BENCH, newer, BENCH | {"fast": False}]) == [
+        (*run, "fast", "0.125", *costs),
+        (*run, "plain", "0.25", *costs),
+    ]
+
+
+def test_growth_figures_are_one_for_each_quantity():
+    shown = growth_figures([BENCH, *GROWTH])
+    assert [figure.caption for figure in shown] == [
+        "Training, by nodes.",
+        "Training, by hops.",
+    ]
+    assert "grow with hops" in shown[1].svg
+
+
+@pytest.mark.parametrize(("model", "settings"), [("gin-ak+", 1), ("gin-ak+-s", 2)])
+def test_drop_options_separate_only_runs_with_subgraph_drop(model, settings):
+    records = []
+    for seed, coverage in enumerate((1, 3)):
+        options = {"model.name": model, "model.drop.min_coverage": coverage}
+        config = change(RunConfig(), {"data.name": "zinc", **options})
+        records.append(run_record(config, seed))
+    (task,) = group_tasks(records)
+    assert len(task.settings) == settings
+    assert task.runs == 2

@@ -1,8 +1,17 @@
 import pytest
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from gnnak.graphs.named import four_regular_pair
-from gnnak.report.pictures import plot_curves, plot_egonet, plot_graph, save
+from gnnak.report.pictures import (
+    INK,
+    STYLE,
+    inline_svg,
+    plot_curves,
+    plot_egonet,
+    plot_graph,
+    save,
+)
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
@@ -19,3 +28,30 @@ def test_save_writes_a_whole_file_or_none(tmp_path, suffix):
     assert path.stat().st_size > 1000
     assert first.get_title() == "graph"
     assert [text.get_text() for text in third.get_legend().get_texts()] == ["a", "b"]
+
+
+def svg_of(label):
+    with rc_context(STYLE):
+        figure = Figure(figsize=(2, 1))
+        figure.subplots().plot([1, 2], [3, 4], "o-", label="a < b")
+        return inline_svg(figure, label)
+
+
+def test_inline_svg_takes_its_ink_from_the_page_and_is_labelled():
+    svg = svg_of('a "label" & more')
+    assert svg.startswith('<svg role="img" aria-label="a &quot;label&quot; &amp; more"')
+    assert svg.endswith("</svg>")
+    assert "currentColor" in svg
+    assert INK not in svg
+    assert "metadata" not in svg
+
+
+def test_inline_svg_is_reproducible_and_shares_no_id_with_another():
+    first, second = svg_of("one"), svg_of("two")
+    assert svg_of("one") == first
+    names = [
+        {part.split('"')[0] for part in svg.split(' id="')[1:]}
+        for svg in (first, second)
+    ]
+    assert names[0]
+    assert not names[0] & names[1]

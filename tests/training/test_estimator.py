@@ -113,22 +113,9 @@ def test_estimators_work_in_cross_validation_and_grid_search():
     assert search.predict(GRAPHS[:2]).shape == (2,)
 
 
-def test_wrong_inputs_are_answered_in_a_sentence():
-    net = gnnak.GNNAKRegressor(**SMALL)
+def test_a_model_that_is_not_fitted_does_not_predict():
     with pytest.raises(NotFittedError):
-        net.predict(GRAPHS)
-    with pytest.raises(GraphError, match="got 24 graphs and 23 targets"):
-        net.fit(GRAPHS, SIZES[:23])
-    with pytest.raises(GraphError, match="give at least 3"):
-        net.fit(GRAPHS[:2], SIZES[:2])
-    with pytest.raises(GraphError, match="there are 0 graphs; give at least 3 to fit"):
-        net.fit([], [])
-    with pytest.raises(OptionError, match="graphs is one string"):
-        net.fit("CCO", SIZES[:1])
-    with pytest.raises(OptionError, match=r"y has the classes \[1\]; give at least"):
-        gnnak.GNNAKClassifier().fit(GRAPHS, np.ones(24, dtype=int))
-    with pytest.raises(OptionError, match="y cannot be read as numbers"):
-        net.fit(GRAPHS, ["high"] * 24)
+        gnnak.GNNAKRegressor(**SMALL).predict(GRAPHS)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +125,7 @@ def test_wrong_inputs_are_answered_in_a_sentence():
         (["a", None, "b"] * 8, "no class in row 2"),
         ([0.5, 1.0, 2.0] * 8, "not whole"),
         ([[0, 1]] * 24, r"shape \[24, 2\]"),
+        ([1] * 24, r"y has the classes \[1\]; give at least"),
     ],
 )
 def test_classifier_refuses_targets_that_are_no_classes(y, message):
@@ -154,8 +142,13 @@ def test_classifier_refuses_targets_that_are_no_classes(y, message):
         (None, SIZES, "the data are None; give a path"),
         (set("abc"), SIZES[:3], "the data are a set"),
         (np.zeros((24, 3)), SIZES, "it is a ndarray; give PyG Data"),
+        (GRAPHS, SIZES[:23], "got 24 graphs and 23 targets"),
+        (GRAPHS[:2], SIZES[:2], "give at least 3"),
+        ([], [], "there are 0 graphs; give at least 3 to fit"),
+        ("CCO", SIZES[:1], "graphs is one string"),
+        (GRAPHS, ["high"] * 24, "y cannot be read as numbers"),
     ],
-    ids=range(6),
+    ids=range(11),
 )
 def test_regressor_refuses_other_inputs(graphs, y, message):
     with pytest.raises((GraphError, OptionError), match=message):

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from gnnak.datasets.own.options import OwnData
-from gnnak.errors import FileFormatError
 from gnnak.training import launch
 from gnnak.training.launch import Places, folds_of, run_experiment
 from gnnak.training.records.results import read_records
@@ -81,10 +80,3 @@ def test_resume_does_not_repeat_a_run_that_another_process_has_just_ended(
     monkeypatch.setattr(launch, "load_dataset", slow_load)
     assert run_experiment([config], "mine", places, resume=True) == others[0]
     assert len(read_records(places.records)) == 1
-
-
-def test_run_experiment_checks_the_results_folder_before_training(places, tmp_path):
-    (tmp_path / "results").write_text("a file")
-    with pytest.raises(FileFormatError, match="cannot be written: Not a directory"):
-        run_experiment([small_config()], "mine", places)
-    assert not places.runs.exists()

@@ -6,15 +6,17 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
-from gnnak.errors import OptionError, TrainingError
+from gnnak.errors import CheckpointError, TrainingError
+from gnnak.graphs import GraphStore
+from gnnak.models import ModelOptions, build_model
+from gnnak.nn.features import Categorical
 from gnnak.training import callbacks as callbacks_module
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.evaluate import evaluate
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint
 from gnnak.training.records.schema import problem
-from gnnak.training.run import run, run_title
+from gnnak.training.run import evaluate, fill_unseen, last_checkpoint, run, run_title
 from tests.training.small import small_config, triangles
 
 
@@ -55,12 +57,6 @@ def test_run_depends_on_its_seed_only(tmp_path):
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     ]
     assert losses[0] == losses[1] != losses[2]
-
-
-def test_run_does_not_overwrite_an_unfinished_one(tmp_path):
-    (tmp_path / "last.ckpt").write_bytes(b"")
-    with pytest.raises(TrainingError, match="holds an unfinished run; go on with --re"):
-        run(small_config(), triangles(), tmp_path)
 
 
 def test_run_stops_early_without_improvement(tmp_path):
@@ -143,13 +139,6 @@ def test_run_in_another_precision(precision, tmp_path):
     assert len(record["curves"]["validation"]) == 3
 
 
-def test_run_in_half_precision_needs_a_gpu(tmp_path):
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    with pytest.raises(OptionError, match=r"train\.precision=16 needs a GPU"):
-        run(small_config(train__precision="16"), triangles(), tmp_path)
-
-
 def test_run_logs_for_tensorboard(tmp_path):
     run(small_config(), triangles(), tmp_path, Machine(tensorboard=True))
     assert list(tmp_path.glob("tensorboard/events*"))
@@ -222,3 +211,77 @@ def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
     losses = [record["curves"]["train_loss"] for record in (rest, whole)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-9)
     assert len(losses[0]) == 4
+
+
+def test_fill_unseen_sets_the_mean_of_the_training_rows():
+    options = ModelOptions(num_layers=2, channels=4)
+    network = build_model("gin-ak+", Categorical((3, 2)), Categorical((3,)), 1, options)
+    before = network.encoder.tables.weight.detach().clone()
+    store = GraphStore(
+        torch.tensor([3, 1]),
+        torch.tensor([1, 0]),
+        torch.tensor([[0], [1]]),
+        torch.tensor([[0, 1], [0, 1], [1, 1], [2, 0]]),
+        torch.tensor([[1]]),
+    )
+    fill_unseen(network, store, torch.tensor([0]))
+    after = network.encoder.tables.weight.detach()
+    mean = (2 * before[0] + before[1]) / 3
+    assert torch.equal(after[:2], before[:2])
+    torch.testing.assert_close(after[2], mean)
+    torch.testing.assert_close(after[3], before[4])
+    for layer in network.layers:
+        table = layer.kernels[0].edge_encoder.tables.weight
+        assert torch.equal(table[0], table[1])
+        assert torch.equal(table[2], table[1])
+
+
+@pytest.fixture
+def run_folder(tmp_path, monkeypatch):
+    """The run_folder of a run with `best.ckpt` and `last.ckpt`."""
+    monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
+    run(small_config(train__epochs=1), triangles(4), tmp_path)
+    return tmp_path
+
+
+def test_last_checkpoint_refuses_other_data(run_folder):
+    data = triangles(4)
+    assert data.store.y is not None
+    shifted = replace(data, store=replace(data.store, y=1 - data.store.y))
+    with pytest.raises(CheckpointError, match=r"last\.ckpt was written on other data"):
+        run(small_config(train__epochs=1), shifted, run_folder, resume=True)
+    run(small_config(train__epochs=1), data, run_folder, resume=True)
+
+
+def test_last_checkpoint_reads_files_of_older_versions(run_folder, monkeypatch):
+    monkeypatch.setattr(callbacks_module.RunHistory, "state_dict", without_fingerprint)
+    (run_folder / "last.ckpt").unlink()
+    run(small_config(train__epochs=1), triangles(4), run_folder)
+    assert (
+        last_checkpoint(run_folder, True, "triangles", "0") == run_folder / "last.ckpt"
+    )
+
+
+def without_fingerprint(self):
+    return {
+        "curves": self.curves,
+        "best_epoch": self.best_epoch,
+        "best_weights": self.best_weights,
+        "seconds": dict(self.clock.seconds),
+        "megabytes": self.clock.megabytes,
+    }
+
+
+def test_last_checkpoint_needs_resume_and_a_whole_file(run_folder):
+    path = run_folder / "last.ckpt"
+    with pytest.raises(TrainingError, match="holds an unfinished run"):
+        last_checkpoint(run_folder, False, "triangles", "")
+    path.write_bytes(path.read_bytes()[:-500])
+    for content in (path.read_bytes(), b"", (run_folder / "best.ckpt").read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(
+            CheckpointError, match=r"is damaged or not .* to start over"
+        ):
+            last_checkpoint(run_folder, True, "triangles", "")
+    path.unlink()
+    assert last_checkpoint(run_folder, True, "triangles", "") is None

@@ -11,6 +11,7 @@ from typing import Any
 
 from gnnak.datasets.own.load import data_name
 from gnnak.datasets.own.options import OwnData
+from gnnak.datasets.own.read import is_path
 from gnnak.datasets.record import Protocol
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs.readers.files import read_bytes
@@ -26,6 +27,7 @@ from gnnak.training.config.options import (
 from gnnak.training.config.run_config import RunConfig
 from gnnak.typing import check_count, check_known
 
+CONFIG_SUFFIXES = (".yaml", ".yml")
 CONFIGS = Path(__file__).parents[2] / "configs"
 """The folder of the YAML files that are installed with the package."""
 
@@ -87,7 +89,7 @@ def load_experiment(name: str) -> Experiment:
     if name.lower() in experiment_names():
         name = name.lower()
     path = CONFIGS / f"{name}.yaml"
-    if name.endswith((".yaml", ".yml")):
+    if name.endswith(CONFIG_SUFFIXES):
         path = Path(name)
     else:
         more = ", or the path of a YAML file or of your own data"
@@ -105,10 +107,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def _option_names(options: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the names of all options, with dots, such as `train.epochs`.
-
-    In a file, `train.epochs: 3` and `train: {epochs: 3}` set the same option.
-    """
+    """Yield the names of all options, with dots, such as `train.epochs`."""
     for key, value in options.items():
         if isinstance(value, Mapping):
             yield from _option_names(value, f"{prefix}{key}.")
@@ -164,3 +163,44 @@ def own_config(
         config.data, name=data_name(own.path), own=own, protocol=protocol, fold=fold
     )
     return replace(config, data=data)
+
+
+def find_config(
+    data: str, options: Mapping[str, Any], own: Mapping[str, Any]
+) -> tuple[str, RunConfig]:
+    """Return the name of an experiment and the options of its runs.
+
+    `data` is a data set, a YAML file or the path of own data, which `own` describes.
+    """
+    if is_own(data):
+        fold, seed = options.get("data.fold"), options.get("train.seed", 0)
+        rest = {key: v for key, v in options.items() if key != "data.fold"}
+        config = own_config(OwnData(path=data, **own), seed, rest, fold)
+        return config.data.name, config
+    experiment = load_experiment(data)
+    name, given = experiment.name, dict(own)
+    targets = given.pop("targets", ())
+    if len(targets) > 1:
+        raise OptionError(
+            f"--target is given {len(targets)} times; {name} has one target per run."
+        )
+    options = dict(options)
+    if targets:
+        options["data.target"] = targets[0]
+    if "graphs" in given:
+        options["data.own.graphs"] = given.pop("graphs")
+    if given:
+        raise OptionError(
+            f"{', '.join(sorted(given))} can only be set for your own data; {name} is "
+            "a data set of gnnak."
+        )
+    config = experiment.config_for(options.get("model.name"))
+    return name, change(config, options)
+
+
+def is_own(data: str) -> bool:
+    """Return whether `data` is the path of own data, not a data set or a YAML file."""
+    text = data.lower()
+    if text.endswith(CONFIG_SUFFIXES) or text in experiment_names():
+        return False
+    return is_path(data)

@@ -136,11 +136,7 @@ class RunConfig:
         parse_name(self.model.name)
 
     def check_family(self) -> None:
-        """Raise `OptionError` if the model ignores an option of `model.family`.
-
-        This is not checked when a config is created, because options are changed one
-        after the other, and so that older records can be read.
-        """
+        """Raise `OptionError` if the model ignores an option of `model.family`."""
         name = self.model.name
         check_family_options(name, parse_name(name).member, self.model.family)
 

@@ -4,6 +4,7 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.callbacks import RestoreSignals
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import DataConfig, RunConfig
+from gnnak.training.launch import Places, find_dataset
 from gnnak.training.measure.meters import (
     KernelTimes,
     Notify,
@@ -61,11 +63,7 @@ def short_run(
     meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Train for as many epochs as the callbacks `meters` need, to measure a run.
-
-    Trains like `gnnak.training.run.run`, but neither scores the test graphs nor writes
-    files.
-    """
+    """Train as `run` does, for the epochs that `meters` need; write no files."""
     gc.collect()  # free the memory of earlier runs
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -219,10 +217,7 @@ def _timed(
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
-    """Return all graphs, and the first `options.graphs` training graphs of them.
-
-    The validation graphs are reduced by the same factor.
-    """
+    """Return all graphs, and the part of them that is measured."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -314,11 +309,7 @@ def grow(
     notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Benchmark a run for several values of one quantity, such as the channels.
-
-    Yields one record of kind "growth" per value. `load` is not called for "nodes":
-    random regular graphs are generated.
-    """
+    """Benchmark values of a quantity; `load` is not called for "nodes"."""
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
     for value in values or RANGES[what]:
@@ -327,6 +318,30 @@ def grow(
         prefixed = notify and _prefixed(notify, f"{what} {value}, ")
         record = bench(changed, graphs, machine, options, prefixed)
         yield record | {"kind": "growth", "what": what, "value": value}
+
+
+def measure(
+    config: RunConfig,
+    places: Places,
+    machine: Machine,
+    options: BenchOptions,
+    growing: str | None = None,
+    compare: bool = False,
+    notify: Notify | None = None,
+) -> Iterator[Record]:
+    """Do the benchmarks of `gnnak bench`, and yield the record of each.
+
+    `growing` is the quantity that `grow` varies; `compare` is for `bench_both`.
+    """
+    if growing is not None:
+        what: Growing = growing  # type: ignore[assignment]
+        load = partial(find_dataset, config, places)
+        yield from grow(what, config, load, machine, options, notify)
+    elif compare:
+        dataset = find_dataset(config, places)
+        yield from bench_both(config, dataset, machine, options, notify)
+    else:
+        yield bench(config, find_dataset(config, places), machine, options, notify)
 
 
 def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:

@@ -265,11 +265,7 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
-    """Return the results of profiling as a dict, for the record of a benchmark.
-
-    `share` is the fraction of a training step in which GPU kernels run; `microseconds`
-    and `calls` count all kernels of a step, `top` the kernels with the longest times.
-    """
+    """Return the results of profiling as a dict, for the record of a benchmark."""
     return {
         "share": found.microseconds / 1e6 / step_seconds,
         "microseconds": found.microseconds,

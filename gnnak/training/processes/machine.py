@@ -124,10 +124,7 @@ def make_trainer(
     folder: Path,
     captured: bool = False,
 ) -> Trainer:
-    """Build the Lightning trainer of a run.
-
-    A captured step clips the gradients itself, so the trainer then does not.
-    """
+    """Build the Lightning trainer of a run; captured steps clip by themselves."""
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")

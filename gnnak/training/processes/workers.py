@@ -98,11 +98,7 @@ LEAVING = threading.Lock()
 
 
 def become_main() -> None:
-    """Declare this process the main process of a run, unless it is a worker.
-
-    Processes that it starts later inherit the environment variable `MAIN`, its process
-    id, which makes them workers.
-    """
+    """Declare this process the main process, unless it is a worker."""
     os.environ.setdefault(MAIN, str(os.getpid()))
 
 
@@ -271,10 +267,7 @@ class Monitor(threading.Thread):
                     self._leave(self.loss)
 
     def _look_after(self, rank: int, worker: subprocess.Popen) -> str | None:
-        """Return a sentence if a worker is lost; kill a worker that is frozen.
-
-        The death of the worker ends the wait of the other processes for its messages.
-        """
+        """Return a sentence if a worker is lost; kill a worker that is frozen."""
         code = worker.poll()
         if code is None and self._listener.is_frozen(rank):
             worker.kill()

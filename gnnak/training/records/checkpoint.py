@@ -41,10 +41,7 @@ def sealed(content: bytes) -> bytes:
 
 
 def unsealed(content: bytes) -> bytes:
-    """Return the content of a file without its checksum.
-
-    A file without a checksum, from an older version, is returned unchanged.
-    """
+    """Return the content without its checksum; older files have none."""
     inner, seal = content[:-LENGTH], content[-LENGTH:]
     if not seal.startswith(TAG):
         return content
@@ -75,11 +72,7 @@ FEATURES = ("node_features", "edge_features")
 
 
 def plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert a `DatasetInfo` to a dict of values that JSON can store.
-
-    Categorical features become a list with the number of categories of each column, and
-    continuous features the number of columns.
-    """
+    """Convert a `DatasetInfo` to JSON values; features become numbers of sizes."""
     plain = asdict(info)
     for name in FEATURES:
         features = getattr(info, name)
@@ -91,10 +84,7 @@ def plain_info(info: DatasetInfo) -> dict[str, Any]:
 
 
 def info_from_plain(plain: Mapping[str, Any]) -> DatasetInfo:
-    """Convert the output of `plain_info` back, and check the type of every value.
-
-    Fields that have a default may be missing, as in files of older versions.
-    """
+    """Convert the output of `plain_info` back, and check the type of every value."""
     hints = get_type_hints(DatasetInfo)
     known = {field.name for field in fields(DatasetInfo)}
     if unknown := plain.keys() - known:
@@ -170,11 +160,7 @@ class Checkpoint:
         return network.eval()
 
     def _is_too_small(self) -> bool:
-        """Return whether the weights are clearly too few for the options.
-
-        A damaged file could describe a network that does not fit into memory. Each
-        width is the size of a weight, and each layer has a weight.
-        """
+        """Return whether the weights are too few: a damaged file could ask for GBs."""
         model, nodes = self.config.model, self.info.node_features
         widths = [model.channels, self.info.num_outputs]
         widths.append(

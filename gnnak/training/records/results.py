@@ -54,11 +54,7 @@ def from_line(line: bytes) -> Record:
 
 
 def whole_records(line: bytes) -> list[Record]:
-    """Return the undamaged records inside a damaged line, oldest first.
-
-    A line contains several records if the line break between them is missing. Only
-    records with a checksum can be found.
-    """
+    """Return the undamaged records with a checksum inside a damaged line."""
     found = []
     for rest in line.split(BEGIN)[1:]:
         text = (BEGIN + rest).decode(errors="replace")
@@ -71,11 +67,7 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Return a record without its checksum, after verifying the checksum.
-
-    If the line is as `to_line` wrote it, the checksum is that of its bytes. Otherwise,
-    for example after another program has reformatted it, the record is written again.
-    """
+    """Verify and remove the checksum, also of lines that were reformatted since."""
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
@@ -89,10 +81,7 @@ def _checked(content: Any, line: bytes = b"") -> Record:
 
 
 def _without_damaged_key(content: Record) -> Record:
-    """Return a record without a checksum; remove a checksum whose key is damaged.
-
-    If the first value is the checksum of the others, these are as they were written.
-    """
+    """Return a record without a checksum, or without one whose key is damaged."""
     first = next(iter(content), "")
     others = {key: value for key, value in content.items() if key != first}
     expected = _checksum(_plain_text(others).encode()).decode()
@@ -160,10 +149,7 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def check_appendable(path: Path) -> None:
-    """Check before a long run that its record can be appended to a file.
-
-    Creates neither the file nor its folder.
-    """
+    """Check before a long run that a record can be appended; create nothing."""
     try:
         if path.exists():
             path.open("ab").close()
@@ -231,10 +217,7 @@ def _warn(path: Path, number: int, wrong: str, whole: int = 0) -> None:
 
 
 def _commit() -> str | None:
-    """Return the git commit of the source tree, with "+" if files have changed since.
-
-    The environment variable GNNAK_COMMIT overrides it, for copies without git history.
-    """
+    """Return $GNNAK_COMMIT, or the git commit of the source, with + if changed."""
     if told := os.environ.get("GNNAK_COMMIT"):
         return told
     here = Path(__file__).parent

@@ -5,6 +5,7 @@ returns whether a value is valid. A value that is missing counts as None.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from gnnak.errors import OptionError
@@ -18,14 +19,12 @@ NUMBERS = {int, float}
 """The types of numbers in JSON."""
 
 
-def is_text(value: Any) -> bool:
-    """Return whether a value is a text."""
-    return isinstance(value, str)
+def _is_a(kind: type, value: Any) -> bool:
+    return isinstance(value, kind)
 
 
-def is_flag(value: Any) -> bool:
-    """Return whether a value is true or false."""
-    return isinstance(value, bool)
+is_text, is_flag, is_group = (partial(_is_a, kind) for kind in (str, bool, dict))
+"""Return whether a value is a text, true or false, or a dict."""
 
 
 def is_number(value: Any) -> bool:
@@ -49,11 +48,6 @@ def is_curve(value: Any) -> bool:
     if not isinstance(value, list) or not value or not set(map(type, value)) <= NUMBERS:
         return False
     return is_number(min(value)) and is_number(max(value))
-
-
-def is_group(value: Any) -> bool:
-    """Return whether a value is a dict."""
-    return isinstance(value, dict)
 
 
 def is_model(value: Any) -> bool:

@@ -65,10 +65,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return how much longer epochs take here than on another device, as a median.
-
-        None if no run was done on both.
-        """
+        """Return how much longer epochs take than on another device; None = unknown."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -85,10 +82,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return how much longer epochs take on the data set of a run than on `name`.
-
-        The list has one factor, or none if it is unknown.
-        """
+        """Return how much longer epochs take than on `name`; [] if it is unknown."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -115,10 +109,7 @@ def cost_of(record: Record, jobs: int) -> Cost:
 
 
 def runs_at_once(record: Record) -> int:
-    """Return how many runs shared the device while a run was recorded.
-
-    Some records say only that the device was shared; it was shared by 7 runs then.
-    """
+    """Return how many runs shared the device; old records mean 7 by `shared_gpu`."""
     return record.get("jobs", 7 if record.get("shared_gpu") else 1)
 
 
@@ -234,10 +225,7 @@ class Estimator:
 
 
 def epochs_done(folder: Path) -> int:
-    """Return the number of epochs after which a stopped run would continue.
-
-    `metrics.csv` has one line per epoch and is written together with the checkpoint.
-    """
+    """Return after how many epochs a stopped run would continue."""
     if not (folder / "last.ckpt").exists():
         return 0
     try:

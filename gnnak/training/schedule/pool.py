@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -26,7 +26,8 @@ from gnnak.training.launch import Places, run_experiment
 from gnnak.training.processes.locks import InUseError
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.workers import follow_main, how_ended, main_of_workers
-from gnnak.training.schedule.queue import Queue, Task, Work
+from gnnak.training.records.results import environment
+from gnnak.training.schedule.queue import Job, Queue, Task, Work
 
 PROGRAM = "nvidia-cuda-mps-control"
 """The program that starts and ends the service; it comes with NVIDIA's driver."""
@@ -38,11 +39,7 @@ WAIT_SECONDS = 20
 
 @contextmanager
 def multi_process_service() -> Iterator[bool]:
-    """Context manager: processes that are started inside share the GPU through MPS.
-
-    Yields False if the service was not started: the user already runs one in the folder
-    that the environment names, or its program is missing or fails.
-    """
+    """Context manager: new processes share the GPU through MPS, if it starts."""
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
     if program is None or _is_running(before.get(FOLDERS[0])):
@@ -82,10 +79,6 @@ def _call(command: list[str], text: str = "") -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
-
-
-if TYPE_CHECKING:
-    from gnnak.training.schedule.queue import Job, Work
 
 
 @dataclass(frozen=True)
@@ -145,10 +138,7 @@ def work(
 
 
 def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
-    """Do a job, and describe how it ended in one line.
-
-    The exception itself is not returned: its traceback would keep tensors in memory.
-    """
+    """Do a job; describe its end in a line, as a traceback would keep tensors."""
     try:
         return Ended(train(job))
     except InUseError:
@@ -161,8 +151,6 @@ def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
 
 
 def _ready() -> Ready:
-    from gnnak.training.records.results import environment
-
     if not torch.cuda.is_available():
         return Ready(environment()["device"], None)
     free, _ = torch.cuda.mem_get_info()
@@ -240,11 +228,7 @@ class _Worker:
 
 
 class Pool:
-    """A fixed number of worker processes that take the tasks of a queue.
-
-    `train`, which must be picklable, does one job and returns a line to show. Runs that
-    are not done after `seconds` are stopped.
-    """
+    """Worker processes that do the tasks of a queue, until `seconds` have passed."""
 
     def __init__(
         self,

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any
 
-from gnnak.errors import OptionError
-from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.schedule.estimate import Estimate
 
@@ -33,21 +29,6 @@ def without_repeats(jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs without those of a run (experiment and config) listed before."""
     first = {(job.experiment, job.config): job for job in reversed(jobs)}
     return [job for job in jobs if first[job.experiment, job.config] is job]
-
-
-def grid(
-    config: RunConfig, values: Mapping[str, Sequence[Any]]
-) -> list[tuple[dict[str, Any], RunConfig]]:
-    """Return one config per combination of values, each with the values by option.
-
-    The values of the last option change fastest.
-    """
-    for name, given in values.items():
-        if not given:
-            raise OptionError(f"{name} has no values; give at least one.")
-    combinations = product(*values.values())
-    chosen = [dict(zip(values, each, strict=True)) for each in combinations]
-    return [(each, change(config, each)) for each in chosen]
 
 
 @dataclass(frozen=True)
@@ -133,10 +114,7 @@ class Queue:
 
 
 def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
-    """Return the expected seconds until all tasks are done; None if unknown.
-
-    This is the total over the number of workers, or the longest task if that is more.
-    """
+    """Return the expected seconds until all tasks are done; None if unknown."""
     lengths = [task.seconds for task in tasks]
     if any(math.isinf(length) for length in lengths):
         return None

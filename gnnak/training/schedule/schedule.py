@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
+from gnnak.errors import counted
 from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
-from gnnak.training.records.results import Record, check_appendable, environment
+from gnnak.training.processes.stopping import stoppable
+from gnnak.training.records.lookup import RunRecords, dataset_sizes, read_statistics
+from gnnak.training.records.results import check_appendable, environment
 from gnnak.training.schedule.estimate import Estimator, epochs_done
 from gnnak.training.schedule.pool import (
     Ended,
@@ -34,10 +37,7 @@ from gnnak.training.schedule.queue import (
 
 
 class ScheduleView:
-    """Context manager that shows running runs, and a line per ended or retried run.
-
-    If `console` is not a terminal, only these lines are written.
-    """
+    """Shows running runs if the console is a terminal, and a line per ended run."""
 
     def __init__(
         self, console: Console, total: int, workers: int, epochs: Callable[[Job], int]
@@ -115,52 +115,104 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def estimated_tasks(
-    jobs: Sequence[Job],
-    records: Sequence[Record],
-    places: Places,
-    device: str,
-    workers: int,
-    sizes: Mapping[str, float] | None = None,
-) -> list[Task]:
-    """Estimate the cost of jobs; jobs that occur twice are listed once."""
-    estimator = Estimator(records, device, workers, sizes)
-    tasks = []
-    for job in without_repeats(jobs):
-        done = epochs_done(places.of(job.config, job.experiment))
-        tasks.append(Task(job, estimator(job.config, done)))
-    return tasks
+@dataclass(frozen=True)
+class Schedule:
+    """How many runs are done: in which folders, on what, and how long."""
+
+    places: Places
+    """The folders of data, runs and results."""
+    machine: Machine
+    """The device of each run, and options that save memory."""
+    jobs: int = 1
+    """Number of runs in parallel."""
+    minutes: float | None = None
+    """Stop after this time; None = when all runs are done."""
+    long: bool = False
+    """Whether to start also runs that are not expected to end in time."""
+
+    def tasks(self, jobs: Sequence[Job]) -> list[Task]:
+        """Return the jobs with their estimates, each run once."""
+        records = RunRecords.read(*self.places.all_results).timed
+        sizes = dataset_sizes(read_statistics(self.places.results))
+        estimator = Estimator(records, device_name(self.machine), self.jobs, sizes)
+        return [
+            Task(job, estimator(job.config, self.epochs_done(job)))
+            for job in without_repeats(jobs)
+        ]
+
+    def epochs_done(self, job: Job) -> int:
+        """Return the number of epochs after which a stopped run would continue."""
+        return epochs_done(self.places.of(job.config, job.experiment))
+
+    def run(self, jobs: Sequence[Job], console: Console) -> Result:
+        """Do the runs, show progress on a console, and say what is left."""
+        tasks = self.tasks(jobs)
+        if not tasks:
+            return Result()
+        with stoppable("give the same command to go on"):
+            result = self.run_tasks(tasks, console)
+        told = what_is_left(result)
+        if told:
+            console.print(told, highlight=False, soft_wrap=True)
+        return result
+
+    def run_tasks(self, tasks: Sequence[Task], console: Console) -> Result:
+        """Do runs with several worker processes, and append the record of each run.
+
+        Stopped runs are resumed. No run starts after `minutes` or, without `long`, if
+        it is not expected to end by then; see `Queue`. On an NVIDIA GPU, kernels of the
+        workers run in parallel if its multi-process service (MPS) is installed.
+        """
+        check_appendable(self.places.records)
+        workers = max(1, min(self.jobs, len(tasks)))
+        seconds = math.inf if self.minutes is None else 60 * self.minutes
+        train = Training(self.places, replace(self.machine, jobs=workers))
+        shared = self.machine.is_gpu and workers > 1
+        service = multi_process_service() if shared else nullcontext(False)
+        view = ScheduleView(console, len(tasks), workers, self.epochs_done)
+        with service, view:
+            queue = Queue(tasks, long=self.long, workers=workers)
+            return Pool(queue, workers, train, self.places.runs, view, seconds).run()
+
+    def show(self, jobs: Sequence[Job], console: Console) -> None:
+        """List the runs with their expected time and memory, longest first."""
+        tasks = sorted(self.tasks(jobs), key=lambda task: -task.seconds)
+        table = Table("run", "expected time", "memory", box=None)
+        for task in tasks:
+            memory = f"{task.megabytes:,.0f} MB" if task.megabytes else "?"
+            table.add_row(task.job.title, duration(task.seconds), memory)
+        console.print(table)
+        known = [task for task in tasks if task.estimate is not None]
+        total = seconds_to_end(known, self.jobs) or 0.0
+        unknown = len(tasks) - len(known)
+        line = f"{counted(len(tasks), 'run')}, about {duration(total)}"
+        line += f", {self.jobs} at once"
+        if unknown:
+            line += f"; the time of {counted(unknown, 'run')} is not known"
+        console.print(f"{line}.", highlight=False, soft_wrap=True)
 
 
-def run_schedule(
-    tasks: Sequence[Task],
-    places: Places,
-    machine: Machine,
-    workers: int,
-    minutes: float | None = None,
-    long: bool = False,
-    console: Console | None = None,
-) -> Result:
-    """Do runs with several worker processes, and append the record of each run.
-
-    Stopped runs are resumed. No run starts after `minutes` or, without `long`, if it is
-    not expected to end by then; see `Queue`. On an NVIDIA GPU, kernels of the workers
-    run in parallel if its multi-process service (MPS) is installed.
-    """
-    check_appendable(places.records)
-    console = console or Console(quiet=True)
-    workers = max(1, min(workers, len(tasks)))
-    seconds = math.inf if minutes is None else 60 * minutes
-    train = Training(places, replace(machine, jobs=workers))
-
-    def epochs(job: Job) -> int:
-        return epochs_done(places.of(job.config, job.experiment))
-
-    shared = machine.is_gpu and workers > 1
-    service = multi_process_service() if shared else nullcontext(False)
-    with service, ScheduleView(console, len(tasks), workers, epochs) as view:
-        queue = Queue(tasks, long=long, workers=workers)
-        return Pool(queue, workers, train, places.runs, view, seconds).run()
+def what_is_left(result: Result) -> str:
+    """Return what to do about runs that were stopped or not started; empty if none."""
+    told = []
+    waiting = len(result.waiting)
+    if result.cut:
+        told.append(
+            f"time is up: {counted(len(result.cut), 'run')} stopped and {waiting} not "
+            "started; give the same command to go on."
+        )
+    elif waiting:
+        told.append(
+            f"{counted(waiting, 'run')} not started, because the time that is left is "
+            "shorter than expected for them; give more --minutes, or --long to start "
+            "them anyway."
+        )
+    if result.elsewhere:
+        told.append(
+            f"{counted(len(result.elsewhere), 'run')} left to another process, which "
+            "is doing them; give the same command later to see their scores."
+        )
+    return " ".join(told)
 
 
 def device_name(machine: Machine) -> str:

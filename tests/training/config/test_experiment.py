@@ -13,13 +13,6 @@ def test_load_experiment_reads_a_yaml_file(tmp_path):
     assert experiment.config.data.name == "exp"
 
 
-def test_load_experiment_suggests_the_most_similar_name():
-    with pytest.raises(
-        OptionError, match="there is no data set or file 'zink'; did you mean 'zi"
-    ):
-        load_experiment("zink")
-
-
 @pytest.mark.parametrize(
     ("text", "error", "sentence"),
     [
@@ -55,11 +48,6 @@ def test_load_experiment_explains_what_is_wrong_in_a_file(
     path.write_text(text)
     with pytest.raises(error, match=sentence):
         load_experiment(str(path))
-
-
-def test_load_experiment_of_a_missing_file(tmp_path):
-    with pytest.raises(FileFormatError, match="there is no file"):
-        load_experiment(str(tmp_path / "none.yaml"))
 
 
 def test_members_of_an_experiment_change_the_options_of_their_models(tmp_path):

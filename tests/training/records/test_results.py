@@ -2,17 +2,29 @@ import json
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gnnak.datasets.record import Dataset
 from gnnak.errors import DamagedFileWarning, FileFormatError
 from gnnak.training.records import results
 from gnnak.training.records.results import (
+    BEGIN,
     append_record,
     check_appendable,
     environment,
+    fingerprint,
+    from_line,
     read_records,
+    to_line,
+    whole_records,
 )
+from tests.training.small import edge_counts, triangles
 
 
 def test_append_record_keeps_earlier_records(tmp_path):
@@ -167,3 +179,152 @@ def test_environment_is_json_with_versions():
     told = json.loads(json.dumps(environment()))
     assert {"device", "versions", "commit", "time"} <= told.keys()
     assert told["versions"]["torch"]
+
+
+RESULTS = Path(__file__).parents[3] / "results"
+RECORD = {"seed": 3, "b": {"y": 0.25, "x": [1.5, None]}, "name": "é", "big": 2**70}
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def test_to_line_begins_with_the_checksum_and_is_one_line():
+    line = to_line(RECORD)
+    assert line.startswith(BEGIN)
+    assert line.index(b"\n") == len(line) - 1
+    assert from_line(line) == RECORD
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.jsonl")), ids=lambda p: p.stem)
+def test_recorded_lines_are_written_again_byte_for_byte(path):
+    lines = path.read_bytes().splitlines(keepends=True)
+    sealed = [line for line in lines if line.startswith(BEGIN)]
+    assert [to_line(from_line(line)) for line in sealed] == sealed
+
+
+@given(st.dictionaries(st.text().map("key {}".format), VALUES, max_size=4))
+def test_from_line_reads_what_to_line_wrote(record):
+    try:
+        line = to_line(record)
+    except ValueError:  # an infinite number
+        return
+    assert from_line(line) == record
+    assert whole_records(b'{"torn": [' + line + b"\xff") == [record]
+
+
+def test_from_line_gets_the_same_values_or_an_error_after_every_bit_flip():
+    line = to_line(RECORD).rstrip()
+    for bit in range(8 * len(line)):
+        changed = bytearray(line)
+        changed[bit // 8] ^= 1 << bit % 8
+        try:
+            found = from_line(bytes(changed))
+        except ValueError:
+            continue
+        assert RECORD.items() <= found.items()
+
+
+def test_from_line_reads_lines_that_were_reformatted():
+    content = json.loads(to_line(RECORD))
+    backwards = dict(reversed(content.items()))
+    line = json.dumps(backwards, indent=1, ensure_ascii=False).replace("\n", " ")
+    assert from_line(line.encode()) == RECORD
+
+
+def test_from_line_reads_an_empty_record():
+    assert from_line(to_line({})) == {}
+
+
+def test_from_line_reads_lines_without_a_checksum():
+    assert from_line(b' {"a": 1} \r') == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'{"a": ', "is not valid JSON"),
+        (b'{"a": NaN}', "is not valid JSON"),
+        (b"[" * 100_000, "is not valid JSON"),
+        (b"9" * 5000, "is not valid JSON"),
+        (b'{"a": "\xff"}', "is not UTF-8 text"),
+        (b"[1]", "is not a JSON object"),
+        (b"null", "is not a JSON object"),
+        (b'{"checksum": "0", "a": 1}', "has a wrong checksum"),
+        (b'{"checksum": 5, "a": 1}', "has a wrong checksum"),
+    ],
+)
+def test_from_line_says_what_is_wrong(line, told):
+    with pytest.raises(ValueError, match=told):
+        from_line(line)
+
+
+def test_whole_records_finds_both_records_around_a_lost_line_break():
+    first, second = to_line(RECORD).rstrip(), to_line({"seed": 4})
+    assert whole_records(first + b"\x8a" + second) == [RECORD, {"seed": 4}]
+    assert whole_records(first[:40] + second) == [{"seed": 4}]
+    assert whole_records(b'{"a": 1') == []
+
+
+def test_a_damaged_key_of_the_checksum_does_not_become_part_of_the_record():
+    record = {"kind": "run", "seed": 3}
+    line = to_line(record).replace(b'"checksum"', b'"chgcksum"')
+    assert from_line(line) == record
+    assert from_line(b'{"kind": "run", "seed": 3}\n') == record
+    assert from_line(b"{}") == {}
+
+
+def with_store(data: Dataset, **changes) -> Dataset:
+    return replace(data, store=replace(data.store, **changes))
+
+
+def test_fingerprint_is_the_same_for_equal_data():
+    assert fingerprint(triangles()) == fingerprint(triangles())
+    renamed = replace(triangles(), info=replace(triangles().info, name="other"))
+    assert fingerprint(renamed) == fingerprint(triangles())
+    assert len(fingerprint(triangles())) == 16
+
+
+def test_fingerprint_depends_on_every_field():
+    data = edge_counts()
+    store = data.store
+    assert store.y is not None
+    assert store.x is not None
+    assert data.split is not None
+    edges = store.edge_index.clone()
+    edges[0, 0], edges[0, 1] = store.edge_index[0, 1], store.edge_index[0, 0]
+    others = [
+        with_store(data, y=store.y + 100),
+        with_store(data, y=store.y.double()),
+        with_store(data, y=store.y[:, None]),
+        with_store(data, x=store.x.flip(0)),
+        with_store(data, edge_index=edges.flip(0)),
+        with_store(data, num_nodes=store.num_nodes.flip(0)),
+        with_store(data, num_edges=store.num_edges.flip(0)),
+        with_store(data, edge_attr=torch.zeros(edges.size(1), 1)),
+        replace(data, split=data.split.roll(1)),
+        replace(data, folds=torch.zeros(2, len(store), dtype=torch.long)),
+        edge_counts(20),
+    ]
+    assert len({fingerprint(each) for each in [data, *others]}) == 1 + len(others)
+
+
+@pytest.mark.parametrize("chunk", [8, 1 << 24])
+def test_fingerprint_sees_one_changed_byte_in_any_chunk(chunk, monkeypatch):
+    monkeypatch.setattr(results, "CHUNK", chunk)
+    data = triangles(2)
+    y = data.store.y
+    assert y is not None
+    found = {fingerprint(data)}
+    for place in range(len(y)):
+        changed = y.clone()
+        changed[place] += 1
+        found.add(fingerprint(with_store(data, y=changed)))
+    assert len(found) == 1 + len(y)
+
+
+def test_fingerprint_of_a_data_set_without_graphs():
+    assert fingerprint(triangles().subset(torch.arange(0)))

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.report.lookup import RunRecords
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records import schema
+from gnnak.training.records.lookup import RunRecords
 from gnnak.training.records.results import read_records
 from gnnak.training.records.schema import problem
 from tests.report.hand_records import run_record

@@ -1,11 +1,21 @@
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnak.errors import OptionError
+from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.schedule.estimate import Estimate
-from gnnak.training.schedule.queue import Job, Queue, Task, seconds_to_end
+from gnnak.training.schedule.queue import (
+    Job,
+    Queue,
+    Task,
+    seconds_to_end,
+    without_repeats,
+)
+from gnnak.training.schedule.sweep import grid
 
 
 def task(seconds: float | None, megabytes: float = 0.0, **more) -> Task:
@@ -78,3 +88,34 @@ def test_after_estimates_the_rest():
     assert task(10).after(4).seconds == 6
     assert task(10).after(40).seconds == 0
     assert task(None).after(4).estimate is None
+
+
+ZINC = RunConfig()
+
+
+def test_without_repeats_drops_later_jobs_with_the_same_run():
+    other = change(ZINC, {"train.seed": 1})
+    jobs = [
+        Job("table 1", "zinc", ZINC),
+        Job("table 1", "zinc", other),
+        Job("table 2", "zinc", ZINC),
+        Job("table 2", "another", ZINC),
+    ]
+    assert without_repeats(jobs) == [jobs[0], jobs[1], jobs[3]]
+    assert without_repeats([]) == []
+
+
+def test_grid_has_every_combination_once():
+    pairs = grid(ZINC, {"model.channels": [8, 16], "train.epochs": [1, 2, 3]})
+    assert len({config for _, config in pairs}) == 6
+    for chosen, config in pairs:
+        assert config.model.channels == chosen["model.channels"]
+        assert config.train.epochs == chosen["train.epochs"]
+    assert grid(ZINC, {}) == [({}, ZINC)]
+
+
+def test_grid_names_a_wrong_option():
+    with pytest.raises(OptionError, match=r"did you mean model\.channels"):
+        grid(ZINC, {"model.chanels": [8]})
+    with pytest.raises(OptionError, match=r"train\.epochs has no values"):
+        grid(ZINC, {"train.epochs": []})

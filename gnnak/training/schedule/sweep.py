@@ -1,178 +1,24 @@
-"""The work of `gnnak table --run` and `gnnak sweep`: list and do many runs."""
+"""Sweeps: runs with all combinations of some options, and their scores."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from itertools import product
 from statistics import fmean
 from typing import Any
 
 import yaml
-from rich.console import Console
-from rich.table import Table
 
-from gnnak.errors import OptionError, counted
-from gnnak.report.cells import PaperTable
-from gnnak.report.lookup import RunRecords
-from gnnak.report.statistics import (
-    dataset_sizes,
-    measure_dataset,
-    read_statistics,
-    unmeasured,
-)
-from gnnak.report.tables import has_one_of, pending_runs
+from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.launch import Places, find_dataset, folds_of
-from gnnak.training.processes.machine import Machine
-from gnnak.training.processes.stopping import stoppable
+from gnnak.training.records.lookup import RunRecords
 from gnnak.training.records.results import Record
 from gnnak.training.records.summary import summarise
-from gnnak.training.schedule.pool import Result
-from gnnak.training.schedule.queue import Job, Task, grid, seconds_to_end
-from gnnak.training.schedule.schedule import (
-    device_name,
-    duration,
-    estimated_tasks,
-    run_schedule,
-)
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How the runs of a command are done: in which folders, on what, and how long."""
-
-    places: Places
-    """The folders of data, runs and results."""
-    machine: Machine
-    """The device of each run, and options that save memory."""
-    jobs: int = 1
-    """Number of runs in parallel."""
-    minutes: float | None = None
-    """Stop after this time; None = when all runs are done."""
-    long: bool = False
-    """Whether to start also runs that are not expected to end in time."""
-
-    def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """Return the jobs with their estimates, each run once."""
-        records = RunRecords.read(*self.places.all_results).timed
-        device = device_name(self.machine)
-        sizes = dataset_sizes(read_statistics(self.places.results))
-        return estimated_tasks(jobs, records, self.places, device, self.jobs, sizes)
-
-    def run(self, jobs: Sequence[Job], console: Console) -> Result:
-        """Do the runs, show progress on a console, and say what is left."""
-        tasks = self.tasks(jobs)
-        if not tasks:
-            return Result()
-        with stoppable("give the same command to go on"):
-            result = run_schedule(
-                tasks,
-                self.places,
-                self.machine,
-                self.jobs,
-                self.minutes,
-                self.long,
-                console,
-            )
-        told = what_is_left(result)
-        if told:
-            console.print(told, highlight=False, soft_wrap=True)
-        return result
-
-    def show(self, jobs: Sequence[Job], console: Console) -> None:
-        """List the runs with their expected time and memory, longest first."""
-        tasks = sorted(self.tasks(jobs), key=lambda task: -task.seconds)
-        table = Table("run", "expected time", "memory", box=None)
-        for task in tasks:
-            memory = f"{task.megabytes:,.0f} MB" if task.megabytes else "?"
-            table.add_row(task.job.title, duration(task.seconds), memory)
-        console.print(table)
-        known = [task for task in tasks if task.estimate is not None]
-        total = seconds_to_end(known, self.jobs) or 0.0
-        unknown = len(tasks) - len(known)
-        line = f"{counted(len(tasks), 'run')}, about {duration(total)}"
-        line += f", {self.jobs} at once"
-        more = (
-            f"; the time of {counted(unknown, 'run')} is not known" if unknown else ""
-        )
-        console.print(f"{line}{more}.", highlight=False, soft_wrap=True)
-
-
-def what_is_left(result: Result) -> str:
-    """Return what to do about runs that were stopped or not started; empty if none."""
-    told = []
-    waiting = len(result.waiting)
-    if result.cut:
-        told.append(
-            f"time is up: {counted(len(result.cut), 'run')} stopped and {waiting} not "
-            "started; give the same command to go on."
-        )
-    elif waiting:
-        told.append(
-            f"{counted(waiting, 'run')} not started, because the time that is left is "
-            "shorter than expected for them; give more --minutes, or --long to start "
-            "them anyway."
-        )
-    if result.elsewhere:
-        told.append(
-            f"{counted(len(result.elsewhere), 'run')} left to another process, which "
-            "is doing them; give the same command later to see their scores."
-        )
-    return " ".join(told)
-
-
-def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
-    """Check that each text of the option `--only` selects something."""
-    cells = [cell for table in tables for row in table.rows for cell in row]
-    titles = [cell.title for cell in cells]
-    titles += [cell.fact.dataset for cell in cells if cell.fact]
-    for text in only:
-        if not any(has_one_of(title, [text]) for title in titles):
-            raise OptionError(
-                f"--only got {text!r}, which is in no cell's title; give a part of "
-                f'"row / column", such as {titles[0]!r}.'
-            )
-
-
-def find_missing(
-    tables: Sequence[PaperTable],
-    results: Path,
-    seeds: int | None,
-    only: Sequence[str],
-    folds: int | None = None,
-) -> tuple[list[Job], list[str]]:
-    """Find the runs and statistics that tables need and that have no record."""
-    records, known = RunRecords.read(results), read_statistics(results)
-    jobs = [
-        job
-        for table in tables
-        for job in pending_runs(table, records, seeds, only, folds)
-    ]
-    missing = [name for table in tables for name in unmeasured(table, known)]
-    return jobs, [name for name in dict.fromkeys(missing) if has_one_of(name, only)]
-
-
-def run_missing(
-    jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
-) -> list[str]:
-    """Train the missing runs and compute the missing statistics of data sets.
-
-    If a run or a data set fails, the error is printed and the others continue.
-    """
-    failed = []
-    for name in datasets:
-        title = f"data set {name}"
-        try:
-            with console.status(title):
-                measure_dataset(name, schedule.places.results)
-        except Exception as error:
-            line = f"failed: {title}: {error}"
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-            failed.append(title)
-    return failed + [job.title for job in schedule.run(jobs, console).failed]
+from gnnak.training.schedule.queue import Job
 
 
 @dataclass(frozen=True)
@@ -272,6 +118,18 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
         except yaml.YAMLError as error:
             raise OptionError(f"--over {key}: {given!r} is not a YAML list.") from error
     return values
+
+
+def grid(
+    config: RunConfig, values: Mapping[str, Sequence[Any]]
+) -> list[tuple[dict[str, Any], RunConfig]]:
+    """Return one config per combination of values, with the values by option."""
+    for name, given in values.items():
+        if not given:
+            raise OptionError(f"{name} has no values; give at least one.")
+    combinations = product(*values.values())
+    chosen = [dict(zip(values, each, strict=True)) for each in combinations]
+    return [(each, change(config, each)) for each in chosen]
 
 
 def plan_sweep(

@@ -1,16 +1,44 @@
+import io
+
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 from gnnak.loading.items import Item
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.norm import BatchNorm
+from gnnak.training import timing as timing_module
 from gnnak.training.callbacks import recalibrate
-from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics
+from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint
-from gnnak.training.run import run
+from gnnak.training.run import evaluate, run
 from tests.training.small import edge_counts, small_config, triangles
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_progress_lines_fit_the_screen(width, tmp_path):
+    console = Console(file=io.StringIO(), width=width, force_terminal=True)
+    config = small_config(data__target=None, train__epochs=2)
+    with console.capture() as capture:
+        run(config, triangles(4), tmp_path, Machine("cpu"), console=console)
+    shown = Console(width=width).render_str(capture.get()).plain
+    assert "triangles gin-ak+ seed 0" in shown
+    assert "2/2" in shown
+    assert "in epoch" in shown
+    assert "…" not in shown
+
+
+def test_progress_lines_write_the_last_state_to_a_file(tmp_path):
+    file = io.StringIO()
+    console = Console(file=file, width=80)
+    run(small_config(), triangles(4), tmp_path, Machine("cpu"), console=console)
+    bar, told = file.getvalue().splitlines()
+    assert bar.startswith("triangles gin-ak+ seed 0 ━━━")
+    assert bar.endswith(" 3/3 0:00:00")
+    assert len(bar) == 80
+    assert told.startswith("  loss ")
 
 
 def _network(name: str = "gin-ak+", **options: object) -> nn.Module:
@@ -114,3 +142,17 @@ def test_run_recalibrates_in_float64(tmp_path):
     config = small_config(train__recalibrate=True, train__precision="64")
     scores = run(config, triangles(), tmp_path)["scores"]
     assert 0 <= scores["test"] <= 1
+
+
+def test_timing_counts_training_and_evaluation_separately(monkeypatch):
+    now = iter([0.0, 3.0, 3.0, 10.0, 20.0, 25.0])
+    monkeypatch.setattr(timing_module.time, "perf_counter", lambda: next(now))
+    clock = timing_module.Clock()
+    callback = timing_module.Timing(clock)
+    callback.on_train_epoch_start(None, None)
+    callback.on_validation_start(None, None)
+    callback.on_validation_end(None, None)
+    callback.on_train_epoch_start(None, None)
+    callback.on_exception(None, None, ValueError())
+    assert dict(clock.seconds) == {"train": 3.0 + 5.0, "evaluation": 7.0}
+    assert set(clock.megabytes) == {"train", "evaluation"}

@@ -1,20 +1,19 @@
-"""Find the JSON records that training runs have written, by the config of the run."""
+"""Find records of training runs by the config of the run, and of data sets by name."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gnnak.errors import OptionError
-from gnnak.report.cells import Plan
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import LENGTH, PER_RUN, RunConfig
 from gnnak.training.records.results import Record, read_records
-from gnnak.training.records.summary import Summary, summarise
-from gnnak.training.schedule.estimate import runs_at_once
+
+STATISTICS = "datasets.jsonl"
+"""The file of the statistics of data sets, in a results folder."""
 
 
 class RunRecords:
@@ -46,10 +45,7 @@ class RunRecords:
 
     @classmethod
     def read(cls, *folders: Path) -> RunRecords:
-        """Read the records in the files `runs*.jsonl` and `bench.jsonl` of folders.
-
-        A folder that does not exist has no records.
-        """
+        """Read `runs*.jsonl` and `bench.jsonl` of folders that may not exist."""
         names = ("runs*.jsonl", "bench.jsonl")
         found = [f for each in folders for n in names for f in sorted(each.glob(n))]
         files = {file.resolve(): file for file in found}.values()
@@ -66,11 +62,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Return the records with this config, or else of shorter or longer runs.
-
-        If no record has this config, consider the records that differ from the config
-        only in the length of the run (`LENGTH`); return those with the most epochs.
-        """
+        """Return the records with this config, or else of the longest other runs."""
         if found := self.exact(config):
             return found
         others = self.any_length(config)
@@ -78,51 +70,14 @@ class RunRecords:
         return [record for record in others if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return the records of runs that differ from a config at most in their length.
-
-        The learning rate is halved after as many epochs as in the config, or after the
-        same part of the run (as in `PaperTable.shortened`).
-        """
+        """Return the records that differ at most in length, with the same schedule."""
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
 
-    def summary(self, plan: Plan) -> Summary | None:
-        """Return mean and standard deviation over the recorded runs of a table cell.
-
-        Time and memory get no deviation. The field `note` of the summary names missing
-        runs or epochs and, for time and memory, the device.
-        """
-        records = self.nearest(plan.config)
-        if plan.measure == "seconds":
-            alone = [record for record in records if runs_at_once(record) == 1]
-            records = alone or records
-        if not records:
-            return None
-        found = summarise(
-            records,
-            plan.measure,
-            seeds=plan.runs,
-            folds=plan.folds,
-            epochs=plan.epochs,
-        )
-        if plan.measure == "score":
-            return found
-        devices = sorted({str(record.get("device")) for record in records})
-        most = max(runs_at_once(record) for record in records)
-        shared = f"with {most} runs at once" if most > 1 else ""
-        if plan.measure == "memory":
-            shared = ""
-        notes = [f"on {' and '.join(devices)}", shared, found.note]
-        note = "; ".join(note for note in notes if note)
-        return replace(found, deviation=None, note=note)
-
 
 def _shared_settings(record: Record) -> str:
-    """Return the config of a run as JSON text, without the seed and the fold.
-
-    The text is the same for runs that differ only in seed and fold.
-    """
+    """Return the config of a run as JSON text, without the seed and the fold."""
     options = {group: dict(values) for group, values in record["config"].items()}
     for name in PER_RUN:
         group, key = name.split(".")
@@ -131,11 +86,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return two hashes of a run's config: with and without the length of the run.
-
-    Both hashes ignore seed and fold. Return None if the config has options that no
-    longer exist.
-    """
+    """Return the hashes of a config with and without its length; None = too old."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:
@@ -157,3 +108,21 @@ def _has_same_rates(record: Record, config: RunConfig) -> bool:
 
 def _epochs(record: Record) -> int:
     return record["config"]["train"]["epochs"]
+
+
+def read_statistics(results: Path) -> dict[str, Record]:
+    """Read the statistics of all data sets from `datasets.jsonl`."""
+    records = read_records(results / STATISTICS)
+    return {r["name"]: r for r in records if r.get("kind") == "dataset"}
+
+
+def dataset_sizes(statistics: Mapping[str, Record]) -> dict[str, float]:
+    """Return the number of nodes of data sets, given their statistics records.
+
+    >>> dataset_sizes({"zinc": {"graphs": "10 / 5 / 5", "nodes": 2.5}})
+    {'zinc': 50.0}
+    """
+    return {
+        name: record["nodes"] * sum(int(part) for part in record["graphs"].split("/"))
+        for name, record in statistics.items()
+    }

@@ -1,23 +1,14 @@
-"""The work of `gnnak brec`: train on all pairs, and count the exact ceiling."""
+"""Records of BREC: exact counts of Weisfeiler-Leman tests, and of trained networks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 
 import torch
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.table import Table
 
 from gnnak.brec import run
-from gnnak.brec.ceiling import run_brec
+from gnnak.brec.ceiling import BrecCount, run_brec
 from gnnak.brec.data import Pair
 from gnnak.brec.trial import NO_FEATURES, OUT_CHANNELS, TrialOptions
 from gnnak.errors import OptionError
@@ -49,9 +40,15 @@ def no_ceiling(options: TrialOptions) -> str:
 
 
 def count_ceiling(
-    groups: Mapping[str, Sequence[Pair]], bound: Bound, records: Path
+    groups: Mapping[str, Sequence[Pair]],
+    bound: Bound,
+    records: Path,
+    progress: Callable[[int], None],
 ) -> Record:
-    """Count the pairs that the WL test that bounds a network distinguishes."""
+    """Count the pairs that the WL test that bounds a network distinguishes.
+
+    Counts in the file `records` are used; `progress` is called with numbers of pairs.
+    """
     counts = {
         group: found
         for group, found in _recorded(bound, records).items()
@@ -59,12 +56,8 @@ def count_ceiling(
     }
     missing = {name: pairs for name, pairs in groups.items() if name not in counts}
     contender = Contender(bound.test, bound.options)
-    columns = (TextColumn("{task.description:32}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        total = sum(len(pairs) for pairs in missing.values())
-        task = bar.add_task("ceiling", total=total)
-        rows = run_brec(missing, [contender], progress=lambda n: bar.advance(task, n))
-        counts |= {row.group: (row.apart, len(row.not_run)) for row in rows}
+    rows = run_brec(missing, [contender], progress=progress)
+    counts |= {row.group: (row.apart, len(row.not_run)) for row in rows}
     return {
         "test": contender.label,
         "apart": {group: counts[group][0] for group in groups},
@@ -95,20 +88,17 @@ def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def choose_device(accelerator: str) -> torch.device:
-    """Return the device to train on."""
-    if accelerator == "gpu" and not torch.cuda.is_available():
-        raise OptionError("--accelerator is gpu, but there is no GPU; use auto or cpu.")
-    gpu = accelerator != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda" if gpu else "cpu")
-
-
 def check_network(options: TrialOptions) -> None:
     """Build the network once, so that options that do not fit it are refused early."""
-    sizes = (NO_FEATURES, None, OUT_CHANNELS)
     with torch.random.fork_rng(devices=[]):
-        given = (*sizes, options.model_options())
-        build_model(options.model, *given, degrees=(0, 1))  # for the base GNN PNA
+        build_model(
+            options.model,
+            NO_FEATURES,
+            None,
+            OUT_CHANNELS,
+            options.model_options(),
+            degrees=(0, 1),  # for the base GNN PNA
+        )
 
 
 def check_jobs(options: TrialOptions, jobs: int) -> None:
@@ -121,71 +111,42 @@ def check_jobs(options: TrialOptions, jobs: int) -> None:
         )
 
 
-def count(
+def network_record(
     groups: Mapping[str, Sequence[Pair]],
     options: TrialOptions,
     seeds: Sequence[int],
     device: torch.device,
-    progress_file: run.Progress,
-    ceiling: Record | None = None,
-    jobs: int = 1,
+    finished: run.Progress,
+    jobs: int,
+    ceiling: Record | None,
+    remarks: Sequence[str],
+    notify: Callable[[str, int], None],
 ) -> Record:
-    """Run BREC with a progress bar and return its record."""
-    columns = (
-        TextColumn("{task.description:32}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    total = len(seeds) * sum(len(pairs) for pairs in groups.values())
+    """Train a network on all pairs; return the record of `gnnak brec`.
+
+    `ceiling` is the result of `count_ceiling`; `remarks` are the last of its notes.
+    """
     places = {(s, g, i) for s in seeds for g in groups for i in range(len(groups[g]))}
-    resumed = len(places & progress_file.finished().keys())
+    resumed = len(places & finished.finished().keys())
     started = perf_counter()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(options.model, total=total)
-
-        def advance(group: str, seed: int) -> None:
-            bar.update(task, advance=1, description=f"seed {seed}, {group}")
-
-        given = (groups, options, seeds, device, progress_file, advance)
-        found = run.run_pairs(*given, jobs=jobs)
-    record: Record = {
+    found = run.run_pairs(groups, options, seeds, device, finished, notify, jobs)
+    counts = run.summary(found)
+    return {
         "kind": "brec",
         "options": asdict(options),
-        "seeds": run.summary(found),
+        "seeds": counts,
         "seconds": six_digits(perf_counter() - started),
         "jobs": jobs,
         # Pairs with stored results: trained earlier, perhaps on another device.
         "resumed_pairs": resumed,
+        "ceiling": ceiling,
+        "published": run.PUBLISHED,
+        **environment(device),
+        "notes": [*_notes(counts, ceiling), *remarks],
     }
-    record |= {"ceiling": ceiling, "published": run.PUBLISHED} | environment(device)
-    return record | {"notes": _notes(record)}
 
 
-def table(record: Record) -> Table:
-    """Return a table with one row per group, and two columns of counts per seed."""
-    built = Table("group", title=f"BREC, {record['options']['model']}")
-    built.add_column("pairs", justify="right")
-    for seed in record["seeds"]:
-        built.add_column(f"released, seed {seed}", justify="right")
-        built.add_column(f"with factor q, seed {seed}", justify="right")
-    ceiling = record["ceiling"]
-    if ceiling is not None:
-        built.add_column("ceiling", justify="right")
-    first = next(iter(record["seeds"].values()))
-    for name, found in first.items():
-        cells = [name, str(found["pairs"])]
-        for by_group in record["seeds"].values():
-            cells += [str(by_group[name][test]) for test in ("released", "corrected")]
-        if ceiling is not None:
-            cells.append(ceiling_range(*_limit(ceiling, name)))
-        if name == "all":
-            built.add_section()
-        built.add_row(*cells)
-    return built
-
-
-def _limit(ceiling: Record, group: str) -> tuple[int, int]:
+def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
     """Return the ceiling of a group, or of "all", and the number of pairs not run."""
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
@@ -193,24 +154,24 @@ def _limit(ceiling: Record, group: str) -> tuple[int, int]:
     return apart[group], not_run[group]
 
 
-def _above(record: Record) -> list[str]:
+def _above(seeds: Record, ceiling: Record) -> list[str]:
     """Name the counts that are above the ceiling of their group."""
     return [
         f"{count} of {name} (seed {seed}, {words})"
-        for seed, by_group in record["seeds"].items()
+        for seed, by_group in seeds.items()
         for name, found in by_group.items()
         for words, count in (
             ("as released", found["released"]),
             ("with the factor q", found["corrected"]),
         )
-        if count > sum(_limit(record["ceiling"], name))
+        if count > sum(ceiling_of_group(ceiling, name))
     ]
 
 
-def _notes(record: Record) -> list[str]:
+def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
     """Return sentences about singular covariances, reliability and published counts."""
     lines = []
-    for seed, by_group in record["seeds"].items():
+    for seed, by_group in seeds.items():
         found = by_group["all"]
         lines.append(
             f"Seed {seed}: {found['singular']} singular covariances; the reliability "
@@ -218,20 +179,41 @@ def _notes(record: Record) -> list[str]:
             f"for {found['unreliable_corrected']} with the factor q. These pairs are "
             "not counted."
         )
-    if record["ceiling"] is not None:
-        bound = record["ceiling"]
-        lines.append(f"Ceiling: exact count of {bound['test']}.")
-        if bound["not_run"]:
+    if ceiling is not None:
+        lines.append(f"Ceiling: exact count of {ceiling['test']}.")
+        if ceiling["not_run"]:
             lines.append(
-                f"The ceiling lacks {bound['not_run']} pairs, whose graphs are too "
+                f"The ceiling lacks {ceiling['not_run']} pairs, whose graphs are too "
                 "large for this test."
             )
-        above = _above(record)
+        above = _above(seeds, ceiling)
         if above:
             lines.append(
                 f"Above the ceiling, so by chance or rounding errors: "
                 f"{', '.join(above)}."
             )
-    counts = ", ".join(f"{name} {count}" for name, count in record["published"].items())
+    counts = ", ".join(f"{name} {count}" for name, count in run.PUBLISHED.items())
     lines.append(f"Published, of 400 pairs: {counts}.")
     return lines
+
+
+def wl_record(contender: Contender, counts: Sequence[BrecCount]) -> Record:
+    """Return the record of one WL test: a JSON object with its counts in all groups."""
+    shown = ("pairs", "apart", "missed", "not_run", "seconds")
+    groups = {}
+    for each in counts:
+        fields = asdict(each) | {"seconds": six_digits(each.seconds)}
+        groups[each.group] = {name: fields[name] for name in shown}
+    return {
+        "kind": "wl-brec",
+        "contender": contender.label,
+        "test": contender.test,
+        "options": dict(contender.options),
+        "groups": groups,
+        "pairs": sum(each.pairs for each in counts),
+        "apart": sum(each.apart for each in counts),
+        "not_run": sum(len(each.not_run) for each in counts),
+        "seconds": six_digits(sum(each.seconds for each in counts)),
+        "note": next((each.note for each in counts if each.note), ""),
+        **environment(),
+    }

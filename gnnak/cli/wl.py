@@ -1,0 +1,351 @@
+"""`gnnak wl`: show which graphs Weisfeiler-Leman tests and networks can distinguish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
+from rich.table import Table
+
+from gnnak.cli import brec
+from gnnak.cli.options import (
+    D2C,
+    WL_FAMILIES,
+    WL_NETWORKS,
+    WL_TESTS,
+    Centroid,
+    Context,
+    Hash,
+    Hops,
+    Json,
+    Mark,
+    Memory,
+    Readout,
+    Tests,
+    given,
+    options_by_test,
+)
+from gnnak.errors import FileFormatError, GraphError, OptionError
+from gnnak.training.processes.stopping import stoppable_at_once
+from gnnak.typing import check_choice, check_count
+
+if TYPE_CHECKING:
+    from gnnak.graphs.named import Graph
+    from gnnak.wl.lab import LabResult
+
+LAB_EXAMPLES = """
+Examples:
+
+    gnnak wl lab
+
+    gnnak wl lab --family csl --family srg25 --no-networks
+
+    gnnak wl lab --family cfi-petersen --test 2-fwl --json
+
+    gnnak wl lab --family cycles --test 1-wl --network sswl+-gin --network gin-ak+
+"""
+COMPARE_EXAMPLES = """
+Examples:
+
+    gnnak wl compare A.g6 B.g6
+
+    gnnak wl compare A.g6 B.g6 --test "subgraph-1-wl*" --num-hops 2 --d2c
+
+    gnnak wl compare many.g6 --test 1-wl --test 3-wl --json
+"""
+EXPLAIN_EXAMPLES = """
+Examples:
+
+    gnnak wl explain A.g6 B.g6
+
+    gnnak wl explain A.g6 B.g6 --test "subgraph-1-wl*" --picture colours.png
+
+    gnnak wl explain A.g6 B.g6 --test 3-wl --json
+"""
+
+app = typer.Typer(
+    help="Weisfeiler-Leman tests on hard families of graphs and on your own graphs.",
+    epilog=LAB_EXAMPLES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+@app.command(epilog=LAB_EXAMPLES)
+def lab(
+    family: Annotated[
+        list[str] | None,
+        typer.Option(help=f"May be repeated. One of: {', '.join(WL_FAMILIES)}."),
+    ] = None,
+    test: Tests = None,
+    networks: Annotated[bool, typer.Option(help="Run networks as well.")] = True,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Network to run, such as gin-ak+ or sswl+-gin; may be repeated.",
+            show_default=", ".join(WL_NETWORKS),
+        ),
+    ] = None,
+    num_hops: Annotated[
+        int | None,
+        typer.Option(
+            help="Radius of the egonets, for networks.",
+            show_default="1; whole graphs for sswl and sswl+",
+        ),
+    ] = None,
+    max_memory: Memory = 2.0,
+    as_json: Json = False,
+) -> None:
+    """Run Weisfeiler-Leman (WL) tests and networks on hard families of graphs.
+
+    The table shows, for each family and each test or network, the number of
+    non-isomorphic pairs, how many of these pairs are distinguished, the rounds until
+    the colouring was stable, and the time. Each network has three rows: the WL test
+    that bounds the network (no network distinguishes more pairs than its bound), the
+    network with random weights, and the network after a few training steps.
+    """
+    for name in family or ():
+        check_choice("--family", name, WL_FAMILIES)
+    if num_hops is not None:
+        check_count("--num-hops", num_hops)
+    if network and not networks:
+        raise OptionError("--network and --no-networks exclude each other; drop one.")
+    with stoppable_at_once():
+        from gnnak.models.factory import normal_name
+        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
+        from gnnak.wl.networks import run_networks
+        from gnnak.wl.options import check_test
+
+    for name in test or ():
+        check_test(name)
+    families = tuple(family or LAB_FAMILIES)
+    contenders = [c for c in LAB_CONTENDERS if not test or c.test in test]
+    results = run_lab(families, contenders, max_memory)
+    of_tests = total = len(families) * len(contenders)
+    if networks:
+        names = [normal_name(name) for name in network or WL_NETWORKS]
+        ran = run_networks(families, names, num_hops, max_memory=max_memory)
+        results = chain(results, ran)
+        total += len(families) * len(names) * 3
+    found = _collect(results, total)
+    if as_json:
+        typer.echo(json.dumps([row.as_dict() for row in found]))
+        return
+    console = Console()
+    console.print(_table("Tests", "test", found[:of_tests]))
+    if networks:
+        console.print(_table("Networks", "network", found[of_tests:]))
+    for row in found:
+        if row.note:
+            line = f"{row.family}, {row.contender}: {row.note}"
+            console.print(line, markup=False, highlight=False)
+
+
+def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
+    """Return all results; show a progress bar while they are computed."""
+    columns = (TextColumn("{task.description:44}"), BarColumn(), TimeElapsedColumn())
+    found = []
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("building", total=total)
+        for result in results:
+            found.append(result)
+            title = f"{result.family}: {result.contender}"
+            progress.update(task, advance=1, description=title[:44])
+    return found
+
+
+def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
+    """Return a table of results with one section per family of graphs.
+
+    `kind` is the heading of the second column: "test" or "network".
+    """
+    table = Table("family", kind, title=title)
+    for name in ("pairs", "told apart", "rounds", "seconds"):
+        table.add_column(name, justify="right")
+    shown = ""
+    for row in rows:
+        if shown and shown != row.family:
+            table.add_section()
+        first = row.family if shown != row.family else ""
+        shown = row.family
+        apart = "not run" if row.apart is None else f"{row.apart:,}"
+        rounds = "" if row.rounds is None else str(row.rounds)
+        cells = (f"{row.pairs:,}", apart, rounds, f"{row.seconds:.2f}")
+        shown_name = f"{row.contender}: {row.test}" if row.test else row.contender
+        table.add_row(first, shown_name, *cells)
+    return table
+
+
+app.command(name="brec", epilog=brec.WL_EXAMPLES)(brec.wl_brec)
+
+
+@app.command(epilog=COMPARE_EXAMPLES)
+def compare(
+    files: Annotated[
+        list[Path], typer.Argument(help="graph6 files with two graphs or more.")
+    ],
+    test: Tests = None,
+    num_hops: Hops = None,
+    hash_name: Hash = None,
+    d2c: D2C = None,
+    root_mark: Mark = None,
+    centroid: Centroid = None,
+    context: Context = None,
+    readout: Readout = None,
+    max_memory: Memory = 8.0,
+    as_json: Json = False,
+) -> None:
+    """Show which Weisfeiler-Leman tests distinguish the given graphs.
+
+    For each test, graphs that it does not distinguish are listed as one class. Without
+    --test, all tests are run. A test ignores the options that it does not support.
+    """
+    options = given(
+        max_memory=max_memory,
+        num_hops=num_hops,
+        hash=hash_name,
+        d2c=d2c,
+        root_mark=root_mark,
+        centroid=centroid,
+        context=context,
+        readout=readout,
+    )
+    tests = test or list(WL_TESTS)
+    with stoppable_at_once():
+        import gnnak.wl  # noqa: F401, PyTorch and other large packages
+
+    chosen = options_by_test(tests, options)
+    named = _read_files(files)
+    if len(named) < 2:
+        raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
+    graphs, only_test = list(named.values()), len(tests) == 1
+    rows = []
+    console = Console(stderr=True)
+    for name in track(tests, "comparing", console=console, transient=True):
+        rows.append(_compare(name, graphs, chosen[name], only_test))
+    if as_json:
+        typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
+        return
+    table = Table("test", "pairs", "told apart", "rounds", "classes")
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row.values()))
+    Console().print(table)
+
+
+@app.command(epilog=EXPLAIN_EXAMPLES)
+def explain(
+    first: Annotated[Path, typer.Argument(help="A graph6 file with one graph.")],
+    second: Annotated[Path, typer.Argument(help="A graph6 file with one graph.")],
+    test: Annotated[
+        str, typer.Option(help=f"One of: {', '.join(WL_TESTS)}.")
+    ] = "subgraph-1-wl*",
+    num_hops: Hops = None,
+    hash_name: Hash = None,
+    d2c: D2C = None,
+    root_mark: Mark = None,
+    centroid: Centroid = None,
+    context: Context = None,
+    readout: Readout = None,
+    max_memory: Memory = 8.0,
+    picture: Annotated[
+        Path | None, typer.Option(help="Plot both graphs, coloured, into this file.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of text.")
+    ] = False,
+) -> None:
+    """Show in which round, and by which colours, a WL test distinguishes two graphs."""
+    if picture is not None and picture.suffix not in (".png", ".pdf", ".svg"):
+        raise OptionError(f"--picture is {picture}; end it in .png, .pdf or .svg.")
+    options = given(
+        num_hops=num_hops,
+        hash=hash_name,
+        d2c=d2c,
+        root_mark=root_mark,
+        centroid=centroid,
+        context=context,
+        readout=readout,
+        max_memory=max_memory,
+    )
+    with stoppable_at_once():
+        from gnnak import wl
+        from gnnak.report.pictures import save
+        from gnnak.wl.plotting import plot_explanation
+
+    named = _read_files([first, second])
+    if len(named) != 2:
+        raise GraphError(
+            f"the files hold {len(named)} graphs; give two files of one graph each."
+        )
+    console = Console(stderr=True)
+    with console.status(f"running {test}"):
+        found = wl.explain(test, *named.values(), **options)
+    if picture is not None:
+        try:
+            save(plot_explanation(found), picture)
+        except OSError as error:
+            raise FileFormatError(
+                f"{picture} cannot be written ({error.strerror}); name another file."
+            ) from None
+    if as_json:
+        told = {
+            "test": found.test,
+            "options": asdict(found.options),
+            "distinguished": found.distinguished,
+            "round": found.round,
+            "rounds": found.rounds,
+            "colors": [asdict(color) for color in found.colors],
+            "node_colors": found.node_colors,
+        }
+        typer.echo(json.dumps(told))
+        return
+    Console(highlight=False).print(str(found), markup=False)
+    if picture is not None:
+        typer.echo(f"Picture: {picture}")
+
+
+def _read_files(files: Sequence[Path]) -> dict[str, Graph]:
+    """Read all graphs of some graph6 files."""
+    from gnnak.graphs import read_graph6
+
+    found: dict[str, Graph] = {}
+    for file in files:
+        store = read_graph6(file)
+        if not len(store):
+            raise FileFormatError(f"{file} holds no graph; give one graph6 line each.")
+        edges = store.edge_index.split(store.num_edges.tolist(), dim=1)
+        sizes = store.num_nodes.tolist()
+        for line, graph in enumerate(zip(edges, sizes, strict=True)):
+            name = str(file) if len(sizes) == 1 else f"{file}:{line}"
+            while name in found:
+                name += "'"
+            found[name] = graph
+    return found
+
+
+def _compare(
+    test: str, graphs: Sequence[Graph], options: dict[str, object], only_test: bool
+) -> dict[str, object]:
+    """Run a Weisfeiler-Leman test, and count the pairs of graphs it distinguishes."""
+    from gnnak.wl.compare import partition_with_rounds
+    from gnnak.wl.families import pairs_apart
+
+    pairs = len(graphs) * (len(graphs) - 1) // 2
+    row: dict[str, object] = {"test": test, "pairs": pairs}
+    try:
+        classes, rounds = partition_with_rounds(test, graphs, **options)
+    except GraphError as error:
+        if only_test:
+            raise
+        return {**row, "apart": None, "rounds": None, "classes": str(error)}
+    apart = pairs_apart([list(graphs)], classes)[1]
+    return {**row, "apart": apart, "rounds": rounds, "classes": classes}
