@@ -1,6 +1,9 @@
-"""Gathers, and segment sums (the gradients of gathers), in Triton."""
+"""Gathers, segment sums (the gradients of gathers) and gated sums, in Triton."""
+
+from collections.abc import Sequence
 
 import torch
+import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -19,6 +22,7 @@ from gnnak.fast.kernels.gpu.tiles import (
     wide_columns,
     widened,
 )
+from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
 from gnnak.subgraphs.groups import Groups
 
 
@@ -183,3 +187,205 @@ def _table_sum(
         step += 1
     place = (part * size + entry).to(tl.int64)[:, None] * width + column[None, :]
     tl.store(out + place, total, mask=(entry < size)[:, None] & inside[None, :])
+
+
+def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
+    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
+    width = values.size(1)
+    outs = [values.new_empty(len(each.groups), width) for each in sums]
+    both, most = (sums[0], sums[-1]), max(len(each.groups) for each in sums)
+    _gated_sums[(max(most, 1), cdiv(width, wide_columns(width)), len(sums))](
+        values,
+        *(values if each.table is None else each.table for each in both),
+        rows,
+        *(each.groups.ptr for each in both),
+        *map(_order, both), outs[0], outs[-1],
+        *(len(each.groups) for each in both),
+        width,
+        *(each.table is not None for each in both),
+        *(each.groups.order is not None for each in both),
+        wide_columns(width), num_warps=1,
+    )  # fmt: skip
+    return outs
+
+
+def _order(each: GatedSum) -> Tensor:
+    """Return the permutation of the groups; without one, a tensor that is not read."""
+    return each.groups.ptr if each.groups.order is None else each.groups.order
+
+
+@for_all_sizes
+def _gated_sums(
+    values, table, table_2, rows, ptr, ptr_2, order, order_2, out, out_2, size, size_2,
+    width,
+    GATED: tl.constexpr, GATED_2: tl.constexpr, ORDERED: tl.constexpr,
+    ORDERED_2: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Sum one group; the third index of the program is the grouping."""
+    if tl.program_id(2) == 0:
+        sum_group(values, table, rows, ptr, order, out, size, width, GATED, ORDERED, C)
+    else:
+        sum_group(
+            values, table_2, rows, ptr_2, order_2, out_2, size_2, width, GATED_2,
+            ORDERED_2, C,
+        )  # fmt: skip
+
+
+@triton.jit
+def sum_group(
+    values, table, rows, ptr, order, out, size, width,
+    GATED: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Multiply the rows of one group by their gates, add them, and store the sum."""
+    group = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    live = group < size
+    inside = (column < width) & live
+    k = tl.load(ptr + group, mask=live, other=0)
+    end = tl.load(ptr + group + 1, mask=live, other=0)
+    entry = load_index(order, k, k < end, ORDERED).to(tl.int64)
+    hop = tl.load(rows + entry, mask=(k < end) & GATED, other=0).to(tl.int64)
+    total = widened(tl.zeros([C], dtype=out.dtype.element_ty))
+    # Load a row, then the indices of the next row, and only then add: the latencies of
+    # the loads overlap.
+    while k < end:
+        value = widened(tl.load(values + entry * width + column, inside, 0.0))
+        if GATED:
+            value *= widened(tl.load(table + hop * width + column, inside, 0.0))
+        k += 1
+        entry = load_index(order, k, k < end, ORDERED).to(tl.int64)
+        hop = tl.load(rows + entry, mask=(k < end) & GATED, other=0).to(tl.int64)
+        total += value
+    tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
+
+
+def gated_sums_backward(
+    values: Tensor,
+    sums: Sequence[GatedGrad],
+    rows: Tensor,
+    centroids: CentroidRows | None,
+) -> tuple[Tensor, list[Tensor | None]]:
+    """Return the gradients of `values` and of each sum's table (or None)."""
+    (m, width), out = values.shape, torch.empty_like(values)
+    both = (sums[0], sums[-1])
+    _gated_rows[tiles(m, BLOCK, width)](
+        *(each.grad for each in both),
+        *(each.grad.stride(0) for each in both),
+        *(values if each.table is None else each.table for each in both),
+        *(each.key for each in both),
+        rows,
+        values if centroids is None else centroids.values,
+        width if centroids is None else centroids.values.stride(0),
+        rows if centroids is None else centroids.centroid,
+        rows if centroids is None else centroids.subgraph,
+        out, m, width,
+        *(each.table is not None for each in both),
+        len(sums) == 2,
+        centroids is not None,
+        BLOCK, columns(width),
+    )  # fmt: skip
+    return out, _table_grads(values, sums, rows)
+
+
+def _table_grads(
+    values: Tensor, sums: Sequence[GatedGrad], rows: Tensor
+) -> list[Tensor | None]:
+    """Return the gradient of each sum's table of gates; None where there is none."""
+    gated = [each for each in sums if each.table is not None]
+    table = gated[0].table if gated else None
+    if table is None:
+        return [None] * len(sums)
+    (m, width), size = values.shape, table.size(0)
+    programs, steps = parts(m)
+    shape = (programs, len(gated), size, width)
+    partial = values.new_empty(*shape, dtype=sum_dtype(values))
+    _gated_tables[(programs, cdiv(width, columns(width)), len(gated))](
+        values, gated[0].grad, gated[-1].grad, gated[0].grad.stride(0),
+        gated[-1].grad.stride(0), gated[0].key, gated[-1].key, rows, partial, m, width,
+        steps, size, max(16, next_power_of_2(size)), SUMMED, columns(width),
+    )  # fmt: skip
+    found = iter(add_up(partial).to(table.dtype).unbind())
+    return [None if each.table is None else next(found) for each in sums]
+
+
+@triton.jit
+def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
+    """Return the gradient of the group of each row of a tile, times the row's gate.
+
+    `key` points to the group of each row, and `entry` is each row's row of the table.
+    """
+    group = tl.load(key + row, mask=there, other=0).to(tl.int64)
+    place = group[:, None] * stride + column[None, :]
+    back = widened(tl.load(grad + place, mask=shown, other=0.0))
+    if GATED:
+        place = entry.to(tl.int64)[:, None] * width + column[None, :]
+        return back * widened(tl.load(table + place, mask=shown, other=0.0))
+    return back
+
+
+@for_all_sizes
+def _gated_rows(
+    grad, grad_2, stride, stride_2, table, table_2, key, key_2, rows, at_centroid,
+    stride_3, centroid, subgraph, out, m, width,
+    GATED: tl.constexpr, GATED_2: tl.constexpr, TWO: tl.constexpr,
+    CENTROIDS: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradients of a block of rows."""
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    there, inside = row < m, column < width
+    shown = there[:, None] & inside[None, :]
+    entry = tl.load(rows + row, mask=there, other=0)
+    total = gate_term(
+        grad, stride, table, key, row, entry, there, column, shown, width, GATED
+    )
+    if TWO:
+        total += gate_term(
+            grad_2, stride_2, table_2, key_2, row, entry, there, column, shown, width,
+            GATED_2,
+        )  # fmt: skip
+    if CENTROIDS:
+        of = tl.load(subgraph + row, mask=there, other=0).to(tl.int64)
+        is_root = there & (tl.load(centroid + of, mask=there, other=-1) == row)
+        place = of[:, None] * stride_3 + column[None, :]
+        asked = is_root[:, None] & inside[None, :]
+        total += widened(tl.load(at_centroid + place, mask=asked, other=0.0))
+    place = row.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, total, mask=shown)
+
+
+@for_all_sizes
+def _gated_tables(
+    values, grad, grad_2, stride, stride_2, key, key_2, rows, partial, m, width, steps,
+    size,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradient of one table from one block of rows alone.
+
+    The third index of the program is the table.
+    """
+    part, which = tl.program_id(0), tl.program_id(2)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    slot = tl.arange(0, SIZE)
+    inside = column < width
+    if which == 1:
+        grad, key = grad_2, key_2
+    of_grad = tl.where(which == 1, stride_2, stride)
+    total = tl.zeros([SIZE, C], dtype=partial.dtype.element_ty)
+    step = 0
+    while step < steps:
+        row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        there = row < m
+        shown = there[:, None] & inside[None, :]
+        entry = tl.load(rows + row, mask=there, other=-1)
+        group = tl.load(key + row, mask=there, other=0).to(tl.int64)
+        place = row.to(tl.int64)[:, None] * width + column[None, :]
+        value = widened(tl.load(values + place, mask=shown, other=0.0))
+        place = group[:, None] * of_grad + column[None, :]
+        value *= widened(tl.load(grad + place, mask=shown, other=0.0))
+        one_hot = (entry[None, :] == slot[:, None]).to(value.dtype)
+        total += tl.dot(one_hot, value, input_precision="ieee").to(total.dtype)
+        step += 1
+    first = (part * tl.num_programs(2) + which) * size
+    place = (first + slot).to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(partial + place, total, mask=(slot < size)[:, None] & inside[None, :])

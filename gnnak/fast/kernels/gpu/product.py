@@ -12,13 +12,13 @@ from torch import Tensor
 from triton.runtime import driver
 
 from gnnak.fast.kernels.gpu.norm import (
+    add_rows,
     load_columns,
     norm_act,
     norm_act_backward,
     norm_grad_rows,
     normed_tile,
 )
-from gnnak.fast.kernels.gpu.statistics import add_rows
 from gnnak.fast.kernels.gpu.tiles import (
     add_up,
     cdiv,
