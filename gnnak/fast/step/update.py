@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gnnak.device import own_streams
+from gnnak.fast.layers.parts import Serves, implements
 from gnnak.fast.step.recorder import Recorder
 
 
@@ -63,6 +64,14 @@ class SideStreams:
 
 WEIGHTS_PER_STREAM = 32
 """Number of weight tensors that the optimiser updates on one CUDA stream."""
+
+
+@implements("take_step")
+def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) -> None:
+    """Take a step of the optimiser that is being captured, on several CUDA streams."""
+    if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+        return NotImplemented
+    return step_on_streams(optimizer, device)
 
 
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:

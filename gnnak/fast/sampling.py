@@ -11,12 +11,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.sampling import block_of
 from gnnak.graphs.ragged import pointers
 from gnnak.sampling.estimate import Filling
 from gnnak.sampling.greedy import Ties, tie_ranks
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+MIN_BLOCK = 64
+"""Smallest block size for which the Triton kernels are compiled. A batch that needs
+a new block size triggers a compilation in the middle of an epoch; this minimum makes
+such compilations rare."""
+
+
+def _block_of(plan: Plan) -> int:
+    """Return how many nodes one program handles: a power of two."""
+    return max(2 ** (plan.largest - 1).bit_length(), MIN_BLOCK)
 
 
 def sample_greedily(
@@ -50,7 +59,7 @@ def sample_greedily(
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
         return kept
-    groups, block = plan.by_component, block_of(plan)
+    groups, block = plan.by_component, _block_of(plan)
     if farthest:
         assert plan.distances is not None, "a plan for farthest sampling has distances"
         table, row = plan.distances.hop, plan.distances.start
@@ -173,7 +182,7 @@ def fast_filling(
     node, subgraph = nodes.new_empty(2, total)
     weight = torch.empty_like(node, dtype=torch.double)
     if plan.num_components:
-        block = block_of(plan)
+        block = _block_of(plan)
         _fill[(plan.num_components,)](
             groups.ptr, groups.order, nodes, kept.view(torch.int8), number, near.start,
             near.count, near.place, first, torch.empty_like(nodes, dtype=torch.int32),
