@@ -40,21 +40,12 @@ def sample_greedily(
 
     The result, a boolean mask [s], equals that of
     `gnnak.sampling.greedy.sample_greedily`, which launches many kernels per sampled
-    root, and synchronises with the host to know when to stop.
-
-    Args:
-        subgraphs: All s rooted subgraphs of the batch, one per node. All nodes of a
-            subgraph must be in the connected component of its root.
-        plan: What SubgraphDrop precomputes for the batch.
-        min_coverage: Number of sampled subgraphs that must contain each node. If a node
-            is in fewer than `min_coverage` subgraphs, all of these are sampled.
-        rank: A random permutation, [s]; in each connected component, the subgraph with
-            the highest rank is sampled first.
-        farthest: If True, the score of a subgraph is the distance of its root from the
-            nearest sampled root (farthest sampling). If False, the score is the number
-            of least covered nodes in the subgraph (minimum set cover). These are, of
-            all nodes that need more sampled subgraphs, those in the fewest.
-        ties: Which of several subgraphs with equal scores is sampled.
+    root, and synchronises with the host to know when to stop. All nodes of a subgraph
+    must be in the connected component of its root. In each component, the subgraph with
+    the highest `rank`, [s], is sampled first. Later, the score of a subgraph is the
+    distance of its root from the nearest sampled root if `farthest`, and else the
+    number of least covered nodes in it: of all nodes that need more sampled subgraphs,
+    those in the fewest.
     """
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
@@ -166,12 +157,9 @@ def fast_filling(
 ) -> Filling:
     """Compute the weights with which encodings of dropped roots are estimated.
 
-    SubgraphDrop encodes only the sampled rooted subgraphs. The encoding of any other
-    root is estimated as a weighted sum of the computed encodings: a node at distance d
-    from the nearest sampled root gets the mean over its neighbours at distance d - 1.
-    The weights form a sparse matrix, with the same entries as in `plan_filling`, the
-    PyTorch version, which launches several kernels per distance; here they are sorted
-    by connected component. `kept` [s] masks the sampled subgraphs, at least one per
+    They form a sparse matrix, with the same entries as in `plan_filling`, the PyTorch
+    version, which launches several kernels per distance; here they are sorted by
+    connected component. `kept` [s] masks the sampled subgraphs, at least one per
     component, and `number` [s] is the index of each among them.
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at

@@ -80,13 +80,9 @@ def _is_changed(conv: MessagePassing) -> bool:
 
 
 def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a conv that `can_run` accepts to all node copies, along given edges.
+    """Apply a conv that `can_run` accepts to node copies, [m, w], along given edges.
 
-    Args:
-        conv: The conv.
-        c: States of node copies, [m, w].
-        e: States of the edges of the graph, [e, c]; None if there are none.
-        edges: The edges between node copies, such as those inside each subgraph.
+    `e` are the states of the edges of the graph, [e, c]; None if there are none.
     """
     return RUNNERS[type(conv)](conv, c, e, edges)
 
@@ -203,8 +199,10 @@ def run_gcn(
     PyG, every node copy gets one self loop, self loops of the graph are ignored, and
     parallel edges are all counted.
     """
-    weights = (conv.lin.weight, conv.bias)
-    return Rows(_Gcn.apply(c.values, *weights, edges, norm_follows, c.recompute)), c
+    h = _Gcn.apply(
+        c.values, conv.lin.weight, conv.bias, edges, norm_follows, c.recompute
+    )
+    return Rows(h), c
 
 
 class _Gcn(torch.autograd.Function):

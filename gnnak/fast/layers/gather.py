@@ -23,8 +23,6 @@ from gnnak.typing import Encoding, Reduce
 
 SMALL_TABLE = 256
 """Largest number of rows of a table whose gradient is summed without atomics."""
-SMALL_HOP_TABLE = 128
-"""Largest number of rows that a table of distances may have in fused layers."""
 
 
 @implements("lookup")
@@ -180,9 +178,9 @@ def fill_encodings(
 def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
     """Multiply the sparse matrix `subgraphs.filling`, [n, s], with `values`, [s, c]."""
     filling = subgraphs.filling
+    root, node = filling.subgraph, filling.node
     by_node, by_root = subgraphs.by("taker"), subgraphs.by("giver")
-    entries = (filling.subgraph, by_node, filling.node, by_root, filling.weight)
-    return _Fill.apply(values, *entries)
+    return _Fill.apply(values, root, by_node, node, by_root, filling.weight)
 
 
 class _Fill(torch.autograd.Function):

@@ -5,7 +5,7 @@ the input of both MLPs once, adds biases and ReLUs in the matrix products of the
 Linears, and never concatenates or transposes states of node pairs.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -139,10 +139,9 @@ class _Block(torch.autograd.Function):
         weights, (inner, left, right, product) = rest[:8], rest[8:]
         with torch.autocast(grad.device.type, enabled=False):
             if torch.is_grad_enabled():
-                given, pairs = [x, *weights], ctx.pairs
-                return None, *_gradients_of(
-                    lambda: _plain_block(pairs, *given), given, [grad]
-                )
+                plain_block = partial(_plain_block, ctx.pairs)
+                _, vjp, *_ = torch.func.vjp(plain_block, x, *weights)
+                return None, *vjp(grad)
             of_x, of_product = weights[6].chunk(2, dim=1)
             of_mix = torch.cat([grad.t() @ x, grad.t() @ product], dim=1)
             backs = kernels_for(x).pair_product_backward(
@@ -175,10 +174,9 @@ class _PooledBlock(torch.autograd.Function):
         weights, (inner, left, right), pairs = rest[:6], rest[6:], ctx.pairs
         with torch.autocast(x.device.type, enabled=False):
             if torch.is_grad_enabled():
-                given = [x, *weights]
-                return None, *_gradients_of(
-                    lambda: _plain_pooled(pairs, *given), given, list(grads)
-                )
+                plain_pooled = partial(_plain_pooled, pairs)
+                _, vjp, *_ = torch.func.vjp(plain_pooled, x, *weights)
+                return None, *vjp(grads)
             kernels = kernels_for(x)
             backs = kernels.pool_product_backward(grads[1], left, right, pairs)
             grad_x = None
@@ -238,20 +236,6 @@ def _mlp_gradients(
     if grad_x is not None:
         grad_x.addmm_(back, weights[0])
     return [back.t() @ x, back.sum(dim=0), *found]
-
-
-def _gradients_of(
-    compute: Callable[[], Tensor | tuple[Tensor, ...]],
-    given: list[Tensor],
-    grads: list[Tensor],
-) -> list[Tensor | None]:
-    """Compute gradients of `given` that can be differentiated again.
-
-    `compute` computes the outputs in plain PyTorch, and `grads` are their gradients.
-    """
-    wanted = [each for each in given if each.requires_grad]
-    found = iter(torch.autograd.grad(compute(), wanted, grads, create_graph=True))
-    return [next(found) if each.requires_grad else None for each in given]
 
 
 def _plain_mlps(x: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -39,11 +39,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_gine` computes the same result as `conv`.
-
-    It does if the update network is Linear, norm, ReLU and Linear, epsilon is learned,
-    and there are edge states as wide as the node states.
-    """
+    """Return whether `run_gine` computes the same result as `conv`."""
     parts = two_linears(conv.nn)
     return (
         parts is not None
@@ -113,11 +109,7 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv on these inputs.
-
-    The edge states must have the width that the conv expects (None for width 0), the
-    MLPs of the conv must be fusable, and the norm of the messages needs two messages.
-    """
+    """Return whether `run_pna` can replace a PNA* conv; its norm needs two messages."""
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
@@ -264,21 +256,12 @@ def run_stack(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Run a base GNN and a Linear after it with fused kernels.
+    """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
 
-    Args:
-        stack: A `Stack` accepted by `can_fuse_stack`.
-        c: Input states of the node copies, [m, w].
-        e: States of the edges of the graph, [e, w'], if the convs read any.
-        subgraphs: The rooted subgraphs.
-        matrix: Weight of the Linear, [c', w].
-        offset: Bias of the Linear, [c']; None = no bias.
-        norm_follows: Whether norms with batch statistics follow the Linear.
-        bias_column: Whether to append `BIAS_COLUMN` to the states of the roots.
-
-    Returns:
-        The output of the Linear, [m, c'], and the base GNN's output state of the root
-        of each subgraph, [s, w] or, with `bias_column`, [s, w + 4].
+    `c` are the states of node copies, [m, w], and `e` those of the graph's edges, [e,
+    w']; `matrix`, [c', w], and `offset`, [c'], belong to the Linear. Returns its
+    output, [m, c'], and the base GNN's output state of the root of each subgraph, [s,
+    w]; with `bias_column`, `BIAS_COLUMN` is appended to it, [s, w + 4].
     """
     *before, (conv, norm) = _parts(stack)
     edges = edges_of(subgraphs)

@@ -94,17 +94,10 @@ class CapturedStep:
     largest. A shape whose buffers were released never becomes the largest again;
     otherwise two shapes could replace each other in turn for ever.
 
-    Args:
-        step: Trains on an item and returns the detached loss. Data that change between
-            steps must be in tensors of the item, whose sizes depend only on the item's
-            shape, or in other tensors at fixed addresses.
-        recorder: Captures the step.
-        release: Frees tensors that a step leaves in the graphs' memory, such as
-            gradients; None if a step leaves no such tensors.
-
-    Attributes:
-        gave_up: Whether a capture has failed; nothing is captured or replayed then.
-        reason: Why the capture failed; None if none has failed.
+    Data that change between steps must be in tensors of the item, whose sizes depend
+    only on the item's shape, or in other tensors at fixed addresses. `release` frees
+    tensors that a step leaves in the graphs' memory, such as gradients. `gave_up` tells
+    whether a capture has failed, and `reason` why.
     """
 
     def __init__(
@@ -247,16 +240,8 @@ class CapturedModel(CapturedStep):
     gradients of the weights, as without a capture. Run this backward pass before the
     next call, which overwrites the activations. The loss is computed between the two
     passes, without a capture: it may be any function, and may have any number of rows.
-
-    Args:
-        forward: Takes an item (a batch), and returns the model's outputs: a tensor, or
-            tensors in tuples, lists and dicts.
-        recorder: Captures the passes.
-        weights: The weights of the model.
-        update: Clips the gradients and takes an optimiser step.
-
-    Attributes:
-        last: The passes that the last call replayed; None if it ran without a replay.
+    `forward` returns a tensor, or tensors in tuples, lists and dicts. `last` are the
+    passes that the last call replayed; None if it ran without a replay.
     """
 
     def __init__(
@@ -315,11 +300,7 @@ class CapturedModel(CapturedStep):
         return tree_map(_copied, outputs[0])
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture both passes for a static item; return a function that replays them.
-
-        The function replays the forward pass. A backward pass through its outputs
-        replays the captured backward pass.
-        """
+        """Capture both passes for a static item; return a function that replays."""
         passes = _Passes(self.step, static, self.weights, self.recorder)
 
         def replay() -> Any:
@@ -348,14 +329,11 @@ class _Passes:
             require one; see `_Replayed`.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
         spec: The nesting of the outputs, to rebuild them from their leaves.
-        positions: The positions in `outputs` of the tensors that need a gradient.
-        differentiable: The tensors at these positions.
-        of_outputs: For each of them, the buffer of its gradient, which the captured
-            backward pass reads.
+        positions: The positions in `outputs` of the `differentiable` tensors.
+        of_outputs: The buffers of their gradients, which the backward pass reads.
         gradients: For each weight, by its `id`, the gradient that the captured backward
             pass writes; None if the outputs do not depend on the weight.
         written: The pairs of a weight and its gradient, for all that are not None.
-        replay_update: Replays clipping and the optimiser step; None before the capture.
     """
 
     def __init__(
@@ -474,10 +452,7 @@ class _Replayed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, passes: _Passes) -> tuple[Tensor, ...]:
-        """Return copies of the outputs, which the next replay overwrites.
-
-        `anchor` requires a gradient, so that the copies do too.
-        """
+        """Return copies of the outputs, which the next replay overwrites."""
         ctx.passes = passes
         return tuple(out.clone() for out in passes.differentiable)
 

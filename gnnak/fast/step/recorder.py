@@ -33,11 +33,7 @@ and only one thread may capture on a stream at a time."""
 
 
 class Recorder(Protocol):
-    """Interface of objects that capture GPU work and replay it.
-
-    `GraphRecorder` implements it with CUDA graphs; tests use recorders that need no
-    GPU.
-    """
+    """Captures GPU work and replays it; tests use recorders that need no GPU."""
 
     def warm_up(self, work: Work) -> Tensor:
         """Run the work once without capturing it, on the stream of later captures."""
@@ -60,13 +56,9 @@ class GraphRecorder:
     The graphs can share a pool because no graph reads memory of the pool that another
     graph, or an earlier replay, has written: weights and optimiser states are allocated
     outside of the pool. A replay advances the device's random number generator just as
-    a call of the captured function does.
-
-    Attributes:
-        peak_bytes: Peak growth of the allocated memory, in bytes, during the last
-            warm-up that ran while there were no CUDA graphs.
-        synchronisations: Source lines that synchronised with the device in the last
-            warm-up.
+    a call of the captured function does. `peak_bytes` is the peak growth of the
+    allocated memory during the last warm-up that ran while there were no CUDA graphs,
+    and `synchronisations` are the source lines that synchronised in the last warm-up.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []

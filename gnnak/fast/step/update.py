@@ -109,18 +109,10 @@ class CapturedUpdate:
     """Clips gradients and takes an optimiser step, without a capture or as a replay.
 
     A captured update reads the gradient tensors that existed at its capture, so there
-    is one captured update for each captured backward pass.
-
-    Args:
-        take: Clips the gradients and calls `optimizer.step()`.
-        optimizer: The optimiser.
-        recorder: Captures the update.
-        device: The device of the weights.
-
-    Attributes:
-        reason: Why updates are not captured; None if they are or may be.
-        rates: The learning rate of each parameter group, as a tensor on the GPU that
-            captured updates read.
+    is one captured update for each captured backward pass. `take` clips the gradients
+    and calls `optimizer.step()`. `reason` is why updates are not captured, and `rates`
+    are the learning rates of the parameter groups, as tensors on the GPU that captured
+    updates read.
     """
 
     def __init__(
