@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gnnak.backend import Backend
-from gnnak.fast.cpu.layer import cpu_encodings
+from gnnak.fast.cpu import cpu_encodings
 from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.layers import (
     convs,

@@ -5,14 +5,14 @@ in full precision and in one process. This module supports all other layers.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import GINEConv
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
+from gnnak.fast.kernels.records import CentroidRows, GatedPool
 from gnnak.fast.layers.convs import can_run, edge_states, run_conv
 from gnnak.fast.layers.gather import mean_of
 from gnnak.fast.layers.lift import edges_of, lift
@@ -32,7 +32,6 @@ from gnnak.nn.calling import Inputs
 from gnnak.nn.calling.call import first_weight
 from gnnak.nn.encodings import HopTable, scaled_to_all
 from gnnak.nn.uplift import GNNAK
-from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
@@ -40,15 +39,6 @@ SMALL_HOP_TABLE = 128
 """Largest number of rows that a table of distances may have in fused layers."""
 POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
 """For each pooled encoding, by what the states of node copies are grouped."""
-
-
-class GatedPool(NamedTuple):
-    """A grouping of node copies."""
-
-    groups: Groups
-    """The node copies of each group."""
-    key: Tensor
-    """[m]: the group of each node copy."""
 
 
 def gated_pools(
@@ -88,21 +78,18 @@ class _GatedPools(torch.autograd.Function):
         subgraph = subgraphs.subgraph.contiguous()
         ctx.save_for_backward(states, rows, centroid, subgraph, *tables)
         ctx.pools = pools
-        pairs = zip(tables, pools, strict=True)
-        sums = [GatedSum(table, pool.groups) for table, pool in pairs]
-        summed = kernels.gated_sums(states, sums, rows)
+        summed = kernels.gated_sums(states, tables, pools, rows)
         return *summed, states.index_select(0, centroid)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         states, rows, centroid, subgraph, *tables = ctx.saved_tensors
         *of_sums, of_centroids = map(with_unit_stride, grads)
-        parts = zip(of_sums, tables, ctx.pools, strict=True)
-        sums = [GatedGrad(grad, table, pool.key) for grad, table, pool in parts]
         centroids = CentroidRows(of_centroids, centroid, subgraph)
-        kernels = kernels_of_backward(states)
-        found = kernels.gated_sums_backward(states, sums, rows, centroids)
-        return found[0], None, None, None, *found[1]
+        grad_states, of_tables = kernels_of_backward(states).gated_sums_backward(
+            states, of_sums, tables, ctx.pools, rows, centroids
+        )
+        return grad_states, None, None, None, *of_tables
 
 
 @implements("embed")

@@ -19,16 +19,8 @@ class SideStreams:
     """Context manager: run work on side CUDA streams, and wait for them at the end.
 
     Each `side_stream` first waits for the work already launched on the current stream.
-    When the `with` block ends, the current stream waits for all side streams. Tensors
-    that a side stream reads or writes must stay alive until the block ends. Outside of
-    a CUDA graph capture there are no side streams: all work runs on the current stream.
-
-    >>> with SideStreams(torch.device("cpu")) as streams:
-    ...     with streams.side_stream():
-    ...         first = torch.ones(2) + 1
-    ...     second = torch.ones(2) + 2
-    >>> first + second
-    tensor([5., 5.])
+    Tensors that a side stream reads or writes must stay alive until the `with` block
+    ends. Outside of a CUDA graph capture, all work runs on the current stream.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -77,10 +69,8 @@ def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) ->
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
     """Take a step of a fused Adam, with the weights divided among several CUDA streams.
 
-    When the step is captured as a CUDA graph, the streams run in parallel. On a single
-    stream the kernels would run one after the other: PyTorch's fused Adam updates only
-    a few dozen weight tensors per kernel, and each kernel takes as long as its largest
-    tensor.
+    In a CUDA graph, the streams run in parallel. PyTorch's fused Adam updates only a
+    few dozen weight tensors per kernel, which takes as long as its largest tensor.
     """
     groups = optimizer.param_groups
     with SideStreams(device) as streams:

@@ -2,7 +2,7 @@
 
 import torch
 
-from gnnak.fast.cpu.gine import Incidence, Ones, gather_matrix, numbered
+from gnnak.fast.cpu import Incidence, Ones, gather_matrix
 
 INDEX = torch.tensor([2, 0, 2, 1])
 DENSE = torch.tensor([[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]]).double()
@@ -46,9 +46,3 @@ def test_gradients_of_products_can_be_differentiated_again():
     for product, given in ((matrix, values), (matrix.T, rows)):
         assert torch.autograd.gradcheck(lambda x, p=product: p @ x, given)
         assert torch.autograd.gradgradcheck(lambda x, p=product: (p @ x).sin(), given)
-
-
-def test_numbered_counts_distinct_values_in_order():
-    found = numbered(torch.tensor([7, 2, 7, 4]), 9)
-    assert found.distinct.tolist() == [2, 4, 7]
-    assert found.number.tolist() == [2, 0, 2, 1]

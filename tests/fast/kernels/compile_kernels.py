@@ -11,13 +11,7 @@ from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import product
-from gnnak.fast.kernels.records import (
-    CentroidRows,
-    GatedGrad,
-    GatedSum,
-    HopLinears,
-    Lifted,
-)
+from gnnak.fast.kernels.records import CentroidRows, GatedPool, HopLinears, Lifted
 from gnnak.nn.base.ppgn import find_pairs
 from tests.fast.kernels.kernel_inputs import (
     constants,
@@ -91,12 +85,12 @@ def call_pairs(width, sizes):
 def call_gated(h, c, gate, index, groups, key):
     """Call the kernels of gated sums."""
     table = c[:4].contiguous() if gate is None else gate
-    (sums,) = gpu.gated_sums(h, [GatedSum(table, groups)], index)
-    gpu.gated_sums(h, [GatedSum(gate, groups), GatedSum(None, groups)], index)
-    grads = [GatedGrad(sums, gate, key), GatedGrad(sums, table, key)]
-    heads = CentroidRows(sums, groups.ptr[:-1], key)
-    gpu.gated_sums_backward(h, grads, index, None if gate is None else heads)
-    gpu.gated_sums_backward(h, grads[:1], index, None)
+    pools = [GatedPool(groups, key)] * 2
+    (sums,) = gpu.gated_sums(h, [table], pools[:1], index)
+    gpu.gated_sums(h, [gate, None], pools, index)
+    heads = None if gate is None else CentroidRows(sums, groups.ptr[:-1], key)
+    gpu.gated_sums_backward(h, [sums, sums], [gate, table], pools, index, heads)
+    gpu.gated_sums_backward(h, [sums], [gate], pools[:1], index, None)
 
 
 def call_tables(width, gated):

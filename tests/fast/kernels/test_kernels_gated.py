@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
+from gnnak.fast.kernels.records import CentroidRows, GatedPool
 from tests.fast.kernels.kernel_inputs import (
     GROUPS,
     WIDTHS,
@@ -23,45 +23,32 @@ def test_lift_adds_rows_of_a_table(fast, width):
     assert_agree(fast, "lift", x, rows(4, width), node, index, True)
 
 
-def check_sums(fast, values, sums, index):
-    """Compare gated sums with the plain ones."""
-    found, wanted = (each.gated_sums(values, sums, index) for each in (fast, plain))
-    for one, other in zip(found, wanted, strict=True):
-        assert_same(one, other)
+def check_sums(fast, tables, all_groups, index):
+    """Compare gated sums of random rows with the plain ones."""
+    values = rows(len(index), 5 if tables[0] is None else tables[0].size(1))
+    pools = [GatedPool(groups, None) for groups in all_groups]
+    assert_agree(fast, "gated_sums", values, tables, pools, index)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("case", GROUPS)
 def test_a_gated_sum_agrees(fast, case, shuffled):
     groups, key = groups_of(GROUPS[case], shuffled, padding=2)
-    index = torch.randint(4, (len(key),))
-    check_sums(fast, rows(len(key), 5), [GatedSum(rows(4, 5), groups)], index)
+    check_sums(fast, [rows(4, 5)], [groups], torch.randint(4, (len(key),)))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_gated_sums_agree_at_every_width(fast, width):
-    groups, key = groups_of([3, 0, 2], shuffled=True)
-    other, _ = groups_of([1, 1, 1, 2], shuffled=False)
-    index = torch.randint(28, (len(key),))
-    sums = [GatedSum(rows(28, width), each) for each in (groups, other)]
-    check_sums(fast, rows(len(key), width), sums, index)
+    both = groups_of([3, 0, 2], True)[0], groups_of([1, 1, 1, 2], False)[0]
+    check_sums(fast, list(rows(56, width).split(28)), both, torch.randint(28, (5,)))
 
 
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("first", [False, True])
 def test_gated_sums_agree_with_and_without_gates(fast, first, second):
-    groups, _ = groups_of([3, 0, 2], shuffled=True)
-    other, _ = groups_of([5], shuffled=True)
-    gates = [rows(4, 6) if gated else None for gated in (first, second)]
-    sums = [GatedSum(gates[0], groups), GatedSum(gates[1], other)]
-    check_sums(fast, rows(5, 6), sums, torch.randint(4, (5,)))
-
-
-def grads(sizes, width, gated):
-    """Return the gradients of the sums of groups, with or without gates."""
-    _, key = groups_of(sizes, shuffled=True)
-    table = rows(4, width) if gated else None
-    return GatedGrad(rows(len(sizes), width, strided=True), table, key)
+    both = groups_of([3, 0, 2], True)[0], groups_of([5], True)[0]
+    gates = [rows(4, 5) if gated else None for gated in (first, second)]
+    check_sums(fast, gates, both, torch.randint(4, (5,)))
 
 
 @pytest.mark.parametrize("roots", [False, True])
@@ -69,15 +56,21 @@ def grads(sizes, width, gated):
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("width", [5, 65])
 def test_gradients_of_gated_sums_agree(few_parts, fast, width, first, second, roots):
-    sums = [grads([3, 70, 0, 7], width, first)]
-    if second is not None:
-        sums.append(grads([40, 40], width, second))
-    centroid = torch.tensor([0, 79])
+    sizes = [[3, 70, 0, 7], [40, 40]][: 1 if second is None else 2]
+    grads = [rows(len(each), width, strided=True) for each in sizes]
+    tables = [rows(4, width) if gated else None for gated in (first, second)]
+    pools = [GatedPool(*groups_of(each, shuffled=True)) for each in sizes]
+    of_subgraph = (torch.arange(80) > 39).long()
     heads = CentroidRows(
-        rows(2, width, strided=True), centroid, (torch.arange(80) > 39).long()
+        rows(2, width, strided=True), torch.tensor([0, 79]), of_subgraph
     )
-    given = (rows(80, width), sums, torch.randint(4, (80,)), heads if roots else None)
-    found, wanted = fast.gated_sums_backward(*given), plain.gated_sums_backward(*given)
+    values, index = rows(80, width), torch.randint(4, (80,))
+    found, wanted = (
+        kernels.gated_sums_backward(
+            values, grads, tables[: len(sizes)], pools, index, heads if roots else None
+        )
+        for kernels in (fast, plain)
+    )
     assert_same(found[0], wanted[0])
     for one, other in zip(found[1], wanted[1], strict=True):
         assert (one is None) == (other is None)
@@ -86,10 +79,8 @@ def test_gradients_of_gated_sums_agree(few_parts, fast, width, first, second, ro
 
 
 def test_messages_have_gradients_without_another_use_of_the_states(fast):
-    found = edges_of(20, 60, 9)
-    e = rows(9, 5, strided=True)
-    given = (rows(20, 5), rows(20, 5), e, rows(1, 1)[0], found, None)
-    assert_agree(fast, "messages_backward", *given)
+    grad, c, eps, e = rows(20, 5), rows(20, 5), rows(1, 1)[0], rows(9, 5, strided=True)
+    assert_agree(fast, "messages_backward", grad, c, e, eps, edges_of(20, 60, 9), None)
 
 
 HALF = {
@@ -105,7 +96,8 @@ HALF = {
     "table_sum": lambda half, edges: (half, torch.arange(20) % 4, 4),
     "gated_sums": lambda half, edges: (
         half,
-        [GatedSum(half[:4], groups_of([12, 8], shuffled=True)[0])],
+        [half[:4]],
+        [GatedPool(*groups_of([12, 8], shuffled=True))],
         torch.arange(20) % 4,
     ),
 }

@@ -22,7 +22,7 @@ from gnnak.fast.kernels.gpu.tiles import (
     wide_columns,
     widened,
 )
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
+from gnnak.fast.kernels.records import CentroidRows, GatedPool
 from gnnak.subgraphs.groups import Groups
 
 
@@ -189,29 +189,31 @@ def _table_sum(
     tl.store(out + place, total, mask=(entry < size)[:, None] & inside[None, :])
 
 
-def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
+def gated_sums(
+    values: Tensor,
+    tables: Sequence[Tensor | None],
+    pools: Sequence[GatedPool],
+    rows: Tensor,
+) -> list[Tensor]:
     """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
     width = values.size(1)
-    outs = [values.new_empty(len(each.groups), width) for each in sums]
-    both, most = (sums[0], sums[-1]), max(len(each.groups) for each in sums)
-    _gated_sums[(max(most, 1), cdiv(width, wide_columns(width)), len(sums))](
+    outs = [values.new_empty(len(pool.groups), width) for pool in pools]
+    groups, gates = (pools[0].groups, pools[-1].groups), (tables[0], tables[-1])
+    most = max(map(len, groups))
+    _gated_sums[(max(most, 1), cdiv(width, wide_columns(width)), len(pools))](
         values,
-        *(values if each.table is None else each.table for each in both),
+        *(values if table is None else table for table in gates),
         rows,
-        *(each.groups.ptr for each in both),
-        *map(_order, both), outs[0], outs[-1],
-        *(len(each.groups) for each in both),
+        *(each.ptr for each in groups),
+        *(each.ptr if each.order is None else each.order for each in groups),
+        outs[0], outs[-1],
+        *map(len, groups),
         width,
-        *(each.table is not None for each in both),
-        *(each.groups.order is not None for each in both),
+        *(table is not None for table in gates),
+        *(each.order is not None for each in groups),
         wide_columns(width), num_warps=1,
     )  # fmt: skip
     return outs
-
-
-def _order(each: GatedSum) -> Tensor:
-    """Return the permutation of the groups; without one, a tensor that is not read."""
-    return each.groups.ptr if each.groups.order is None else each.groups.order
 
 
 @for_all_sizes
@@ -261,51 +263,50 @@ def sum_group(
 
 def gated_sums_backward(
     values: Tensor,
-    sums: Sequence[GatedGrad],
+    grads: Sequence[Tensor],
+    tables: Sequence[Tensor | None],
+    pools: Sequence[GatedPool],
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values` and of each sum's table (or None)."""
+    """Return the gradients of `values` and of each table (or None)."""
     (m, width), out = values.shape, torch.empty_like(values)
-    both = (sums[0], sums[-1])
+    gates = (tables[0], tables[-1])
     _gated_rows[tiles(m, BLOCK, width)](
-        *(each.grad for each in both),
-        *(each.grad.stride(0) for each in both),
-        *(values if each.table is None else each.table for each in both),
-        *(each.key for each in both),
-        rows,
+        grads[0], grads[-1], grads[0].stride(0), grads[-1].stride(0),
+        *(values if table is None else table for table in gates),
+        pools[0].key, pools[-1].key, rows,
         values if centroids is None else centroids.values,
         width if centroids is None else centroids.values.stride(0),
         rows if centroids is None else centroids.centroid,
         rows if centroids is None else centroids.subgraph,
         out, m, width,
-        *(each.table is not None for each in both),
-        len(sums) == 2,
+        *(table is not None for table in gates),
+        len(pools) == 2,
         centroids is not None,
         BLOCK, columns(width),
     )  # fmt: skip
-    return out, _table_grads(values, sums, rows)
+    parts_of = zip(grads, tables, pools, strict=True)
+    gated = [(grad, table, p.key) for grad, table, p in parts_of if table is not None]
+    found = iter(_table_grads(values, gated, rows) if gated else ())
+    return out, [None if table is None else next(found) for table in tables]
 
 
 def _table_grads(
-    values: Tensor, sums: Sequence[GatedGrad], rows: Tensor
-) -> list[Tensor | None]:
-    """Return the gradient of each sum's table of gates; None where there is none."""
-    gated = [each for each in sums if each.table is not None]
-    table = gated[0].table if gated else None
-    if table is None:
-        return [None] * len(sums)
+    values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
+) -> tuple[Tensor, ...]:
+    """Return the gradients of tables from (gradient of sums, table, key) of each."""
+    (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
     shape = (programs, len(gated), size, width)
     partial = values.new_empty(*shape, dtype=sum_dtype(values))
     _gated_tables[(programs, cdiv(width, columns(width)), len(gated))](
-        values, gated[0].grad, gated[-1].grad, gated[0].grad.stride(0),
-        gated[-1].grad.stride(0), gated[0].key, gated[-1].key, rows, partial, m, width,
-        steps, size, max(16, next_power_of_2(size)), SUMMED, columns(width),
+        values, grad, grad_2, grad.stride(0), grad_2.stride(0), key, key_2, rows,
+        partial, m, width, steps, size, max(16, next_power_of_2(size)), SUMMED,
+        columns(width),
     )  # fmt: skip
-    found = iter(add_up(partial).to(table.dtype).unbind())
-    return [None if each.table is None else next(found) for each in sums]
+    return add_up(partial).to(table.dtype).unbind()
 
 
 @triton.jit

@@ -223,12 +223,7 @@ def _backward(
     target, edge, grad_c, grad_eps, grad_e, m, size, count, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Triton kernel of `messages_backward`: both gradients take one launch.
-
-    The third index of a program says which gradient it computes. `count` programs
-    compute `each` rows of that of `c`, from the edge copies by source (`ptr`, `order`),
-    and `size` programs a row of that of `e`, from those by edge (`ptr_2`, `order_2`).
-    """
+    """Compute the gradient of `c`, or of `e` if the third index of the program is 1."""
     if tl.program_id(2) == 0:
         if tl.program_id(0) < count:
             to_copies(
