@@ -30,10 +30,7 @@ def pad_rows(
 
 
 def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
-    """Split index tensors by batch, let them start at 0 in each batch, and pad them.
-
-    See the PyTorch version for the arguments.
-    """
+    """Split index tensors by batch, let them start at 0 in each batch, and pad them."""
     batches = rows.first.numel()
     out = values[0].new_empty(batches, len(values) * rows.most)
     for number, value in enumerate(values):

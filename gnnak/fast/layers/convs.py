@@ -25,7 +25,7 @@ from gnnak.fast.layers.rows import (
     to_save,
 )
 from gnnak.nn.base.convs import GCN
-from gnnak.nn.calling.call import explained_convs
+from gnnak.nn.calling.call import explained_convs, first_weight
 from gnnak.nn.copies import Messages
 from gnnak.nn.family.gnn import Conv
 from gnnak.nn.features import CategoricalEncoder, ConstantEncoder
@@ -77,6 +77,15 @@ def _is_changed(conv: MessagePassing) -> bool:
         or conv.decomposed_layers > 1
         or not METHODS.isdisjoint(own)
     )
+
+
+def has_dtype_of(conv: nn.Module, x: Tensor, e: Tensor | None) -> bool:
+    """Return whether states have the dtype of a conv's weights, or autocast is on."""
+    if torch.is_autocast_enabled(x.device.type):
+        return True
+    weight = first_weight(conv)
+    dtype = x.dtype if weight is None else weight.dtype
+    return x.dtype == dtype and (e is None or e.dtype == dtype)
 
 
 def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
@@ -261,16 +270,11 @@ def run_messages(
     e, kind = _states_like(conv, edge_attr), z.device.type
     if e is NotImplemented or conv.calling.keywords is not None:
         return NotImplemented
-    autocast = torch.is_autocast_enabled(kind)
-    if not autocast:
-        dtype = next(conv.gnn.parameters(), z).dtype
-        if z.dtype != dtype or (e is not None and e.dtype != dtype):
-            return NotImplemented
-    if not can_run(conv.gnn, e, z.size(1)):
+    if not has_dtype_of(conv.gnn, z, e) or not can_run(conv.gnn, e, z.size(1)):
         return NotImplemented
     if conv.reads_edges and conv.edge_encoder is not None:
         e = conv.edge_encoder(edge_attr, subgraphs.num_edges)
-    if autocast:
+    if torch.is_autocast_enabled(kind):
         z = z.to(torch.get_autocast_dtype(kind))
     edges = edges_of(subgraphs) if links is None else _across_edges(subgraphs, links)
     with on_copies(subgraphs):

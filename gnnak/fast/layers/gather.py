@@ -37,8 +37,7 @@ def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
     """Return `embedding(index, table)` for a small table and an index of any shape.
 
-    As in PyTorch, an index that is out of range is an error. Unlike PyTorch's, the
-    backward pass does not sort the indices.
+    Unlike PyTorch's, the backward pass does not sort the indices.
     """
     if table.size(0) > SMALL_TABLE or not serves(table):
         return NotImplemented
@@ -202,7 +201,7 @@ class _Fill(torch.autograd.Function):
     ) -> Tensor:
         ctx.transposed = (row, by_column, column, by_row, weight)
         values, kernels = with_unit_stride(values), kernels_for(values)
-        return kernels.weighted_sum(values, column, weight, by_row)
+        return kernels.sum_by(values, by_row, None, (column, weight))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -13,7 +13,7 @@ from torch_geometric.nn import GINEConv
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import CentroidRows, GatedPool
-from gnnak.fast.layers.convs import can_run, edge_states, run_conv
+from gnnak.fast.layers.convs import can_run, edge_states, has_dtype_of, run_conv
 from gnnak.fast.layers.gather import mean_of
 from gnnak.fast.layers.lift import edges_of, lift
 from gnnak.fast.layers.lifted_gine import (
@@ -29,7 +29,6 @@ from gnnak.fast.layers.parts import REDUCES, Serves, implements
 from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
 from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.nn.calling import Inputs
-from gnnak.nn.calling.call import first_weight
 from gnnak.nn.encodings import HopTable, scaled_to_all
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
@@ -143,12 +142,7 @@ def _can_fuse_conv(
     width, conv = x.size(1), layer.gnn
     if table is not None and layer.hop_linear is None:
         width += table.weight.size(1)
-    if not torch.is_autocast_enabled(x.device.type):
-        weight = first_weight(conv)
-        dtype = x.dtype if weight is None else weight.dtype
-        if x.dtype != dtype or (e is not None and e.dtype != dtype):
-            return False
-    return can_run(conv, e, width)
+    return has_dtype_of(conv, x, e) and can_run(conv, e, width)
 
 
 def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:

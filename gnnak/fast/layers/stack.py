@@ -71,8 +71,7 @@ class _GineLinear(torch.autograd.Function):
     $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
 
     Also returns `c`, to be read by later functions so that one kernel can add up all
-    gradients of `c`, and the column statistics of the output. The backward pass
-    recomputes the sums of messages.
+    its gradients, and column statistics. The backward pass recomputes the sums.
     """
 
     @staticmethod

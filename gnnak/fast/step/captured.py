@@ -40,9 +40,8 @@ def can_capture(
 def _synchronises(network: nn.Module, precision: str) -> bool:
     """Return whether the forward pass of a network, or of a part of it, synchronises.
 
-    Modules declare this by an attribute `synchronises`, which convs of PyG do not have.
-    A GNN-AK layer that is always fused (only with `precision` "32") never calls the
-    convs inside it, so these are not checked.
+    Modules declare this by an attribute `synchronises`, except for convs of PyG. A
+    GNN-AK layer that is always fused never calls the convs inside it.
     """
     known = isinstance(network, SYNCHRONISING_CONVS)
     if getattr(network, "synchronises", known):
@@ -143,9 +142,8 @@ class CapturedStep:
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
         """Return the static buffers of a shape; allocate them when it first occurs.
 
-        The result is None if the item must be trained on without buffers: either the
-        largest shape is not captured yet, or the item does not fit into its buffers and
-        the shape's own buffers were released before.
+        The result is None if the largest shape is not captured yet, or if the item does
+        not fit into its buffers and the shape's own buffers were released before.
         """
         if shape in self._buffers:
             return self._buffers[shape]
@@ -391,18 +389,16 @@ class _Passes:
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
         """Return whether all gradients are those of the captured backward pass.
 
-        They are not if the loss depends on weights in another way, for example on
-        weights that are no part of the model.
+        They are not if the loss depends on weights in another way.
         """
         wanted = map(self.gradients.get, map(id, trained))
         return all(map(is_, [weight.grad for weight in trained], wanted))
 
     def _detach(self) -> None:
-        """Free the autograd graph of the outputs, which is not needed any more.
+        """Free the autograd graph of the outputs.
 
-        The graph refers to the autograd nodes that add up the gradients of the weights.
-        As long as these nodes exist, backward passes without a capture run them on the
-        stream of the capture.
+        While its nodes that add up gradients of weights exist, backward passes without
+        a capture run them on the stream of the capture.
         """
         self.differentiable = [out.detach() for out in self.differentiable]
         found = iter(self.differentiable)

@@ -41,9 +41,8 @@ class Recorder(Protocol):
     def record(self, work: Work) -> Work:
         """Capture the work without running it; return a function that replays it.
 
-        The function works on the same tensors, and returns the result in a new tensor.
-        If the work cannot be captured, this raises an exception, and the recorder is in
-        the same state as before the call.
+        The function returns the result in a new tensor. If the work cannot be captured,
+        this raises an exception, and the recorder is in the same state as before.
         """
 
     def release(self) -> None:
@@ -77,11 +76,10 @@ class GraphRecorder:
         self.synchronisations: list[str] = []
 
     def warm_up(self, work: Work) -> Tensor:
-        """Run the work once without capturing it, on the stream of later captures.
+        """Run the work once, in the memory pool of CUDA graphs if there are any.
 
-        If there are CUDA graphs already, the work allocates from their memory pool.
-        This is safe: between replays, the pool contains only gradients that are not
-        read again.
+        This is safe: between replays, it contains only gradients that are not read
+        again.
         """
         used = self._is_pool_used
         allocation = self._in_pool() if used else growth_measured(self.device)

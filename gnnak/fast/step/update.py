@@ -162,9 +162,8 @@ class CapturedUpdate:
     def can_replay(self, replay: Callable[[], object] | None) -> bool:
         """Return whether `replay` does what `run` would do; copy the learning rates.
 
-        If the optimiser has got other weights or another state, for example by
-        `load_state_dict`, an update must be captured anew. If an option has changed, or
-        if the optimiser has got hooks, updates are not captured any more.
+        With other weights or states, for example after `load_state_dict`, an update
+        must be captured anew; with other options or hooks, no update is captured.
         """
         if replay is None or not self._is_current() or replay not in self._replays:
             return False

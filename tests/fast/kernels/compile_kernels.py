@@ -49,7 +49,7 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     gpu.lift(c, gate, key, index)
     gpu.lift(c, gate, key, index, add=gated)
     gpu.sum_by(h, groups)
-    gpu.weighted_sum(h, key, key.double(), groups)
+    gpu.sum_by(h, groups, None, (key, key.double()))
     gpu.table_sum(h, index, 4)
     more = h if gated else None
     for states in (c, Lifted(c, rows(2, width).float(), key, index)):

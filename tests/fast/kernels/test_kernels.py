@@ -65,8 +65,8 @@ def test_weighted_sum_agrees_at_every_width(fast, width):
     for shuffled in (False, True):
         groups, key = groups_of([3, 0, 1, 12], shuffled, padding=2)
         values = rows(7, width, strided=True)
-        index, weight = torch.randint(7, (len(key),)), torch.rand(len(key)).double()
-        assert_agree(fast, "weighted_sum", values, index, weight, groups)
+        entries = torch.randint(7, (len(key),)), torch.rand(len(key)).double()
+        assert_agree(fast, "sum_by", values, groups, None, entries)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

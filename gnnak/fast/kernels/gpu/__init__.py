@@ -35,7 +35,6 @@ from gnnak.fast.kernels.gpu.gather import (
     lift,
     sum_by,
     table_sum,
-    weighted_sum,
 )
 from gnnak.fast.kernels.gpu.gcn_pna import (
     gcn_scale,

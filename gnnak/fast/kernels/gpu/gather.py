@@ -51,37 +51,22 @@ def lift(
     return out
 
 
-def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> Tensor:
-    """Sum the rows of each group, [k, c]; one program sums one group."""
-    return _sums(values, groups, dtype=dtype)
-
-
-def weighted_sum(
-    values: Tensor, index: Tensor, weight: Tensor, groups: Groups
-) -> Tensor:
-    """Multiply a sparse matrix with `values`, [k, c]; one program computes one row."""
-    return _sums(values, groups, index, weight)
-
-
-def _sums(
+def sum_by(
     values: Tensor,
     groups: Groups,
-    index: Tensor | None = None,
-    weight: Tensor | None = None,
     dtype: torch.dtype | None = None,
+    entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Compute `weighted_sum`, or `sum_by` if `index` and `weight` are None."""
+    """Sum the rows, or weighted rows, of each group, [k, c]; one program each."""
     width = values.size(1)
+    index, weight = (groups.ptr, values) if entries is None else entries
     out = values.new_empty(len(groups), width, dtype=dtype)
     _sum_by[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
-        values, values.stride(0),
-        groups.ptr if index is None else index,
-        values if weight is None else weight,
-        groups.ptr,
+        values, values.stride(0), index, weight, groups.ptr,
         groups.ptr if groups.order is None else groups.order,
         out, len(groups), width,
         groups.order is not None,
-        index is not None,
+        entries is not None,
         wide_columns(width), num_warps=1,
     )  # fmt: skip
     return out

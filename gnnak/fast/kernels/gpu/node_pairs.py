@@ -45,11 +45,10 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 @triton.jit
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
-    """Return for which nodes and columns this program computes results.
+    """Return nodes and columns of this program, and masks of those that exist.
 
-    These are the nodes, the columns and the masks of those that exist. Then, for each
-    node, its first pair (`start`), its index within its graph (`position`) and the
-    number of nodes of its graph (`nodes`); and the largest of these numbers.
+    Then, for each node, its first pair (`start`), its index within its graph
+    (`position`) and the nodes of its graph (`nodes`); and the largest such number.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -162,11 +161,9 @@ def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
 
 @triton.jit
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
-    """Return which tile of which matrices this program computes.
+    """Return this program's tile: nodes n of the graph, rows i, columns k, channels.
 
-    These are the number of nodes n of the graph, the rows i and columns k of the
-    matrices, and the channels. Then the offset of the entry (0, 0) and of the entries
-    (i, k) from the first element of a tensor [p, w].
+    Then the offsets of the entries (0, 0) and (i, k) in a tensor [p, w].
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]

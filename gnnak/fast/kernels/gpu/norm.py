@@ -213,10 +213,8 @@ def load_columns(values, column, inside):
 def norm_correction(value, mean, rstd, sums, column, inside, width, last):
     """Return the correction term in the gradient of a batch norm, for one tile.
 
-    If g is the gradient of the norm's output, the gradient of its input is scale * (g -
-    correction). The correction arises because the norm's statistics depend on all input
-    rows. `value` is a tile of the norm's input, and `sums` points to the gradients of
-    the norm's bias and weight, [2, width].
+    The gradient of its input is scale * (gradient of its output - correction). `value`
+    is a tile of the input, and `sums` points to the gradients of bias and weight.
     """
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
@@ -232,10 +230,8 @@ def normed_tile(
 ):  # fmt: skip
     """Load a tile of `h` and return `residual + ReLU(scale h + shift)` for it.
 
-    Kernels call this instead of loading a stored ReLU output, so that output is never
-    written to memory. `NORMED`: apply norm and ReLU; `ADDS`: add the residual;
-    `MASKED`: set the ReLU's output to zero for padding rows. Elements outside of the
-    tensor are zero.
+    `NORMED`: apply norm and ReLU; `ADDS`: add the residual; `MASKED`: set the ReLU's
+    output to zero for padding rows. Elements outside of the tensor are zero.
     """
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]

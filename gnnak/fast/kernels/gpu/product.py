@@ -53,10 +53,8 @@ class Tile(NamedTuple):
 class Columns(NamedTuple):
     """How the columns of a result are divided among programs: wide and narrow tiles.
 
-    Tile widths must be powers of two. For example, 144 columns become a tile of 128 and
-    one of 16 columns. One program computes both tiles, so that it reads the left factor
-    only once. A single tile of 256 columns would waste work on 112 columns that do not
-    exist.
+    Tile widths are powers of two: 144 columns become a tile of 128 and one of 16. One
+    program computes both, so that it reads the left factor only once.
     """
 
     programs: int

@@ -20,7 +20,6 @@ from gnnak.fast.kernels.plain.gather import (
     lift,
     sum_by,
     table_sum,
-    weighted_sum,
 )
 from gnnak.fast.kernels.plain.messages import (
     gcn_scale,

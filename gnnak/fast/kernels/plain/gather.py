@@ -29,24 +29,25 @@ def lift(
     return copies.to(dtype or copies.dtype)
 
 
-def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> Tensor:
-    """Sum the rows [m, c] of each of k groups, [k, c]."""
+def sum_by(
+    values: Tensor,
+    groups: Groups,
+    dtype: torch.dtype | None = None,
+    entries: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Sum the rows [m, c] of each of k groups, [k, c].
+
+    With `entries`, index and weight of each entry of the groups, row g of the result is
+    the sum of `weight[i] * values[index[i]]` over the entries i of group g: the product
+    of a sparse matrix in CSR form with `values`, [r, c].
+    """
+    if entries is not None:
+        index, weight = entries
+        values = weight.to(values.dtype)[:, None] * values.index_select(0, index)
     values = values.to(dtype or values.dtype)
     key, row = group_members(groups)
     out = values.new_zeros(len(groups), values.size(1))
     return out.index_add(0, key, values.index_select(0, row))
-
-
-def weighted_sum(
-    values: Tensor, index: Tensor, weight: Tensor, groups: Groups
-) -> Tensor:
-    """Multiply a sparse matrix in CSR form with the dense matrix `values`, [k, c].
-
-    Row g of the result is the sum of `weight[i] * values[index[i]]` over the entries i
-    of group g. `values` is [r, c]; `index` and `weight` have one element per entry.
-    """
-    share = weight.to(values.dtype)[:, None] * values.index_select(0, index)
-    return sum_by(share, groups)
 
 
 def table_sum(

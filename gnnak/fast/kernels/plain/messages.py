@@ -96,7 +96,7 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     """
     key, row = group_members(groups)
     rows, zero = message[: row.numel()], message.new_zeros(len(groups), message.size(1))
-    count = _counts(groups).to(message.dtype)
+    count = groups.ptr.diff().clamp(min=1)[:, None].to(message.dtype)
     mean = zero.index_add(0, key, rows) / count
     off = rows - mean.index_select(0, key)
     deviation = (zero.index_add(0, key, off * off) / count + LEAST).sqrt()
@@ -118,8 +118,3 @@ def pna_pool_backward(
     """
     _, vjp, *_ = torch.func.vjp(lambda message: pna_pool(message, groups), message)
     return vjp(grad)[0]
-
-
-def _counts(groups: Groups) -> Tensor:
-    """Return the number of rows of each group, [k, 1]; 1, not 0, for an empty group."""
-    return groups.ptr.diff().clamp(min=1)[:, None]
