@@ -100,11 +100,14 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     mean = zero.index_add(0, key, rows) / count
     off = rows - mean.index_select(0, key)
     deviation = (zero.index_add(0, key, off * off) / count + LEAST).sqrt()
-    at = key[:, None].expand_as(rows)
+    at, is_empty = key[:, None].expand_as(rows), groups.ptr.diff()[:, None] == 0
+    # Start at infinity: with `include_self=False`, a gradient is divided by one row too
+    # many if the extreme is equal to the value that is left out.
     low, high = (
-        zero.scatter_reduce(0, at, rows, which, include_self=False)
-        for which in ("amin", "amax")
+        torch.full_like(zero, start).scatter_reduce(0, at, rows, which)
+        for which, start in (("amin", torch.inf), ("amax", -torch.inf))
     )
+    low, high = (torch.where(is_empty, zero, each) for each in (low, high))
     return torch.cat([mean, low, high, deviation], dim=1)
 
 
