@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from gnnak.backend import PLAIN, use_backend
+from gnnak.fast import make_backend
 from gnnak.loading import padding as plain_padding
 from gnnak.loading.padding import Span
 from gnnak.optional import interprets_triton
@@ -21,16 +23,15 @@ def bounds(counts):
     return ends[:-1], torch.tensor(counts)
 
 
-def kernels():
-    from gnnak.fast import padding as fast_padding
-
-    return fast_padding
+def fast_and_plain(name, *arguments, **options):
+    """Return the results of a Triton kernel, called as an operation, and of PyTorch."""
+    found = make_backend().implementations[name](*arguments, **options)
+    with use_backend(PLAIN):
+        return found, getattr(plain_padding, name)(*arguments, **options)
 
 
 def assert_agree(name, *arguments):
-    found, wanted = (
-        getattr(padding, name)(*arguments) for padding in (kernels(), plain_padding)
-    )
+    found, wanted = fast_and_plain(name, *arguments)
     assert found.dtype == wanted.dtype
     assert torch.equal(found, wanted)
 
@@ -57,8 +58,7 @@ def test_numbers_are_padded_alike(counts, to_last, room):
     more = bounds([count + 1 for count in counts])
     named = Span(*more, torch.tensor(others), max(others))
     values = [*torch.randint(99, (2, sum(counts)))]
-    given = (values, rows, named, to_last)
-    found, wanted = (p.pad_numbers(*given) for p in (kernels(), plain_padding))
+    found, wanted = fast_and_plain("pad_numbers", values, rows, named, to_last=to_last)
     assert found.shape == wanted.shape
     for one, other, size in zip(found, wanted, sizes, strict=True):
         assert torch.equal(one[: 2 * size], other[: 2 * size])
