@@ -23,8 +23,7 @@ from gnnak.loading.prefetch import prefetching_paused
 Work = Callable[[], Tensor]
 """A function that launches GPU work and returns a tensor, such as the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
-"""Modules that `_calling_line` skips: their lines do not show the user which
-operation of a model synchronises."""
+"""Modules that `_calling_line` skips: PyTorch and this package."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak of an uncaptured step."""
 _capturing = RLock()
@@ -239,11 +238,7 @@ def synchronisations_recorded() -> Iterator[list[str]]:
 
 
 def _calling_line() -> str | None:
-    """Return the innermost line of the call stack that is not in a `HIDDEN` module.
-
-    This is a line of PyG or of the user, which tells more than a line of PyTorch or of
-    this package; None if there is no such line.
-    """
+    """Return the innermost line of the call stack outside of `HIDDEN`, or None."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

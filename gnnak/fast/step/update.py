@@ -213,10 +213,7 @@ class CapturedUpdate:
         return any(grad is not None and grad.is_sparse for grad in grads)
 
     def _has_state(self) -> bool:
-        """Return whether the optimiser has a state for every weight that needs one.
-
-        The first step of an optimiser allocates this state, which must not be captured.
-        """
+        """Return whether every weight has the state that a first step allocates."""
         for group in self.optimizer.param_groups:
             wanted = not isinstance(self.optimizer, torch.optim.SGD)
             wanted = wanted or bool(group["momentum"])

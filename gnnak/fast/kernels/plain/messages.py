@@ -103,11 +103,11 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     at, is_empty = key[:, None].expand_as(rows), groups.ptr.diff()[:, None] == 0
     # Start at infinity: with `include_self=False`, a gradient is divided by one row too
     # many if the extreme is equal to the value that is left out.
-    low, high = (
+    extremes = [
         torch.full_like(zero, start).scatter_reduce(0, at, rows, which)
         for which, start in (("amin", torch.inf), ("amax", -torch.inf))
-    )
-    low, high = (torch.where(is_empty, zero, each) for each in (low, high))
+    ]
+    low, high = (torch.where(is_empty, zero, extreme) for extreme in extremes)
     return torch.cat([mean, low, high, deviation], dim=1)
 
 
