@@ -6,7 +6,7 @@ from pathlib import Path
 NEED_TRITON = [
     "gnnak/fast/kernels/gpu/*",
     "gnnak/fast/padding.py",
-    "gnnak/fast/sampling/kernels.py",
+    "gnnak/fast/sampling.py",
     "tests/fast/compile_*.py",
     "tests/fast/kernels/test_kernels_bounds.py",
     "tests/fast/*/compile_*.py",

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.kernels import gpu as fast
+from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.gpu import product as product_module
-from gnnak.fast.kernels.plain import norm as norm_module
 from gnnak.fast.kernels.records import NormConstants
 
 REPEATS, INSIDE = 30, 8
@@ -93,7 +93,7 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
     matrix = torch.randn(outer, inner, device="cuda")
 
     def separately() -> Tensor:
-        out = norm_module.compose_norm_linear(fast.norm_act, h, k, matrix, None)
+        out, _ = plain.norm_linear(h, k, matrix, None, real, fast.norm_act)
         return fast.norm_constants(out, norm, real).scale
 
     def together() -> Tensor:
@@ -101,11 +101,11 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
         return fast.norm_constants(out, norm, real, moments).scale
 
     given: Any = (grad, h, k, s, matrix, None, torch.empty_like(h))
-    kernels: Any = (fast.norm_act, fast.norm_act_backward)
+    separate: Any = (fast.norm_act, fast.norm_act_backward)
     backward = {
         "backward": [
             lambda: fast.norm_linear_backward(*given),
-            lambda: norm_module.compose_norm_linear_backward(*kernels, *given),
+            lambda: plain.norm_linear_backward(*given, *separate),
         ],
         "rows gradient": [
             lambda: product_module._grad_rows(grad, h, k, matrix, None),

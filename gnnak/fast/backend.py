@@ -1,17 +1,17 @@
 """Build the fast backends, which map names of operations to fast implementations.
 
-Implementations are beside the layers that they serve, marked with `implements`.
+Implementations are beside the layers and steps that they serve, marked with
+`implements`. Those of sampling and padding are here, because their modules of kernels
+need Triton, and are imported when they are first used.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from gnnak.backend import Backend
-from gnnak.fast.cpu.layer import cpu_encodings
+from gnnak.fast.cpu import cpu_encodings
 from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.layers import (
     convs,
@@ -24,8 +24,16 @@ from gnnak.fast.layers import (
     weights,
 )
 from gnnak.fast.layers.parts import Serves, implementations_in
-from gnnak.fast.operations import OPERATIONS
+from gnnak.fast.step import captured, update
 from gnnak.optional import has_triton, interprets_triton
+from gnnak.sampling.estimate import Filling
+from gnnak.sampling.greedy import Ties
+from gnnak.sampling.plan import Plan
+from gnnak.sampling.random_roots import random_order
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+FAST_NODES = 256
+"""Maximum number of nodes per connected component in the kernels of sampling."""
 
 
 def default_backend() -> Backend:
@@ -47,11 +55,15 @@ def cpu_backend(min_copies: int = 5000) -> Backend:
         min_copies: Least number of node copies in a batch; smaller batches run in plain
             PyTorch, which is as fast.
     """
-    found: dict[str, Callable[..., Any]] = {
-        name: partial(function, _is_full_on_cpu)
-        for name, function in implementations_in(ppgn).items()
-    }
+    found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
+
+
+def _is_full_on_cpu(x: Tensor) -> bool:
+    """Return whether `x` is a tensor on a CPU, in full precision without autocast."""
+    kind = x.device.type
+    full = x.dtype in (torch.float, torch.double)
+    return kind == "cpu" and full and not torch.is_autocast_enabled(kind)
 
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
@@ -63,14 +75,58 @@ def make_backend(serves: Serves = has_fast_kernels) -> Backend:
             run on the tensor. Tests pass another function to run fused layers on a CPU,
             with kernels in plain PyTorch.
     """
-    modules = (convs, encoder, gather, general, layer, norm, ppgn, weights)
-    of_layers = implementations_in(*modules)
-    found = {name: partial(function, serves) for name, function in of_layers.items()}
-    return Backend("fast", found | OPERATIONS)
+    of_layers = (convs, encoder, gather, general, layer, norm, ppgn, weights)
+    found = implementations_in(serves, *of_layers, captured, update)
+    found["farthest_roots"] = partial(_sample_roots, True)
+    found["set_cover_roots"] = partial(_sample_roots, False)
+    return Backend("fast", found | {"filling_of": _filling_of, "pad_rows": _pad_rows})
 
 
-def _is_full_on_cpu(x: Tensor) -> bool:
-    """Return whether `x` is a tensor on a CPU, in full precision without autocast."""
-    kind = x.device.type
-    full = x.dtype in (torch.float, torch.double)
-    return kind == "cpu" and full and not torch.is_autocast_enabled(kind)
+def _pad_rows(
+    value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
+) -> Tensor:
+    if not has_triton() or not (value.is_cuda or interprets_triton()):
+        return NotImplemented
+    from gnnak.fast import padding as kernels
+
+    return kernels.pad_rows(value, first, count, size, padding)
+
+
+def can_sample(plan: Plan) -> bool:
+    """Return whether the Triton kernels can sample roots in a batch of graphs."""
+    if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
+        return False
+    return plan.held.is_cuda or interprets_triton()
+
+
+def _sample_roots(
+    farthest: bool,
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    min_coverage: int,
+    generator: torch.Generator | None = None,
+    ties: Ties = "random",
+) -> Tensor:
+    """Sample roots by farthest-point sampling, or else by greedy set cover, [s]."""
+    if not can_sample(plan):
+        return NotImplemented
+    from gnnak.fast.sampling import sample_greedily
+
+    rank = random_order(subgraphs, generator)
+    return sample_greedily(subgraphs, plan, min_coverage, rank, farthest, ties)
+
+
+def _filling_of(
+    subgraphs: RootedSubgraphs,
+    edge_index: Tensor,
+    sampled: Tensor,
+    number: Tensor,
+    root: Tensor,
+    plan: Plan | None,
+) -> Filling:
+    """Compute the weights with which encodings of dropped roots are estimated."""
+    if plan is None or not can_sample(plan):
+        return NotImplemented
+    from gnnak.fast.sampling import fast_filling
+
+    return fast_filling(subgraphs, plan, sampled, number)

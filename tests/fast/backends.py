@@ -12,10 +12,8 @@ from gnnak.fast import make_backend
 def fused_everywhere(used: list[str]) -> Backend:
     """Return a backend that fuses layers on every device, also on a CPU.
 
-    Without Triton's interpreter, fused layers on a CPU run on the plain kernels.
-
-    Args:
-        used: The backend appends the name of every operation that it ran, in order.
+    Without Triton's interpreter, fused layers on a CPU run on the plain kernels. The
+    backend appends the name of every operation that it ran to `used`.
     """
     backend = make_backend(lambda _: not torch.compiler.is_compiling())
 

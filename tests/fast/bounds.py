@@ -63,12 +63,7 @@ class View(NamedTuple):
 
 
 class Launch:
-    """The tensors of one launch of a kernel, copied to memory with guards between.
-
-    Args:
-        kernel: Name of the kernel.
-        arguments: The arguments by name.
-    """
+    """The tensors of one launch of a kernel, copied to memory with guards between."""
 
     def __init__(self, kernel: str, arguments: dict[str, Any]) -> None:
         self.kernel = kernel
@@ -120,11 +115,7 @@ class Launch:
 
 @contextmanager
 def accesses_checked() -> Iterator[list[str]]:
-    """Context manager: check every memory access of interpreted kernels.
-
-    Yields:
-        A list, to which the name of each launched kernel is appended.
-    """
+    """Context manager: check all accesses of interpreted kernels; yield their names."""
     from triton.runtime import interpreter
 
     launched: list[str] = []

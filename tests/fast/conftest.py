@@ -42,7 +42,7 @@ def few_parts(fast, monkeypatch):
     """Partial sums of several tiles each, and several of them added at a time."""
     monkeypatch.setattr("gnnak.fast.kernels.gpu.tiles.PARTS", 3)
     monkeypatch.setattr("gnnak.fast.kernels.gpu.product.PARTS", 3)
-    monkeypatch.setattr("gnnak.fast.kernels.gpu.statistics.PARTS", 2)
+    monkeypatch.setattr("gnnak.fast.kernels.gpu.norm.PARTS", 2)
     monkeypatch.setattr("gnnak.fast.kernels.gpu.tiles.AT_ONCE", 2)
 
 

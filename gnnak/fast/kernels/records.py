@@ -99,22 +99,11 @@ class CentroidRows(NamedTuple):
     """[m]: the rooted subgraph of each row."""
 
 
-class GatedSum(NamedTuple):
-    """Groups of rows to sum, after each row is multiplied by a gate."""
+class GatedPool(NamedTuple):
+    """A grouping of rows, to sum the rows of each of k groups."""
 
-    table: Tensor | None
-    """[t, c]: the gates, contiguous, looked up for each row; None = no gates."""
     groups: Groups
-    """The rows of each of k groups."""
-
-
-class GatedGrad(NamedTuple):
-    """The gradient of a `GatedSum`."""
-
-    grad: Tensor
-    """[k, c]: the gradient of the sum of each of k groups, with `stride(1) == 1`."""
-    table: Tensor | None
-    """[t, c]: the gates, contiguous, looked up for each row; None = no gates."""
+    """The rows of each group."""
     key: Tensor
     """[m]: the group of each row."""
 

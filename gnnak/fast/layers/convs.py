@@ -8,17 +8,24 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing, SAGEConv
 from torch_geometric.nn.aggr import MeanAggregation
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges
-from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.norm import offset_grad
 from gnnak.fast.layers.parts import Serves, has_hooks, implements
-from gnnak.fast.layers.rows import Rows
+from gnnak.fast.layers.rows import (
+    Recompute,
+    Rows,
+    recompute_function,
+    saved_or_recomputed,
+    to_save,
+)
 from gnnak.nn.base.convs import GCN
-from gnnak.nn.calling.call import explained_convs
+from gnnak.nn.calling.call import explained_convs, first_weight
 from gnnak.nn.copies import Messages
 from gnnak.nn.family.gnn import Conv
 from gnnak.nn.features import CategoricalEncoder, ConstantEncoder
@@ -72,14 +79,19 @@ def _is_changed(conv: MessagePassing) -> bool:
     )
 
 
-def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a conv that `can_run` accepts to all node copies, along given edges.
+def has_dtype_of(conv: nn.Module, x: Tensor, e: Tensor | None) -> bool:
+    """Return whether states have the dtype of a conv's weights, or autocast is on."""
+    if torch.is_autocast_enabled(x.device.type):
+        return True
+    weight = first_weight(conv)
+    dtype = x.dtype if weight is None else weight.dtype
+    return x.dtype == dtype and (e is None or e.dtype == dtype)
 
-    Args:
-        conv: The conv.
-        c: States of node copies, [m, w].
-        e: States of the edges of the graph, [e, c]; None if there are none.
-        edges: The edges between node copies, such as those inside each subgraph.
+
+def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a conv that `can_run` accepts to node copies, [m, w], along given edges.
+
+    `e` are the states of the edges of the graph, [e, c]; None if there are none.
     """
     return RUNNERS[type(conv)](conv, c, e, edges)
 
@@ -164,6 +176,78 @@ def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) ->
     return kernels.sum_by(values.contiguous(), members)
 
 
+def fits_gcn(
+    conv: GCNConv, e: Tensor | None, subgraphs: RootedSubgraphs | None = None
+) -> bool:
+    """Return whether `run_gcn` computes the same result as `conv`.
+
+    It does if there are no edge states and `conv` has the default options.
+    """
+    return (
+        e is None
+        and conv.normalize
+        and conv.add_self_loops
+        and not conv.improved
+        and conv.aggr == "add"
+        and conv.flow == "source_to_target"
+        and conv.lin.bias is None
+    )
+
+
+def run_gcn(
+    conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
+) -> tuple[Rows, Rows]:
+    r"""Apply a GCN conv in every rooted subgraph; see `FusedConv.run`.
+
+    With the conv's weight $W$ and bias $b$, the output for node copy $i$ is
+
+    $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
+        \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
+
+    with $d_i$ = 1 + the number of edges $j \to i$, $j \neq i$, in the subgraph. As in
+    PyG, every node copy gets one self loop, self loops of the graph are ignored, and
+    parallel edges are all counted.
+    """
+    h = _Gcn.apply(
+        c.values, conv.lin.weight, conv.bias, edges, norm_follows, c.recompute
+    )
+    return Rows(h), c
+
+
+class _Gcn(torch.autograd.Function):
+    """Autograd function of `run_gcn`, which may recompute the input states."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        c: Tensor,
+        matrix: Tensor,
+        bias: Tensor | None,
+        edges: Edges,
+        norm_follows: bool,
+        recompute: Recompute | None,
+    ) -> Tensor:
+        kernels, h = kernels_for(c), linear(c, matrix)
+        scale = kernels.gcn_scale(h, edges)
+        ctx.save_for_backward(scale, matrix, bias, *to_save(c, recompute))
+        ctx.edges, ctx.norm_follows = edges, norm_follows
+        ctx.recompute = recompute_function(recompute)
+        return kernels.gcn_sum(h, scale, bias, edges.source, edges.by_target)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        scale, matrix, bias, *saved = ctx.saved_tensors
+        target, groups = ctx.edges.target, ctx.edges.by_source
+        grad = grad.contiguous()
+        kernels = kernels_of_backward(grad)
+        grad_h = kernels.gcn_sum(grad, scale, None, target, groups)
+        c = saved_or_recomputed(saved, ctx.recompute)
+        grad_matrix = (grad_h.t() @ c.to(grad_h.dtype)).to(matrix.dtype)
+        grad_bias = offset_grad(grad, bias, ctx.norm_follows)
+        grad_c = (grad_h @ matrix.to(grad_h.dtype)).to(c.dtype)
+        return grad_c, grad_matrix, grad_bias, None, None, None
+
+
 @implements("inside", "pass_across")
 def run_messages(
     serves: Serves,
@@ -186,16 +270,11 @@ def run_messages(
     e, kind = _states_like(conv, edge_attr), z.device.type
     if e is NotImplemented or conv.calling.keywords is not None:
         return NotImplemented
-    autocast = torch.is_autocast_enabled(kind)
-    if not autocast:
-        dtype = next(conv.gnn.parameters(), z).dtype
-        if z.dtype != dtype or (e is not None and e.dtype != dtype):
-            return NotImplemented
-    if not can_run(conv.gnn, e, z.size(1)):
+    if not has_dtype_of(conv.gnn, z, e) or not can_run(conv.gnn, e, z.size(1)):
         return NotImplemented
     if conv.reads_edges and conv.edge_encoder is not None:
         e = conv.edge_encoder(edge_attr, subgraphs.num_edges)
-    if autocast:
+    if torch.is_autocast_enabled(kind):
         z = z.to(torch.get_autocast_dtype(kind))
     edges = edges_of(subgraphs) if links is None else _across_edges(subgraphs, links)
     with on_copies(subgraphs):

@@ -23,8 +23,6 @@ from gnnak.typing import Encoding, Reduce
 
 SMALL_TABLE = 256
 """Largest number of rows of a table whose gradient is summed without atomics."""
-SMALL_HOP_TABLE = 128
-"""Largest number of rows that a table of distances may have in fused layers."""
 
 
 @implements("lookup")
@@ -39,8 +37,7 @@ def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
     """Return `embedding(index, table)` for a small table and an index of any shape.
 
-    As in PyTorch, an index that is out of range is an error. Unlike PyTorch's, the
-    backward pass does not sort the indices.
+    Unlike PyTorch's, the backward pass does not sort the indices.
     """
     if table.size(0) > SMALL_TABLE or not serves(table):
         return NotImplemented
@@ -180,9 +177,9 @@ def fill_encodings(
 def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
     """Multiply the sparse matrix `subgraphs.filling`, [n, s], with `values`, [s, c]."""
     filling = subgraphs.filling
+    root, node = filling.subgraph, filling.node
     by_node, by_root = subgraphs.by("taker"), subgraphs.by("giver")
-    entries = (filling.subgraph, by_node, filling.node, by_root, filling.weight)
-    return _Fill.apply(values, *entries)
+    return _Fill.apply(values, root, by_node, node, by_root, filling.weight)
 
 
 class _Fill(torch.autograd.Function):
@@ -204,7 +201,7 @@ class _Fill(torch.autograd.Function):
     ) -> Tensor:
         ctx.transposed = (row, by_column, column, by_row, weight)
         values, kernels = with_unit_stride(values), kernels_for(values)
-        return kernels.weighted_sum(values, column, weight, by_row)
+        return kernels.sum_by(values, by_row, None, (column, weight))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -5,16 +5,16 @@ in full precision and in one process. This module supports all other layers.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import GINEConv
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
-from gnnak.fast.layers.convs import can_run, edge_states, run_conv
-from gnnak.fast.layers.gather import SMALL_HOP_TABLE, mean_of
+from gnnak.fast.kernels.records import CentroidRows, GatedPool
+from gnnak.fast.layers.convs import can_run, edge_states, has_dtype_of, run_conv
+from gnnak.fast.layers.gather import mean_of
 from gnnak.fast.layers.lift import edges_of, lift
 from gnnak.fast.layers.lifted_gine import (
     Copies,
@@ -29,21 +29,15 @@ from gnnak.fast.layers.parts import REDUCES, Serves, implements
 from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
 from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.nn.calling import Inputs
-from gnnak.nn.calling.call import first_weight
 from gnnak.nn.encodings import HopTable, scaled_to_all
 from gnnak.nn.uplift import GNNAK
-from gnnak.subgraphs.groups import Groups
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
-
-class GatedPool(NamedTuple):
-    """A grouping of node copies."""
-
-    groups: Groups
-    """The node copies of each group."""
-    key: Tensor
-    """[m]: the group of each node copy."""
+SMALL_HOP_TABLE = 128
+"""Largest number of rows that a table of distances may have in fused layers."""
+POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
+"""For each pooled encoding, by what the states of node copies are grouped."""
 
 
 def gated_pools(
@@ -55,15 +49,9 @@ def gated_pools(
 ) -> tuple[list[Tensor], Tensor]:
     """Multiply states by gates and sum them by group, for one or two groupings.
 
-    Also return the states of the roots, [s, c]. One autograd function for all of these
-    results needs only one pass over the states in the backward pass.
-
-    Args:
-        states: States of the node copies, [m, c].
-        tables: For each grouping, the gates of t distances, [t, c]; None = no gates.
-        rows: For each node copy, its row of the tables, [m].
-        pools: The groupings, for example by subgraph and by node.
-        subgraphs: The rooted subgraphs.
+    `states` are those of node copies, [m, c], and `tables` the gates of t distances for
+    each grouping, [t, c] or None. Also return the states of the roots, [s, c]: one
+    autograd function for all results needs one pass over the states in its backward.
     """
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()
@@ -89,21 +77,18 @@ class _GatedPools(torch.autograd.Function):
         subgraph = subgraphs.subgraph.contiguous()
         ctx.save_for_backward(states, rows, centroid, subgraph, *tables)
         ctx.pools = pools
-        pairs = zip(tables, pools, strict=True)
-        sums = [GatedSum(table, pool.groups) for table, pool in pairs]
-        summed = kernels.gated_sums(states, sums, rows)
+        summed = kernels.gated_sums(states, tables, pools, rows)
         return *summed, states.index_select(0, centroid)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         states, rows, centroid, subgraph, *tables = ctx.saved_tensors
         *of_sums, of_centroids = map(with_unit_stride, grads)
-        parts = zip(of_sums, tables, ctx.pools, strict=True)
-        sums = [GatedGrad(grad, table, pool.key) for grad, table, pool in parts]
         centroids = CentroidRows(of_centroids, centroid, subgraph)
-        kernels = kernels_of_backward(states)
-        found = kernels.gated_sums_backward(states, sums, rows, centroids)
-        return found[0], None, None, None, *found[1]
+        grad_states, of_tables = kernels_of_backward(states).gated_sums_backward(
+            states, of_sums, tables, ctx.pools, rows, centroids
+        )
+        return grad_states, None, None, None, *of_tables
 
 
 @implements("embed")
@@ -128,7 +113,7 @@ def fused_embedding(
     kind, dtype = x.device.type, None
     if torch.is_autocast_enabled(kind):
         dtype = torch.get_autocast_dtype(kind)
-    rows, edges = _hop_rows(layer, subgraphs), edges_of(subgraphs)
+    rows, edges = hop_rows(layer, subgraphs), edges_of(subgraphs)
     add, conv = layer.hop_linear is not None, layer.gnn
     if not isinstance(conv, GINEConv):
         c = lift(x, _embeddings(layer), rows, subgraphs, add, dtype)
@@ -152,20 +137,15 @@ def _can_fuse_conv(
     if not known or not subgraphs.num_copies:
         return False
     table = layer.hop_table
-    if not _is_small(table) or layer.calling.keywords is not None:
+    if not is_small(table) or layer.calling.keywords is not None:
         return False
     width, conv = x.size(1), layer.gnn
     if table is not None and layer.hop_linear is None:
         width += table.weight.size(1)
-    if not torch.is_autocast_enabled(x.device.type):
-        weight = first_weight(conv)
-        dtype = x.dtype if weight is None else weight.dtype
-        if x.dtype != dtype or (e is not None and e.dtype != dtype):
-            return False
-    return can_run(conv, e, width)
+    return has_dtype_of(conv, x, e) and can_run(conv, e, width)
 
 
-def _hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
+def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
     """Return for each node copy its row of the hop table, [m]."""
     table = layer.hop_table
     return subgraphs.hop if table is None else table.rows(subgraphs)
@@ -178,9 +158,9 @@ def _embeddings(layer: GNNAK) -> Tensor | None:
     return None if layer.hop_table is None else layer.hop_table.weight
 
 
-def _is_small(table: HopTable | None) -> bool:
+def is_small(table: HopTable | None) -> bool:
     """Return whether kernels support the size of a hop table, if there is one."""
-    return table is None or table.max_hops + 2 <= SMALL_HOP_TABLE
+    return table is None or len(table.weight) <= SMALL_HOP_TABLE
 
 
 def can_fuse_pools(
@@ -190,7 +170,7 @@ def can_fuse_pools(
     known = subgraphs.num_nodes is not None and subgraphs.num_copies > 0
     pools = any(name != "centroid" for name in layer.encodings)
     reduces = {layer.reduce, context_reduce} <= set(REDUCES)
-    fits = reduces and not layer.transforms and _is_small(layer.hop_table)
+    fits = reduces and not layer.transforms and is_small(layer.hop_table)
     return known and pools and fits
 
 
@@ -198,7 +178,7 @@ def pooled_encodings(
     layer: GNNAK, emb: Tensor, subgraphs: RootedSubgraphs, context_reduce: Reduce
 ) -> dict[Encoding, Tensor]:
     """Compute the encodings of a layer from the output of its base GNN, [m, c]."""
-    gates, rows = gate_tables(layer), _hop_rows(layer, subgraphs)
+    gates, rows = gate_tables(layer), hop_rows(layer, subgraphs)
     pools: dict[Encoding, GatedPool] = {
         "subgraph": GatedPool(subgraphs.by("subgraph"), subgraphs.subgraph),
         "context": GatedPool(subgraphs.by("node"), subgraphs.node),
@@ -207,13 +187,24 @@ def pooled_encodings(
     tables, used = [gates.get(name) for name in names], [pools[name] for name in names]
     sums, roots = gated_pools(emb, tables, rows, used, subgraphs)
     encodings: dict[Encoding, Tensor] = dict(zip(names, sums, strict=True))
-    for name in names:
-        reduce = context_reduce if name == "context" else layer.reduce
-        if reduce == "mean":
-            encodings[name] = mean_of(encodings[name], pools[name].groups)
-        elif name == "context":
-            encodings[name] = scaled_to_all(encodings[name], subgraphs)
     if "centroid" in gates:
         roots = roots * gates["centroid"][0].to(roots.dtype)
     encodings["centroid"] = roots
-    return {name: encodings[name] for name in layer.encodings}
+    return reduced(layer, encodings, subgraphs, context_reduce)
+
+
+def reduced(
+    layer: GNNAK,
+    sums: dict[Encoding, Tensor],
+    subgraphs: RootedSubgraphs,
+    context_reduce: Reduce,
+) -> dict[Encoding, Tensor]:
+    """Return the encodings of a layer from its sums, divided or scaled as it asks."""
+    encodings = {name: sums[name] for name in layer.encodings}
+    for name, axis in POOL_BY.items():
+        reduce = context_reduce if name == "context" else layer.reduce
+        if name in encodings and reduce == "mean":
+            encodings[name] = mean_of(encodings[name], subgraphs.by(axis))
+        elif name in encodings and name == "context":
+            encodings[name] = scaled_to_all(encodings[name], subgraphs)
+    return encodings

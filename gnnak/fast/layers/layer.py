@@ -17,8 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gnnak.fast.layers.gather import SMALL_HOP_TABLE, mean_of
-from gnnak.fast.layers.general import can_fuse_pools, pooled_encodings
+from gnnak.fast.layers.general import (
+    POOL_BY,
+    can_fuse_pools,
+    hop_rows,
+    is_small,
+    pooled_encodings,
+    reduced,
+)
 from gnnak.fast.layers.lift import lift
 from gnnak.fast.layers.lifted_gine import shared_gates
 from gnnak.fast.layers.norm import norm_relu_linear, norm_relu_linears
@@ -38,17 +44,13 @@ from gnnak.fast.layers.stack import (
     run_stack,
     run_stack_with_dropout,
 )
-from gnnak.fast.layers.weights import WeightProducts, weight_products
+from gnnak.fast.layers.weights import weight_products
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs
-from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.norm import several_processes
 from gnnak.nn.uplift import GNNAK
-from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
+from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
-
-POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
-"""For each encoding, by what the states of node copies are grouped and summed."""
 
 
 @implements("encode")
@@ -87,9 +89,7 @@ def can_fuse(
     """Return whether `fused_encodings` can run this layer on these inputs."""
     if several_processes() or not layer.transforms or layer.hop != "concat":
         return False
-    if layer.hop_table is not None and len(layer.hop_table.weight) > SMALL_HOP_TABLE:
-        return False
-    if torch.is_autocast_enabled(x.device.type):
+    if not is_small(layer.hop_table) or torch.is_autocast_enabled(x.device.type):
         return False
     if x.dtype != next(layer.parameters()).dtype:
         return False
@@ -108,9 +108,8 @@ def fused_encodings(
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
     """Compute the encodings of a layer that `can_fuse` accepts, as `GNNAK.encode`."""
-    hops = layer.hop_table
-    table = None if hops is None else hops.weight
-    rows = subgraphs.hop if hops is None else hops.rows(subgraphs)
+    table = None if layer.hop_table is None else layer.hop_table.weight
+    rows = hop_rows(layer, subgraphs)
     transforms: dict[Encoding, list[Block]] = {
         name: blocks_of(layer.transforms[name])
         for name in layer.encodings
@@ -118,14 +117,8 @@ def fused_encodings(
     }
     c = lift(x, table, rows, subgraphs)
     encode = _with_dropout if _drops(layer) else _without_dropout
-    encodings = encode(layer, c, e, transforms, rows, subgraphs)
-    for name in transforms:
-        reduce = context_reduce if name == "context" else layer.reduce
-        if reduce == "mean":
-            encodings[name] = mean_of(encodings[name], subgraphs.by(POOL_BY[name]))
-        elif name == "context":
-            encodings[name] = scaled_to_all(encodings[name], subgraphs)
-    return {name: encodings[name] for name in layer.encodings}
+    sums = encode(layer, c, e, transforms, rows, subgraphs)
+    return reduced(layer, sums, subgraphs, context_reduce)
 
 
 def _drops(layer: GNNAK) -> bool:
@@ -154,20 +147,18 @@ def _without_dropout(
         # computed. Without a centroid encoding, W b is the only use of the bias b, and
         # the gradient of b must not be None.
         offset = offset.detach()
-    after = (products.matrix, offset, norm_follows, products.centroid is not None)
-    z, roots = run_stack(cast(Stack, layer.gnn), c, e, subgraphs, *after)
+    stack, matrix = cast(Stack, layer.gnn), products.matrix
+    bias_column = products.centroid is not None
+    z, roots = run_stack(
+        stack, c, e, subgraphs, matrix, offset, norm_follows, bias_column
+    )
     encodings = _pooled_sums(z, transforms, products.gates, rows, subgraphs)
-    if "centroid" in layer.encodings:
-        encodings["centroid"] = _centroid_encoding(roots, products)
+    if "centroid" in layer.encodings and products.centroid is not None:
+        encodings["centroid"] = linear(roots, products.centroid)
+    elif "centroid" in layer.encodings:
+        gate = products.gates.get("centroid")
+        encodings["centroid"] = roots if gate is None else roots * gate[0]
     return encodings
-
-
-def _centroid_encoding(roots: Tensor, products: WeightProducts) -> Tensor:
-    """Compute the centroid encoding from the roots' states, by a Linear and a gate."""
-    if products.centroid is not None:
-        return linear(roots, products.centroid)
-    gate = products.gates.get("centroid")
-    return roots if gate is None else roots * gate[0]
 
 
 def _with_dropout(
@@ -194,8 +185,7 @@ def _with_dropout(
         z = Rows(linear(layer.dropout(emb), blocks[0].linear.weight))
         encodings |= _pooled_sums(z, {name: blocks}, gates, rows, subgraphs)
     if "centroid" in layer.encodings:
-        roots = emb.index_select(0, subgraphs.centroid)
-        gate = gates.get("centroid")
+        roots, gate = emb.index_select(0, subgraphs.centroid), gates.get("centroid")
         encodings["centroid"] = roots if gate is None else roots * gate[0]
     return encodings
 
@@ -209,12 +199,8 @@ def _pooled_sums(
 ) -> dict[Encoding, Tensor]:
     """Compute the sums of the subgraph encoding and of the context encoding.
 
-    Args:
-        z: The output of the first Linears of all encodings' MLPs, side by side.
-        transforms: For each encoding, the blocks of its MLP.
-        gates: For each encoding with a gate, its values at each distance, [t, c].
-        rows: For each node copy, its row of the gates, [m].
-        subgraphs: The rooted subgraphs.
+    `z` is the output of the first Linears of all MLPs, side by side; `gates` has values
+    at each distance, [t, c], and `rows` a row of the gates for each node copy, [m].
     """
     tables = [gates.get(name) for name in transforms]
     pools = [

@@ -14,17 +14,16 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
     """Return the edge copies in three groupings; the result is cached."""
-    return subgraphs.once(Edges, lambda: _find_edges(subgraphs), saved=False)
 
+    def find() -> Edges:
+        # The layers that need edge copies need the node copies of each node, too.
+        by_node: list[Axis] = ["node"] if subgraphs.num_nodes is not None else []
+        axes: list[Axis] = ["target", "source", "edge"]
+        subgraphs.group_by([*by_node, *axes])
+        source, target = subgraphs.edge_index
+        return Edges(source, target, subgraphs.edge, *map(subgraphs.by, axes))
 
-def _find_edges(subgraphs: RootedSubgraphs) -> Edges:
-    # The layers that need edge copies need the node copies of each node, too.
-    by_node: list[Axis] = ["node"] if subgraphs.num_nodes is not None else []
-    subgraphs.group_by([*by_node, "target", "source", "edge"])
-    source, target = subgraphs.edge_index
-    by_target, by_source = subgraphs.by("target"), subgraphs.by("source")
-    by_edge = subgraphs.by("edge")
-    return Edges(source, target, subgraphs.edge, by_target, by_source, by_edge)
+    return subgraphs.once(Edges, find, saved=False)
 
 
 def lift(

@@ -32,15 +32,6 @@ class HopTables(NamedTuple):
     """The factors of each encoding that has a gate, [t, c]."""
 
 
-class HopWeights(NamedTuple):
-    """The weights from which a kernel computes the tables of a layer."""
-
-    d: Tensor
-    """[t, h]: the embeddings of all distances."""
-    linears: HopLinears
-    """The Linear whose results are added to node states, if any, and the gates."""
-
-
 _gates: ContextVar[dict[GNNAK, dict[str, Tensor]] | None]
 _gates = ContextVar("gates", default=None)
 
@@ -90,18 +81,21 @@ def _compute(layer: GNNAK, hop_linear: nn.Linear | None) -> HopTables:
         d = hop_table.weight
         added = None if hop_linear is None else hop_linear(d)
         return HopTables(added, {name: gate(d) for name, gate in gates.items()})
-    matrices, biases = weights.linears
-    found = list(_Tables.apply(weights.d, len(matrices), *matrices, *biases))
+    embeddings, (matrices, biases) = weights
+    found = list(_Tables.apply(embeddings, len(matrices), *matrices, *biases))
     added = None if hop_linear is None else found.pop(0)
     return HopTables(added, dict(zip(gates, found, strict=True)))
 
 
-def hop_weights(layer: GNNAK, hop_linear: nn.Linear | None) -> HopWeights | None:
-    """Return the weights of the tables of a layer, if a kernel can compute the tables.
+def hop_weights(
+    layer: GNNAK, hop_linear: nn.Linear | None
+) -> tuple[Tensor, HopLinears] | None:
+    """Return the embeddings of distances, [t, h], and the Linears of a layer's tables.
 
-    The kernel reads the weights of modules that are not called then. So the modules
-    must be of the types that a layer has from the start, without hooks. With autocast,
-    the kernel is more precise: it computes in the dtype of the weights.
+    The result is None if the kernel cannot compute the tables. It reads the weights of
+    modules that are not called then. So these must be of the types that a layer has
+    from the start, without hooks. With autocast, the kernel is more precise: it
+    computes in the dtype of the weights.
     """
     table = layer.hop_table
     if table is None or has_hooks(table):
@@ -127,7 +121,7 @@ def hop_weights(layer: GNNAK, hop_linear: nn.Linear | None) -> HopWeights | None
         return None
     if any(bias.size(0) != biases[0].size(0) for bias in biases):
         return None
-    return HopWeights(d, HopLinears(weights, biases))
+    return d, HopLinears(weights, biases)
 
 
 def _weights_of(
@@ -221,7 +215,7 @@ def lifted_gine_sum(
 
 def lifted_gine_sum_and_gates(
     x: Tensor,
-    weights: HopWeights,
+    weights: tuple[Tensor, HopLinears],
     e: Tensor,
     eps: Tensor,
     copies: Copies,

@@ -78,8 +78,8 @@ def norm_real_rows(
         return NotImplemented
     if weight is None or bias is None or x.size(0) < 2 or x.stride(1) != 1:
         return NotImplemented
-    tensors = (running_mean, running_var, weight, bias)
-    return norm_rows(GivenNorm(*tensors, momentum, eps, count), x)
+    norm = GivenNorm(running_mean, running_var, weight, bias, momentum, eps, count)
+    return norm_rows(norm, x)
 
 
 @implements("added_to")
@@ -107,8 +107,7 @@ def norm_relu_add(
 ) -> Tensor:
     """Return `residual + Dropout(ReLU(norm(h)))`, [m, c]."""
     added = None if dropout else residual
-    weights = (norm.weight, norm.bias)
-    out = _NormAct.apply(h.values, *weights, added, norm, True, h.moments)
+    out = _NormAct.apply(h.values, norm.weight, norm.bias, added, norm, True, h.moments)
     return residual + F.dropout(out, dropout) if dropout else out
 
 
@@ -224,10 +223,12 @@ class _NormLinears(torch.autograd.Function):
         ctx.norm_follows = norm_follows
         ctx.recompute = recompute_function(recompute)
         ctx.overwrite = can_overwrite(recompute)
-        arguments = (h.chunk(count, dim=1), ctx.constants, matrices, offsets)
+        h_parts = h.chunk(count, dim=1)
         results = [
             kernels.norm_linear(part, k, matrix, offset, real)
-            for part, k, matrix, offset in zip(*arguments, strict=True)
+            for part, k, matrix, offset in zip(
+                h_parts, ctx.constants, matrices, offsets, strict=True
+            )
         ]
         outs, out_moments = zip(*results, strict=True)
         return *outs, out_moments, ctx.constants
@@ -249,8 +250,9 @@ class _NormLinears(torch.autograd.Function):
         for grad, part, into, k, matrix, offset in zip(
             grads, *parts, ctx.constants, matrices, offsets, strict=False
         ):
-            arguments = (grad, part, k, None, matrix, None, into)
-            back = kernels_for(h).norm_linear_backward(*arguments)
+            back = kernels_for(h).norm_linear_backward(
+                grad, part, k, None, matrix, None, into
+            )
             grad_offset = offset_grad(grad, offset, ctx.norm_follows)
             grad_weights += [*back[:2], back[3], grad_offset]
             # Free `back[2]`, an unused [m, c] gradient, before the next part.

@@ -1,6 +1,7 @@
 """Register fast implementations, and check and take apart the modules they serve."""
 
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,10 +30,12 @@ def implements(*operations: str) -> Callable[[F], F]:
     return mark
 
 
-def implementations_in(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
+def implementations_in(
+    serves: Serves, *modules: ModuleType
+) -> dict[str, Callable[..., Any]]:
     """Return the fast implementations in some modules, by name of the operation."""
     return {
-        name: value
+        name: partial(value, serves)
         for module in modules
         for value in vars(module).values()
         if isinstance(value, FunctionType)

@@ -98,12 +98,8 @@ def gate_pools(
 ) -> tuple[Tensor, ...]:
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    Args:
-        z: The input of the norms, with equal parts of the columns for each encoding,
-            [m, c * encodings].
-        gates: For each encoding, its gate at each distance, [t, c]; None = no gate.
-        rows: For each node copy, its row of the gates, [m].
-        pools: For each encoding, its norm and which node copies are summed.
+    The input `z` of the norms has equal parts of the columns for each encoding, [m, c *
+    encodings]. `gates` are those of each encoding at t distances, [t, c] or None.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -158,8 +154,9 @@ class _NormAddLinear(torch.autograd.Function):
         grad_centroid = with_unit_stride(grad_centroid)[:, : h.size(1)]
         more = CentroidRows(grad_centroid, *ctx.centroids)
         grad_h = torch.empty_like(h)
-        arguments = (grad, h, ctx.k, s, matrix, more, grad_h)
-        grads = kernels_for(h).norm_linear_backward(*arguments)
+        grads = kernels_for(h).norm_linear_backward(
+            grad, h, ctx.k, s, matrix, more, grad_h
+        )
         grad_offset = None
         if ctx.needs_input_grad[5]:
             grad_offset = offset_grad(grad, offset, ctx.norm_follows)
@@ -213,9 +210,9 @@ class _GatePools(torch.autograd.Function):
         for grad, part, into, k, gate, pool in zip(
             grads, *parts, ctx.constants, gates, pools, strict=True
         ):
-            grad = with_unit_stride(grad)
-            arguments = (grad, part, k, gate, rows, pool.key, into)
-            *of_norm, grad_gate = kernels.gate_pool_backward(*arguments)
+            *of_norm, grad_gate = kernels.gate_pool_backward(
+                with_unit_stride(grad), part, k, gate, rows, pool.key, into
+            )
             grad_gates.append(grad_gate)
             grad_norms += of_norm
         return grad_z, None, None, None, None, *grad_gates, *grad_norms

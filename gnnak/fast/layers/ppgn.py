@@ -6,6 +6,7 @@ Linears, and never concatenates or transposes states of node pairs.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -124,7 +125,7 @@ class _Block(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-        inner, left, right = _mlps(x, *weights[:6])
+        inner, left, right = _mlps(_linear_relu, x, *weights[:6])
         product = kernels_for(x).pair_product(left, right, pairs)
         (of_x, of_product), bias = weights[6].chunk(2, dim=1), weights[7]
         out = torch.addmm(bias, x, of_x.t()).addmm_(product, of_product.t())
@@ -139,10 +140,9 @@ class _Block(torch.autograd.Function):
         weights, (inner, left, right, product) = rest[:8], rest[8:]
         with torch.autocast(grad.device.type, enabled=False):
             if torch.is_grad_enabled():
-                given, pairs = [x, *weights], ctx.pairs
-                return None, *_gradients_of(
-                    lambda: _plain_block(pairs, *given), given, [grad]
-                )
+                plain_block = partial(_plain_block, ctx.pairs)
+                _, vjp, *_ = torch.func.vjp(plain_block, x, *weights)
+                return None, *vjp(grad)
             of_x, of_product = weights[6].chunk(2, dim=1)
             of_mix = torch.cat([grad.t() @ x, grad.t() @ product], dim=1)
             backs = kernels_for(x).pair_product_backward(
@@ -163,7 +163,7 @@ class _PooledBlock(torch.autograd.Function):
     def forward(
         ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor
     ) -> tuple[Tensor, Tensor]:
-        inner, left, right = _mlps(x, *weights)
+        inner, left, right = _mlps(_linear_relu, x, *weights)
         ctx.pairs = pairs
         ctx.save_for_backward(x, *weights, inner, left, right)
         kernels = kernels_for(x)
@@ -175,10 +175,9 @@ class _PooledBlock(torch.autograd.Function):
         weights, (inner, left, right), pairs = rest[:6], rest[6:], ctx.pairs
         with torch.autocast(x.device.type, enabled=False):
             if torch.is_grad_enabled():
-                given = [x, *weights]
-                return None, *_gradients_of(
-                    lambda: _plain_pooled(pairs, *given), given, list(grads)
-                )
+                plain_pooled = partial(_plain_pooled, pairs)
+                _, vjp, *_ = torch.func.vjp(plain_pooled, x, *weights)
+                return None, *vjp(grads)
             kernels = kernels_for(x)
             backs = kernels.pool_product_backward(grads[1], left, right, pairs)
             grad_x = None
@@ -189,22 +188,17 @@ class _PooledBlock(torch.autograd.Function):
 
 
 def _mlps(
-    x: Tensor,
-    matrix: Tensor,
-    bias: Tensor,
-    left_matrix: Tensor,
-    left_bias: Tensor,
-    right_matrix: Tensor,
-    right_bias: Tensor,
+    linear_relu: Callable[..., Tensor], x: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the outputs of the first ReLUs, [p, 2w], and of the left and right MLP.
 
-    `matrix`, [2w, w], and `bias` are those of the first Linears of both MLPs.
+    `weights` are weight and bias of the first Linears of both MLPs, stacked, and of the
+    last Linear of the left and of the right MLP.
     """
-    inner = _linear_relu(x, matrix, bias)
+    inner = linear_relu(x, *weights[:2])
     for_left, for_right = inner.chunk(2, dim=1)
-    left = _linear_relu(for_left, left_matrix, left_bias)
-    return inner, left, _linear_relu(for_right, right_matrix, right_bias)
+    left = linear_relu(for_left, *weights[2:4])
+    return inner, left, linear_relu(for_right, *weights[4:6])
 
 
 def _linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
@@ -240,30 +234,15 @@ def _mlp_gradients(
     return [back.t() @ x, back.sum(dim=0), *found]
 
 
-def _gradients_of(
-    compute: Callable[[], Tensor | tuple[Tensor, ...]],
-    given: list[Tensor],
-    grads: list[Tensor],
-) -> list[Tensor | None]:
-    """Compute gradients of `given` that can be differentiated again.
-
-    `compute` computes the outputs in plain PyTorch, and `grads` are their gradients.
-    """
-    wanted = [each for each in given if each.requires_grad]
-    found = iter(torch.autograd.grad(compute(), wanted, grads, create_graph=True))
-    return [next(found) if each.requires_grad else None for each in given]
-
-
-def _plain_mlps(x: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute both MLPs of a block in plain PyTorch; arguments as in `_mlps`."""
-    for_left, for_right = relu(linear(x, *weights[:2])).chunk(2, dim=1)
-    left = relu(linear(for_left, *weights[2:4]))
-    return left, relu(linear(for_right, *weights[4:6]))
+def _plain_linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+    """Compute the result of `_linear_relu`, differentiable any number of times."""
+    return relu(linear(x, matrix, bias))
 
 
 def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
     """Compute the result of `_Block` in plain PyTorch."""
-    product = multiply_pairs(*_plain_mlps(x, *weights[:6]), pairs)
+    _, left, right = _mlps(_plain_linear_relu, x, *weights[:6])
+    product = multiply_pairs(left, right, pairs)
     return linear(torch.cat([x, product], dim=1), *weights[6:])
 
 
@@ -271,7 +250,8 @@ def _plain_pooled(
     pairs: NodePairs, x: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Compute the results of `_PooledBlock` in plain PyTorch."""
-    product = multiply_pairs(*_plain_mlps(x, *weights), pairs)
+    _, left, right = _mlps(_plain_linear_relu, x, *weights)
+    product = multiply_pairs(left, right, pairs)
     return plain.pool_pairs(x, pairs), plain.pool_pairs(product, pairs)
 
 
@@ -299,11 +279,7 @@ def can_share_pairs(layer: GNNAK) -> bool:
 def embedding_on_pairs(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> Tensor:
-    """Compute `GNNAK.embed` for a PPGN; all layers share the pairs of nodes.
-
-    The pairs are cached in `subgraphs`, so the host reads the sizes of the subgraphs
-    from the device only once.
-    """
+    """Compute `GNNAK.embed` for a PPGN; all layers share the pairs of nodes."""
     gnn: nn.Module = layer.gnn
     assert isinstance(gnn, PPGN)
     pairs = subgraphs.once(NodePairs, lambda: find_pairs(subgraphs.subgraph))

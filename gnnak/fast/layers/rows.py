@@ -53,10 +53,9 @@ class Rows(NamedTuple):
 class CachedRecompute:
     """Recomputes a tensor at most once per backward pass, for several callers.
 
-    The first call in a backward pass computes the tensor and caches it. The last
-    autograd function that needs the tensor calls `release`, which frees it. `caches` is
-    False at first: every call recomputes the tensor. Set it to True only if the
-    backward pass will call `release`.
+    The last autograd function that needs the tensor calls `release`, which frees it.
+    `caches` is False at first: every call recomputes the tensor. Set it to True only if
+    the backward pass will call `release`.
     """
 
     def __init__(self, function: TensorFunction) -> None:

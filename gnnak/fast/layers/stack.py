@@ -1,25 +1,203 @@
-"""Fused base GNNs: stacks of convs that have fused implementations."""
+"""Fused base GNNs: stacks of GINE, GCN or PNA* convs that store few messages.
+
+GINE's messages are never stored. A message of PNA* (PNA with a degree embedding in
+place of degree scalers) is an MLP of [c_i, c_j, e_ij]: the states of the target node,
+the source node and the edge; the fused version never concatenates the three states.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard, cast
 
+import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv, GINEConv
 
-from gnnak.fast.kernels.records import Edges
-from gnnak.fast.layers.gcn import fits_gcn, run_gcn
-from gnnak.fast.layers.gine import fits_gine, run_gine
+from gnnak.fast.kernels import kernels_for
+from gnnak.fast.kernels.records import Edges, Moments
+from gnnak.fast.layers.convs import fits_gcn, run_gcn
 from gnnak.fast.layers.lift import edges_of
-from gnnak.fast.layers.norm import norm_relu_add
-from gnnak.fast.layers.parts import is_fusable
-from gnnak.fast.layers.pna import fits_pna, run_pna
+from gnnak.fast.layers.norm import norm_relu_add, norm_relu_linear
+from gnnak.fast.layers.parts import is_fusable, two_linears
 from gnnak.fast.layers.pool import norm_add_linear
-from gnnak.fast.layers.rows import Rows
+from gnnak.fast.layers.rows import (
+    Recompute,
+    Rows,
+    recompute_function,
+    saved_or_recomputed,
+    to_save,
+)
 from gnnak.nn.base.convs import GCN
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.stack import Stack
-from gnnak.nn.norm import BatchNorm
+from gnnak.nn.copies import lookup
+from gnnak.nn.norm import BatchNorm, current_real_rows
+from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
+    """Return whether `run_gine` computes the same result as `conv`."""
+    parts = two_linears(conv.nn)
+    return (
+        parts is not None
+        and e is not None
+        and e.size(1) == parts.first.in_features
+        and conv.lin is None
+        and conv.aggr == "add"
+        and conv.flow == "source_to_target"
+        and isinstance(conv.eps, Tensor)
+    )
+
+
+def run_gine(
+    conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
+) -> tuple[Rows, Rows]:
+    """Apply a GINE conv in every rooted subgraph; see `FusedConv.run`."""
+    parts = two_linears(conv.nn)
+    assert parts is not None
+    values, same, moments = _GineLinear.apply(
+        c.values, e, conv.eps, parts.first.weight, edges, c.recompute
+    )
+    h, c = Rows(values, moments), Rows(same, recompute=c.recompute)
+    return norm_relu_linear(parts.norm, h, parts.second, norm_follows), c
+
+
+class _GineLinear(torch.autograd.Function):
+    r"""Autograd function: GINE's sums of messages, then the update network's Linear W.
+
+    $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
+
+    Also returns `c`, to be read by later functions so that one kernel can add up all
+    its gradients, and column statistics. The backward pass recomputes the sums.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        c: Tensor,
+        e: Tensor,
+        eps: Tensor,
+        matrix: Tensor,
+        edges: Edges,
+        recompute: Recompute | None,
+    ) -> tuple[Tensor, Tensor, Moments | None]:
+        kernels = kernels_for(c)
+        ctx.save_for_backward(e, eps, matrix, *to_save(c, recompute))
+        ctx.edges, ctx.recompute = edges, recompute_function(recompute)
+        real = current_real_rows().nodes
+        summed = kernels.messages(c, e, eps, edges)
+        h, moments = kernels.norm_linear(summed, None, matrix, None, real)
+        return h, c, moments
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad: Tensor, more: Tensor, _: None
+    ) -> tuple[Tensor | None, ...]:
+        e, eps, matrix, *saved = ctx.saved_tensors
+        c, edges = saved_or_recomputed(saved, ctx.recompute), ctx.edges
+        kernels = kernels_for(c)
+        grad_matrix = grad.t() @ kernels.messages(c, e, eps, edges)
+        grads = kernels.messages_backward(
+            grad @ matrix, c, e, eps, edges, more.contiguous()
+        )
+        return *grads, grad_matrix, None, None
+
+
+def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
+    """Return whether `run_pna` can replace a PNA* conv; its norm needs two messages."""
+    if e is None:
+        fits_edges = conv.edge_channels == 0
+    else:
+        fits_edges = 0 < conv.edge_channels == e.size(1)
+    parts = two_linears(conv.message) and two_linears(conv.update)
+    return fits_edges and parts is not None and subgraphs.num_edge_copies > 1
+
+
+def run_pna(
+    conv: PNAStarConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
+) -> tuple[Rows, Rows]:
+    """Apply a PNA* conv in every rooted subgraph; see `FusedConv.run`."""
+    message, update = two_linears(conv.message), two_linears(conv.update)
+    assert message is not None
+    assert update is not None
+    h = Rows(_PairLinear.apply(c.values, e, message.first.weight, edges, c.recompute))
+    sent = norm_relu_linear(message.norm, h, message.second, norm_follows=False)
+    pooled = _PnaPool.apply(sent.values, edges.by_target)
+    degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
+    blocks = [c.values, pooled, lookup(conv.degree.weight, degree)]
+    h = Rows(linear(torch.cat(blocks, dim=1), update.first.weight))
+    return norm_relu_linear(update.norm, h, update.second, norm_follows), c
+
+
+class _PairLinear(torch.autograd.Function):
+    r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
+
+    It is the first Linear of the message MLP; `e` is None without edge states.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        c: Tensor,
+        e: Tensor | None,
+        matrix: Tensor,
+        edges: Edges,
+        recompute: Recompute | None,
+    ) -> Tensor:
+        ctx.save_for_backward(e, matrix, *to_save(c, recompute))
+        ctx.edges, ctx.recompute = edges, recompute_function(recompute)
+        for_target, for_source, for_edge = _split(matrix, c.size(1))
+        return kernels_for(c).pair_sum(
+            linear(c, for_target),
+            linear(c, for_source),
+            None if e is None else linear(e, for_edge),
+            edges,
+        )
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        e, matrix, *saved = ctx.saved_tensors
+        c = saved_or_recomputed(saved, ctx.recompute)
+        edges, sum_by = ctx.edges, kernels_for(c).sum_by
+        for_target, for_source, for_edge = _split(matrix, c.size(1))
+        back = sum_by(grad, edges.by_target)
+        grad_c, grad_matrix = back @ for_target, [back.t() @ c]
+        back = sum_by(grad, edges.by_source)
+        grad_c.addmm_(back, for_source)
+        grad_matrix.append(back.t() @ c)
+        grad_e = None
+        if e is not None:
+            back = sum_by(grad, edges.by_edge)
+            grad_e = back @ for_edge
+            grad_matrix.append(back.t() @ e)
+        return grad_c, grad_e, torch.cat(grad_matrix, dim=1), None, None
+
+
+def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
+    """Split the columns of W into the parts for target, source and edge."""
+    return matrix.tensor_split([width, 2 * width], dim=1)
+
+
+class _PnaPool(torch.autograd.Function):
+    """Autograd function: mean, minimum, maximum and standard deviation of messages."""
+
+    @staticmethod
+    def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
+        pooled = kernels_for(message).pna_pool(message, groups)
+        ctx.save_for_backward(message, pooled)
+        ctx.groups = groups
+        return pooled
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        message, pooled = ctx.saved_tensors
+        kernels = kernels_for(message)
+        return kernels.pna_pool_backward(grad, message, pooled, ctx.groups), None
 
 
 class FusedConv(NamedTuple):
@@ -76,21 +254,12 @@ def run_stack(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Run a base GNN and a Linear after it with fused kernels.
+    """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
 
-    Args:
-        stack: A `Stack` accepted by `can_fuse_stack`.
-        c: Input states of the node copies, [m, w].
-        e: States of the edges of the graph, [e, w'], if the convs read any.
-        subgraphs: The rooted subgraphs.
-        matrix: Weight of the Linear, [c', w].
-        offset: Bias of the Linear, [c']; None = no bias.
-        norm_follows: Whether norms with batch statistics follow the Linear.
-        bias_column: Whether to append `BIAS_COLUMN` to the states of the roots.
-
-    Returns:
-        The output of the Linear, [m, c'], and the base GNN's output state of the root
-        of each subgraph, [s, w] or, with `bias_column`, [s, w + 4].
+    `c` are the states of node copies, [m, w], and `e` those of the graph's edges, [e,
+    w']; `matrix`, [c', w], and `offset`, [c'], belong to the Linear. Returns its
+    output, [m, c'], and the base GNN's output state of the root of each subgraph, [s,
+    w]; with `bias_column`, `BIAS_COLUMN` is appended to it, [s, w + 4].
     """
     *before, (conv, norm) = _parts(stack)
     edges = edges_of(subgraphs)

@@ -12,6 +12,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from torch_geometric.nn import GATConv, GCNConv
 
 from gnnak.fast.layers.layer import is_always_fused
+from gnnak.fast.layers.parts import Serves, implements
 from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.fast.step.update import CapturedUpdate
 from gnnak.loading.items import Item, Shape, like, tensors_of
@@ -20,33 +21,62 @@ from gnnak.optional import has_triton
 
 SYNCHRONISING_CONVS = (GCNConv, GATConv)
 """PyG convs whose forward pass makes the host wait for the number of self loops."""
-
-
-def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module | None:
-    """Return the first module of a network whose forward pass synchronises, or None.
-
-    Modules declare this by an attribute `synchronises`, which convs of PyG do not have.
-    A GNN-AK layer that is always fused (only with `precision` "32") never calls the
-    convs inside it, so these are not checked.
-    """
-    known = isinstance(network, SYNCHRONISING_CONVS)
-    if getattr(network, "synchronises", known):
-        return network
-    fused = precision == "32" and has_triton()
-    if isinstance(network, GNNAK) and fused and is_always_fused(network):
-        return None
-    for child in network.children():
-        found = find_synchronising(child, precision)
-        if found is not None:
-            return found
-    return None
-
-
 Step = Callable[[Item], Tensor]
 """A function that trains on one item (a batch) and returns the detached loss."""
 FIRST_WARM_UP, WARM_UP = 3, 1
 """Number of uncaptured steps before a capture, for the largest batch shape and for
 each smaller shape. They compile and load kernels, and allocate the optimiser states."""
+
+
+@implements("can_capture")
+def can_capture(
+    _: Serves, network: nn.Module, device: torch.device, precision: str
+) -> bool:
+    """Return whether training steps can be captured as CUDA graphs."""
+    on_gpu = device.type == "cuda" and precision != "16"
+    return on_gpu and not _synchronises(network, precision)
+
+
+def _synchronises(network: nn.Module, precision: str) -> bool:
+    """Return whether the forward pass of a network, or of a part of it, synchronises.
+
+    Modules declare this by an attribute `synchronises`, except for convs of PyG. A
+    GNN-AK layer that is always fused never calls the convs inside it.
+    """
+    known = isinstance(network, SYNCHRONISING_CONVS)
+    if getattr(network, "synchronises", known):
+        return True
+    fused = precision == "32" and has_triton()
+    if isinstance(network, GNNAK) and fused and is_always_fused(network):
+        return False
+    return any(_synchronises(child, precision) for child in network.children())
+
+
+@implements("make_captured")
+def make_captured(
+    _: Serves, step: Step, device: torch.device, release: Callable[[], object]
+) -> Step:
+    """Return a training step that is captured on a GPU."""
+    if device.type != "cuda":
+        return NotImplemented
+    return CapturedStep(step, GraphRecorder(device), release)
+
+
+@implements("make_captured_model")
+def make_captured_model(
+    _: Serves,
+    forward: Callable[[Item], Any],
+    weights: Sequence[nn.Parameter],
+    device: torch.device,
+    update: Callable[[], object],
+    optimizer: torch.optim.Optimizer,
+) -> Callable[[Item], Any]:
+    """Return a model whose passes and updates are captured on a GPU."""
+    if device.type != "cuda":
+        return NotImplemented
+    recorder = GraphRecorder(device)
+    captured = CapturedUpdate(update, optimizer, recorder, recorder.device)
+    return CapturedModel(forward, recorder, weights, captured)
 
 
 class CapturedStep:
@@ -65,9 +95,10 @@ class CapturedStep:
     largest. A shape whose buffers were released never becomes the largest again;
     otherwise two shapes could replace each other in turn for ever.
 
-    Attributes:
-        gave_up: Whether a capture has failed; nothing is captured or replayed then.
-        reason: Why the capture failed; None if none has failed.
+    Data that change between steps must be in tensors of the item, whose sizes depend
+    only on the item's shape, or in other tensors at fixed addresses. `release` frees
+    tensors that a step leaves in the graphs' memory, such as gradients. `gave_up` tells
+    whether a capture has failed, and `reason` why.
     """
 
     def __init__(
@@ -300,14 +331,11 @@ class _Passes:
             require one; see `_Replayed`.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
         spec: The nesting of the outputs, to rebuild them from their leaves.
-        positions: The positions in `outputs` of the tensors that need a gradient.
-        differentiable: The tensors at these positions.
-        of_outputs: For each of them, the buffer of its gradient, which the captured
-            backward pass reads.
+        positions: The positions in `outputs` of the `differentiable` tensors.
+        of_outputs: The buffers of their gradients, which the backward pass reads.
         gradients: For each weight, by its `id`, the gradient that the captured backward
             pass writes; None if the outputs do not depend on the weight.
         written: The pairs of a weight and its gradient, for all that are not None.
-        replay_update: Replays clipping and the optimiser step; None before the capture.
     """
 
     def __init__(

@@ -23,8 +23,7 @@ from gnnak.loading.prefetch import prefetching_paused
 Work = Callable[[], Tensor]
 """A function that launches GPU work and returns a tensor, such as the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
-"""Modules that `_calling_line` skips: their lines do not show the user which
-operation of a model synchronises."""
+"""Modules that `_calling_line` skips: PyTorch and this package."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak of an uncaptured step."""
 _capturing = RLock()
@@ -38,13 +37,9 @@ class GraphRecorder:
     The graphs can share a pool because no graph reads memory of the pool that another
     graph, or an earlier replay, has written: weights and optimiser states are allocated
     outside of the pool. A replay advances the device's random number generator just as
-    a call of the captured function does.
-
-    Attributes:
-        peak_bytes: Peak growth of the allocated memory, in bytes, during the last
-            warm-up that ran while there were no CUDA graphs.
-        synchronisations: Source lines that synchronised with the device in the last
-            warm-up.
+    a call of the captured function does. `peak_bytes` is the peak growth of the
+    allocated memory during the last warm-up that ran while there were no CUDA graphs,
+    and `synchronisations` are the source lines that synchronised in the last warm-up.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
@@ -63,11 +58,10 @@ class GraphRecorder:
         self.synchronisations: list[str] = []
 
     def warm_up(self, work: Work) -> Tensor:
-        """Run the work once without capturing it, on the stream of later captures.
+        """Run the work once, in the memory pool of CUDA graphs if there are any.
 
-        If there are CUDA graphs already, the work allocates from their memory pool.
-        This is safe: between replays, the pool contains only gradients that are not
-        read again.
+        This is safe: between replays, it contains only gradients that are not read
+        again.
         """
         used = self._is_pool_used
         allocation = self._in_pool() if used else growth_measured(self.device)
@@ -230,11 +224,7 @@ def synchronisations_recorded() -> Iterator[list[str]]:
 
 
 def _calling_line() -> str | None:
-    """Return the innermost line of the call stack that is not in a `HIDDEN` module.
-
-    This is a line of PyG or of the user, which tells more than a line of PyTorch or of
-    this package; None if there is no such line.
-    """
+    """Return the innermost line of the call stack outside of `HIDDEN`, or None."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

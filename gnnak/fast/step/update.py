@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gnnak.device import own_streams
+from gnnak.fast.layers.parts import Serves, implements
 from gnnak.fast.step.recorder import GraphRecorder
 
 
@@ -18,16 +19,8 @@ class SideStreams:
     """Context manager: run work on side CUDA streams, and wait for them at the end.
 
     Each `side_stream` first waits for the work already launched on the current stream.
-    When the `with` block ends, the current stream waits for all side streams. Tensors
-    that a side stream reads or writes must stay alive until the block ends. Outside of
-    a CUDA graph capture there are no side streams: all work runs on the current stream.
-
-    >>> with SideStreams(torch.device("cpu")) as streams:
-    ...     with streams.side_stream():
-    ...         first = torch.ones(2) + 1
-    ...     second = torch.ones(2) + 2
-    >>> first + second
-    tensor([5., 5.])
+    Tensors that a side stream reads or writes must stay alive until the `with` block
+    ends. Outside of a CUDA graph capture, all work runs on the current stream.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -65,13 +58,19 @@ WEIGHTS_PER_STREAM = 32
 """Number of weight tensors that the optimiser updates on one CUDA stream."""
 
 
+@implements("take_step")
+def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) -> None:
+    """Take a step of the optimiser that is being captured, on several CUDA streams."""
+    if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+        return NotImplemented
+    return step_on_streams(optimizer, device)
+
+
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
     """Take a step of a fused Adam, with the weights divided among several CUDA streams.
 
-    When the step is captured as a CUDA graph, the streams run in parallel. On a single
-    stream the kernels would run one after the other: PyTorch's fused Adam updates only
-    a few dozen weight tensors per kernel, and each kernel takes as long as its largest
-    tensor.
+    In a CUDA graph, the streams run in parallel. PyTorch's fused Adam updates only a
+    few dozen weight tensors per kernel, which takes as long as its largest tensor.
     """
     groups = optimizer.param_groups
     with SideStreams(device) as streams:
@@ -99,14 +98,11 @@ host."""
 class CapturedUpdate:
     """Clips gradients and takes an optimiser step, without a capture or as a replay.
 
-    `take` clips the gradients and calls `optimizer.step()`. A captured update reads the
-    gradient tensors that existed at its capture, so there is one captured update for
-    each captured backward pass.
-
-    Attributes:
-        reason: Why updates are not captured; None if they are or may be.
-        rates: The learning rate of each parameter group, as a tensor on the GPU that
-            captured updates read.
+    A captured update reads the gradient tensors that existed at its capture, so there
+    is one captured update for each captured backward pass. `take` clips the gradients
+    and calls `optimizer.step()`. `reason` is why updates are not captured, and `rates`
+    are the learning rates of the parameter groups, as tensors on the GPU that captured
+    updates read.
     """
 
     def __init__(
@@ -166,9 +162,8 @@ class CapturedUpdate:
     def can_replay(self, replay: Callable[[], object] | None) -> bool:
         """Return whether `replay` does what `run` would do; copy the learning rates.
 
-        If the optimiser has got other weights or another state, for example by
-        `load_state_dict`, an update must be captured anew. If an option has changed, or
-        if the optimiser has got hooks, updates are not captured any more.
+        With other weights or states, for example after `load_state_dict`, an update
+        must be captured anew; with other options or hooks, no update is captured.
         """
         if replay is None or not self._is_current() or replay not in self._replays:
             return False

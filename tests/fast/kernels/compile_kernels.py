@@ -11,13 +11,7 @@ from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import product
-from gnnak.fast.kernels.records import (
-    CentroidRows,
-    GatedGrad,
-    GatedSum,
-    HopLinears,
-    Lifted,
-)
+from gnnak.fast.kernels.records import CentroidRows, GatedPool, HopLinears, Lifted
 from gnnak.nn.base.ppgn import find_pairs
 from tests.fast.kernels.kernel_inputs import (
     constants,
@@ -55,7 +49,7 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     gpu.lift(c, gate, key, index)
     gpu.lift(c, gate, key, index, add=gated)
     gpu.sum_by(h, groups)
-    gpu.weighted_sum(h, key, key.double(), groups)
+    gpu.sum_by(h, groups, None, (key, key.double()))
     gpu.table_sum(h, index, 4)
     more = h if gated else None
     for states in (c, Lifted(c, rows(2, width).float(), key, index)):
@@ -91,12 +85,12 @@ def call_pairs(width, sizes):
 def call_gated(h, c, gate, index, groups, key):
     """Call the kernels of gated sums."""
     table = c[:4].contiguous() if gate is None else gate
-    (sums,) = gpu.gated_sums(h, [GatedSum(table, groups)], index)
-    gpu.gated_sums(h, [GatedSum(gate, groups), GatedSum(None, groups)], index)
-    grads = [GatedGrad(sums, gate, key), GatedGrad(sums, table, key)]
-    heads = CentroidRows(sums, groups.ptr[:-1], key)
-    gpu.gated_sums_backward(h, grads, index, None if gate is None else heads)
-    gpu.gated_sums_backward(h, grads[:1], index, None)
+    pools = [GatedPool(groups, key)] * 2
+    (sums,) = gpu.gated_sums(h, [table], pools[:1], index)
+    gpu.gated_sums(h, [gate, None], pools, index)
+    heads = None if gate is None else CentroidRows(sums, groups.ptr[:-1], key)
+    gpu.gated_sums_backward(h, [sums, sums], [gate, table], pools, index, heads)
+    gpu.gated_sums_backward(h, [sums], [gate], pools[:1], index, None)
 
 
 def call_tables(width, gated):

@@ -26,7 +26,7 @@ def assert_same(ours, theirs):
 
 
 def assert_agree(fast, name, *arguments):
-    """Assert that a Triton kernel and the plain one of its name return the same."""
+    """Assert that a Triton kernel and the plain one return the same, also for None."""
     found, wanted = (getattr(kernels, name)(*arguments) for kernels in (fast, plain))
     assert_same(found, wanted)
 
@@ -41,11 +41,7 @@ def rows(count, width, strided=False):
 def groups_of(sizes, shuffled, padding=0):
     """Return groups of these sizes, and the group of each row, [m].
 
-    Args:
-        sizes: Number of rows of each group.
-        shuffled: Whether rows are not sorted by group, so that a permutation is needed.
-        padding: Number of padding rows at the end. They are in no group; their entry in
-            the second result is the last group.
+    The padding rows at the end are in no group; the second result is the last for them.
     """
     key = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes).long())
     if shuffled:
@@ -74,18 +70,9 @@ def constants(h, of_batch=True, real=None):
 
 
 def edges_of(copies, edge_copies, edges):
-    """Return random edge copies, sorted by target.
-
-    No edge copy touches the last node copy or stands for the last edge.
-    """
+    """Return random edge copies by target; none is of the last node copy or edge."""
     source = torch.randint(max(copies - 1, 1), (edge_copies,))
     target = torch.randint(max(copies - 1, 1), (edge_copies,)).sort().values
     edge = torch.randint(max(edges - 1, 1), (edge_copies,))
-    return Edges(
-        source,
-        target,
-        edge,
-        group(target, copies, in_order=True),
-        group(source, copies),
-        group(edge, edges),
-    )
+    by_target, by_source = group(target, copies, in_order=True), group(source, copies)
+    return Edges(source, target, edge, by_target, by_source, group(edge, edges))

@@ -33,12 +33,8 @@ OTHER = {
 
 
 class Version:
-    """A compiled version of a kernel that records its launches.
-
-    Args:
-        launches: Receives grid and arguments of each launch.
-        hooked: Receives the same for launches with hooks.
-    """
+    """A compiled version that records grid and arguments of launches, without hooks
+    and with hooks."""
 
     function, packed_metadata = "function", (1, 0)
 

@@ -65,8 +65,8 @@ def test_weighted_sum_agrees_at_every_width(fast, width):
     for shuffled in (False, True):
         groups, key = groups_of([3, 0, 1, 12], shuffled, padding=2)
         values = rows(7, width, strided=True)
-        index, weight = torch.randint(7, (len(key),)), torch.rand(len(key)).double()
-        assert_agree(fast, "weighted_sum", values, index, weight, groups)
+        entries = torch.randint(7, (len(key),)), torch.rand(len(key)).double()
+        assert_agree(fast, "sum_by", values, groups, None, entries)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -142,8 +142,8 @@ def test_an_edge_gets_no_gradient_where_rounding_makes_its_message_zero(fast):
     x, table = torch.ones(2, 16), torch.full((2, 16), 1e-9)
     c = Lifted(x, table, subgraphs.node, subgraphs.hop)
     e, grad = -torch.ones(2, 16), torch.ones(subgraphs.num_copies, 16)
-    given = (grad, c, e, torch.zeros(1), edges_of_subgraphs(subgraphs), None)
-    assert not fast.messages_backward(*given)[1].any()
+    edges, eps = edges_of_subgraphs(subgraphs), torch.zeros(1)
+    assert not fast.messages_backward(grad, c, e, eps, edges, None)[1].any()
 
 
 @pytest.mark.parametrize("strided", [False, True])

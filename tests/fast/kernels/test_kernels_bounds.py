@@ -5,10 +5,9 @@ import torch
 import triton
 import triton.language as tl
 
-from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad
+from gnnak.fast.kernels.records import CentroidRows, GatedPool
 from tests.fast.kernels.compile_kernels import call_all
-from tests.fast.kernels.kernel_inputs import assert_same, rows
+from tests.fast.kernels.kernel_inputs import assert_agree, rows
 
 
 @triton.jit
@@ -55,14 +54,13 @@ def test_a_kernel_is_refused_that(fast, name):
 def test_gradients_of_gated_sums_of_few_rows_access_only_their_tensors(fast, width, m):
     centroid = torch.arange(min(m, 1))
     heads = CentroidRows(rows(len(centroid), width), centroid, torch.zeros(m).long())
-    sums = [
-        GatedGrad(rows(3, width), rows(4, width), torch.randint(3, (m,))),
-        GatedGrad(rows(1, width), None, torch.zeros(m).long()),
-    ]
-    given = (rows(m, width), sums, torch.randint(4, (m,)), heads)
-    found, wanted = (each.gated_sums_backward(*given) for each in (fast, plain))
-    assert_same(found[0], wanted[0])
-    assert_same(found[1][0], wanted[1][0])
+    keys = (torch.randint(3, (m,)), torch.zeros(m).long())
+    pools = [GatedPool(None, key) for key in keys]
+    grads, tables = [rows(3, width), rows(1, width)], [rows(4, width), None]
+    values, index = rows(m, width), torch.randint(4, (m,))
+    assert_agree(
+        fast, "gated_sums_backward", values, grads, tables, pools, index, heads
+    )
 
 
 CASES = {

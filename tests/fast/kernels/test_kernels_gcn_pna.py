@@ -1,18 +1,12 @@
 """The Triton kernels of GCN and PNA* against the plain ones, in the interpreter."""
 
-import os
-
 import pytest
 import torch
 
-from gnnak.fast.kernels import kernels_for, plain
+from gnnak.fast.kernels import plain
 from gnnak.fast.layers.lift import edges_of
 from gnnak.subgraphs import EgoNets
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("TRITON_INTERPRET") != "1",
-    reason="runs kernels in Triton's interpreter: set TRITON_INTERPRET=1",
-)
 DTYPES = pytest.mark.parametrize("dtype", [torch.float, torch.double])
 WIDTHS = pytest.mark.parametrize("width", [1, 16, 70])
 
@@ -24,56 +18,46 @@ def some_edges():
     return edges_of(EgoNets(1)(edge_index, 10))
 
 
-def copies_of(edges):
-    return len(edges.by_target)
-
-
-def fast():
-    kernels = kernels_for(torch.zeros(1))
-    assert kernels is not plain
-    return kernels
-
-
 @DTYPES
 @WIDTHS
 @pytest.mark.parametrize("biased", [False, True])
-def test_gcn_kernels_agree(dtype, width, biased):
+def test_gcn_kernels_agree(fast, dtype, width, biased):
     edges = some_edges()
-    h = torch.randn(copies_of(edges), width, dtype=dtype)
+    h = torch.randn(len(edges.by_target), width, dtype=dtype)
     scale = plain.gcn_scale(h, edges)
-    torch.testing.assert_close(fast().gcn_scale(h, edges), scale)
+    torch.testing.assert_close(fast.gcn_scale(h, edges), scale)
     bias = torch.randn(width, dtype=dtype) if biased else None
     for end, groups in (
         (edges.source, edges.by_target),
         (edges.target, edges.by_source),
     ):
-        got = fast().gcn_sum(h, scale, bias, end, groups)
+        got = fast.gcn_sum(h, scale, bias, end, groups)
         torch.testing.assert_close(got, plain.gcn_sum(h, scale, bias, end, groups))
 
 
 @DTYPES
 @WIDTHS
 @pytest.mark.parametrize("with_edges", [False, True])
-def test_pair_sums_agree(dtype, width, with_edges):
+def test_pair_sums_agree(fast, dtype, width, with_edges):
     edges = some_edges()
-    ends = torch.randn(2, copies_of(edges), width, dtype=dtype)
+    ends = torch.randn(2, len(edges.by_target), width, dtype=dtype)
     rows = torch.randn(len(edges.by_edge), width, dtype=dtype) if with_edges else None
-    got = fast().pair_sum(*ends, rows, edges)
+    got = fast.pair_sum(*ends, rows, edges)
     assert torch.equal(got, plain.pair_sum(*ends, rows, edges))
 
 
 @DTYPES
 @WIDTHS
-def test_pna_pools_agree(dtype, width):
+def test_pna_pools_agree(fast, dtype, width):
     """With ties, empty groups, and padding rows at the end."""
     groups = some_edges().by_target
     count = int(groups.ptr[-1])
     message = torch.randn(count + 5, width, dtype=dtype)
     message[::2] = message[::2].round()
     pooled = plain.pna_pool(message, groups)
-    torch.testing.assert_close(fast().pna_pool(message, groups), pooled)
+    torch.testing.assert_close(fast.pna_pool(message, groups), pooled)
     grad = torch.randn(len(groups), 6 * width, dtype=dtype)[:, width : 5 * width]
     wanted = plain.pna_pool_backward(grad, message, pooled, groups)
-    got = fast().pna_pool_backward(grad, message, pooled, groups)
+    got = fast.pna_pool_backward(grad, message, pooled, groups)
     torch.testing.assert_close(got, wanted)
     assert not got[count:].any()

@@ -71,15 +71,12 @@ def test_kernels_of_node_pairs_sum_in_float32(fast, dtype):
         found = getattr(fast, name)(*given, pairs)
         wanted = getattr(plain, name)(*(each.double() for each in given), pairs)
         exact = torch.finfo(dtype).eps
-        for one, two in zip(listed(found), listed(wanted), strict=True):
+        if not isinstance(found, tuple):
+            found, wanted = (found,), (wanted,)
+        for one, two in zip(found, wanted, strict=True):
             assert one.dtype == dtype
             off = (one.double() - two).abs().max()
             assert off <= 2 * exact * two.abs().max()
-
-
-def listed(found):
-    """Return a tensor, or a tuple of tensors, as a sequence of tensors."""
-    return found if isinstance(found, tuple) else (found,)
 
 
 def test_pair_product_has_values_computed_by_hand():

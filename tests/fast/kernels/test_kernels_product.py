@@ -104,15 +104,13 @@ def test_norm_linear_backward_agrees(few_parts, fast, norm, adds, strided):
 def test_norm_linear_backward_agrees_at_every_width(fast, inner, outer):
     h, k, s, matrix = product_inputs(70, inner, outer, (True, None), True)
     more = at_centroids(70, inner)
-    arguments = (rows(70, outer), h, k, s, matrix, more)
-    assert_backward_agrees(fast, *arguments)
+    assert_backward_agrees(fast, rows(70, outer), h, k, s, matrix, more)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 33])
 def test_norm_linear_backward_agrees_on_few_rows(fast, count):
     h, k, _, matrix = product_inputs(count, 5, 7, (True, None), False)
-    arguments = (rows(count, 7), h, k, None, matrix, None)
-    assert_backward_agrees(fast, *arguments)
+    assert_backward_agrees(fast, rows(count, 7), h, k, None, matrix, None)
 
 
 @pytest.mark.parametrize("norm", NORMS[1:])
@@ -156,13 +154,11 @@ def test_tiles_cover_every_column_once(width, most):
 def test_precision_follows_the_setting_of_pytorch(fast):
     from gnnak.fast.kernels.gpu.product import precision
 
-    asked = torch.backends.cuda.matmul
+    one, asked = torch.ones(1), torch.backends.cuda.matmul
     before = asked.fp32_precision
     try:
-        asked.fp32_precision = "tf32"
-        assert precision(torch.ones(1)) == "tf32"
-        assert precision(torch.ones(1).double()) == "ieee"
-        asked.fp32_precision = "ieee"
-        assert precision(torch.ones(1)) == "ieee"
+        for wanted in ("tf32", "ieee"):
+            asked.fp32_precision = wanted
+            assert [precision(one), precision(one.double())] == [wanted, "ieee"]
     finally:
         asked.fp32_precision = before

@@ -23,14 +23,8 @@ def make_layer(convs: list[nn.Module]) -> GNNAK:
     Biases and running means are random: with a bias of 0, a constant column would put
     ReLUs exactly at 0, where the gradient is not defined.
     """
-    layer = GNNAK(
-        Stack(convs, WIDTH),
-        CHANNELS,
-        5,
-        hop_channels=HOP_CHANNELS,
-        max_hops=2,
-        options=PUBLISHED,
-    ).double()
+    options = {"hop_channels": HOP_CHANNELS, "max_hops": 2, "options": PUBLISHED}
+    layer = GNNAK(Stack(convs, WIDTH), CHANNELS, 5, **options).double()
     for parameter in layer.parameters():
         if parameter.dim() == 1:
             nn.init.normal_(parameter)
@@ -75,9 +69,7 @@ def assert_fused_matches_plain(
         found |= {name: value.grad for name, value in layer.named_parameters()}
         found |= {name: value.clone() for name, value in layer.named_buffers()}
         results.append(found)
-    for name, wanted in results[0].items():
-        got = results[1][name]
-        assert torch.allclose(got, wanted, **EXACT), f"{name}: {got} is not {wanted}"
+    torch.testing.assert_close(*results, **EXACT)
 
 
 def assert_padding_is_ignored(name: str) -> None:
@@ -87,20 +79,30 @@ def assert_padding_is_ignored(name: str) -> None:
     """
     items, unpadded_items = padded_and_plain(name.endswith("-s"), NEAR)
     network, reference = small_network(name).train(), small_network(name).train()
-    for item, unpadded in zip(items, unpadded_items, strict=True):
-        used: list[str] = []
-        with use_backend(fused_everywhere(used)):
-            got = network(item.batch, subgraphs=item.subgraphs)
-        assert num_fused_layers(used) == len(network.layers)
-        got = got[: item.batch.real.graphs]
+    used: list[str] = []
+    with use_backend(fused_everywhere(used)):
+        assert_same_on_padded(network, reference, items, unpadded_items)
+    assert num_fused_layers(used) == len(network.layers) * len(items)
+
+
+def assert_same_on_padded(network, reference, items, unpadded, before=lambda: None):
+    """Compare a network on padded items with a plain one on the items without padding.
+
+    Compares outputs, gradients and buffers; `before` is called before each pass.
+    """
+    for padded, plain in zip(items, unpadded, strict=True):
+        before()
+        got = network(padded.batch, subgraphs=padded.subgraphs)
+        got = got[: padded.batch.real.graphs]
+        before()
         with use_backend(PLAIN):
-            wanted = reference(unpadded.batch, subgraphs=unpadded.subgraphs)
+            wanted = reference(plain.batch, subgraphs=plain.subgraphs)
         torch.testing.assert_close(got, wanted, **EXACT)
         weights = torch.randn_like(wanted)
         (got * weights).sum().backward()
         (wanted * weights).sum().backward()
-    pairs = zip(network.parameters(), reference.parameters(), strict=True)
-    for ours, theirs in pairs:
-        torch.testing.assert_close(ours.grad, theirs.grad, **EXACT)
-    for ours, theirs in zip(network.buffers(), reference.buffers(), strict=True):
-        torch.testing.assert_close(ours, theirs, **EXACT)
+    found, wanted = (
+        [*(weight.grad for weight in net.parameters()), *net.buffers()]
+        for net in (network, reference)
+    )
+    torch.testing.assert_close(found, wanted, **EXACT)

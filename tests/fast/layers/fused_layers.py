@@ -38,13 +38,7 @@ LAYERS = {
 def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **options):
     """Build a layer in float64 with random parameters and running statistics.
 
-    Args:
-        convs: Number of convs of the base GNN.
-        hop_channels: Width of the hop table; 0 = no distances and no gates.
-        out: Width of the new node states.
-        dropout: Dropout of the base GNN.
-        conv: Builds a conv of a given width.
-        options: Further options of `GNNAK`.
+    `dropout` is that of the base GNN; `conv` builds a conv of a given width.
     """
     options = {"options": LayerOptions(mlp_layers=1), "max_hops": 3} | options
     width = CHANNELS + (hop_channels if options.get("hop") != "add" else 0)

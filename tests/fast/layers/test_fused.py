@@ -8,6 +8,7 @@ from gnnak import EgoNets, LayerOptions, SubgraphDrop
 from gnnak.testing import small_graphs
 from tests.fast.backends import num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
+from tests.fast.layers.fused_checks import assert_same_on_padded
 from tests.fast.layers.fused_layers import (
     LAYERS,
     fused_and_plain,
@@ -139,16 +140,7 @@ def test_fused_network_ignores_padding(fused_operations, name, recompute):
     for module in (network, reference):
         randomize_same(module)
     network.save_memory(recompute=recompute)
-    for item, unpadded in zip(items, unpadded_items, strict=True):
-        got = network(item.batch, subgraphs=item.subgraphs)
-        got = got[: item.batch.real.graphs]
-        with path(fused=False):
-            wanted = reference(unpadded.batch, subgraphs=unpadded.subgraphs)
-        assert_same(got, wanted)
-        weights = torch.randn_like(wanted)
-        (got * weights).sum().backward()
-        (wanted * weights).sum().backward()
-    assert_same(state(network), state(reference))
+    assert_same_on_padded(network, reference, items, unpadded_items)
     assert fused_operations
 
 

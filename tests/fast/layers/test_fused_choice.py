@@ -43,6 +43,13 @@ def linear_for_edges(width):
     return conv
 
 
+class ProductConv(GINEConv):
+    """A subclass of a conv that can be fused, with other messages."""
+
+    def message(self, x_j, edge_attr):
+        return x_j * edge_attr
+
+
 UNFUSED_CONVS = {
     "gat": gat,
     "gatedgcn": gatedgcn,
@@ -51,27 +58,16 @@ UNFUSED_CONVS = {
     "longer update": lambda w: GINEConv(mlp([w, w, w, w]), train_eps=True),
     "other norm": layer_norm_gine,
     "mean aggregation": lambda w: GINEConv(mlp([w, w, w]), train_eps=True, aggr="mean"),
+    "subclass": lambda w: ProductConv(mlp([w, w, w]), train_eps=True),
+    "no edge states": sage,
 }
 """By name, functions that build a conv of a given width."""
 
 
 @pytest.mark.parametrize("name", UNFUSED_CONVS)
 def test_other_convs_are_not_fused(fused_operations, given, name):
-    make_layer(conv=UNFUSED_CONVS[name])(*given)
-    assert not num_fused_layers(fused_operations)
-
-
-def test_convs_without_edge_states_are_not_fused(fused_operations, given):
-    make_layer(conv=sage)(*given[:2])
-    assert not num_fused_layers(fused_operations)
-
-
-def test_subclass_of_a_conv_is_not_fused(fused_operations, given):
-    class ProductConv(GINEConv):
-        def message(self, x_j, edge_attr):
-            return x_j * edge_attr
-
-    make_layer(conv=lambda w: ProductConv(mlp([w, w, w]), train_eps=True))(*given)
+    inputs_read = given[:2] if name == "no edge states" else given
+    make_layer(conv=UNFUSED_CONVS[name])(*inputs_read)
     assert not num_fused_layers(fused_operations)
 
 
@@ -92,27 +88,51 @@ def test_the_stacks_of_layers_with_other_options_are_not_fused(
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_dropout_in_the_base_gnn_is_fused(fused_operations, given, training):
-    make_layer(dropout=0.5).train(training)(*given)
+@pytest.mark.parametrize(
+    "options",
+    [{"dropout": 0.5}, {"options": LayerOptions(mlp_layers=1, dropout=0.5)}],
+    ids=["base GNN", "layer"],
+)
+def test_dropout_is_fused(fused_operations, given, options, training):
+    make_layer(**options).train(training)(*given)
     assert num_fused_layers(fused_operations)
 
 
-def test_dropout_in_the_layer_is_fused(fused_operations, given):
-    make_layer(options=LayerOptions(mlp_layers=1, dropout=0.5))(*given)
-    assert num_fused_layers(fused_operations)
-
-
-def test_layer_under_autocast_is_not_fused(fused_operations, given):
-    layer = make_layer().float()
-    x, subgraphs, edge_attr = given
+def in_autocast(x, subgraphs, edge_attr):
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        layer(x.float(), subgraphs, edge_attr.float())
-    assert not num_fused_layers(fused_operations)
+        make_layer().float()(x.float(), subgraphs, edge_attr.float())
 
 
-def test_inputs_of_two_dtypes_are_not_fused(fused_operations, given):
-    x, subgraphs, edge_attr = given
+def in_two_dtypes(x, subgraphs, edge_attr):
     make_layer()(x, subgraphs, edge_attr.float())
+
+
+def without_a_number_of_edges(x, subgraphs, edge_attr):
+    make_layer()(x, replace(subgraphs, num_edges=None), edge_attr)
+
+
+def outside_of_a_stack(*given):
+    options = LayerOptions(mlp_layers=1)
+    GNNAK(gine(WIDTH), CHANNELS, 5, hop_channels=HOPS, options=options).double()(*given)
+
+
+def in_the_plain_backend(*given):
+    with path(fused=False):
+        make_layer()(*given)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        in_autocast,
+        in_two_dtypes,
+        without_a_number_of_edges,
+        outside_of_a_stack,
+        in_the_plain_backend,
+    ],
+)
+def test_a_layer_is_not_fused(fused_operations, given, run):
+    run(*given)
     assert not num_fused_layers(fused_operations)
 
 
@@ -130,25 +150,6 @@ def test_compiled_layer_is_not_fused(fused_operations, given):
     with path(fused=False):
         wanted = copy.deepcopy(layer)(*given)
     assert_same(torch.compile(layer, backend="eager")(*given), wanted)
-    assert not num_fused_layers(fused_operations)
-
-
-def test_subgraphs_without_a_number_of_edges_are_not_fused(fused_operations, given):
-    x, subgraphs, edge_attr = given
-    make_layer()(x, replace(subgraphs, num_edges=None), edge_attr)
-    assert not num_fused_layers(fused_operations)
-
-
-def test_conv_outside_of_a_stack_is_not_fused(fused_operations, given):
-    GNNAK(
-        gine(WIDTH), CHANNELS, 5, hop_channels=HOPS, options=LayerOptions(mlp_layers=1)
-    ).double()(*given)
-    assert not num_fused_layers(fused_operations)
-
-
-def test_plain_backend_does_not_fuse(fused_operations, given):
-    with path(fused=False):
-        make_layer()(*given)
     assert not num_fused_layers(fused_operations)
 
 

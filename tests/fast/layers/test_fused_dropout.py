@@ -9,13 +9,13 @@ import torch
 from gnnak import LayerOptions
 from tests.fast.backends import num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
+from tests.fast.layers.fused_checks import assert_same_on_padded
 from tests.fast.layers.fused_layers import (
     computed,
     inputs,
     make_layer,
     random_graph,
     randomize,
-    state,
 )
 from tests.loading.test_padding import NEAR, padded_and_plain
 from tests.models.zoo import small_network
@@ -80,16 +80,5 @@ def test_fused_dropout_ignores_padding(fused_operations, masks, name):
     for network in networks:
         torch.manual_seed(5)
         randomize(network.train())
-    for item, unpadded in zip(items, unpadded_items, strict=True):
-        masks()
-        got = networks[0](item.batch, subgraphs=item.subgraphs)
-        got = got[: item.batch.real.graphs]
-        masks()
-        with path(fused=False):
-            wanted = networks[1](unpadded.batch, subgraphs=unpadded.subgraphs)
-        assert_same(got, wanted)
-        weights = torch.randn_like(wanted)
-        (got * weights).sum().backward()
-        (wanted * weights).sum().backward()
-    assert_same(*map(state, networks))
+    assert_same_on_padded(*networks, items, unpadded_items, masks)
     assert num_fused_layers(fused_operations) == 2 * len(items)

@@ -31,11 +31,9 @@ def make_encoder():
 
 
 def run(encoder, values, recompute):
-    """Compute with encodings in two ways, forward and backward.
+    """Return output, gradients and buffers of a function of the encodings, by name.
 
-    Returns:
-        Output, gradients and buffers by name, and whether the encodings were in memory
-        between the forward and the backward pass.
+    Also return whether the encodings were in memory between the two passes.
     """
     references = []
 
@@ -145,10 +143,8 @@ def test_subclasses_and_hooks_of_an_encoder_are_called(fused_operations, kind):
     if kind == "hook":
         encoder.register_forward_hook(lambda module, given, out: calls.append(given[1]))
     kernel = Kernel(gnn, 5, encoder)
-    edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
-    kernel(
-        torch.randn(3, 5), edge_index, torch.randn(3, 2), torch.zeros(3).long(), None
-    )
+    edge_index, batch = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.zeros(3).long()
+    kernel(torch.randn(3, 5), edge_index, torch.randn(3, 2), batch, None)
     assert calls == [3]
 
 
@@ -178,6 +174,9 @@ def test_network_on_continuous_edge_features_matches_plain(
     assert_same(*found)
 
 
+OPTIONS = {"hop_channels": 3, "max_hops": 2, "options": PUBLISHED}
+
+
 class Doubling(GNNAK):
     """A user-defined layer that reads the edge states as a tensor."""
 
@@ -192,9 +191,7 @@ def test_subclasses_and_hooks_of_a_layer_get_edge_states_as_a_tensor(
 ):
     seen = []
     make = Doubling if kind == "subclass" else GNNAK
-    layer = make(
-        Stack([gine(7)], 7), 4, 4, hop_channels=3, max_hops=2, options=PUBLISHED
-    )
+    layer = make(Stack([gine(7)], 7), 4, 4, **OPTIONS)
     if kind == "hook":
         layer.register_forward_pre_hook(lambda _, given: seen.append(given[2]))
     kernel = Kernel(layer, 4, ContinuousEncoder(1, 7)).double()
@@ -209,9 +206,7 @@ def test_subclasses_and_hooks_of_a_layer_get_edge_states_as_a_tensor(
 @pytest.mark.parametrize("kind", ["forward", "backward"])
 def test_hooks_of_every_module_are_called(fused_operations, kind):
     called = []
-    layer = GNNAK(
-        Stack([gine(7)], 7), 4, 4, hop_channels=3, max_hops=2, options=PUBLISHED
-    )
+    layer = GNNAK(Stack([gine(7)], 7), 4, 4, **OPTIONS)
     outer = OuterLayer([Kernel(layer, 4, ContinuousEncoder(1, 7))], 4).double()
     for name in ("kernels.0.gnn", "kernels.0.edge_encoder", "after"):
         module = outer.get_submodule(name)
@@ -223,11 +218,6 @@ def test_hooks_of_every_module_are_called(fused_operations, kind):
     edge_index, nodes = random_graph()
     x = torch.randn(nodes, 4).double().requires_grad_()
     edge_attr = torch.randn(edge_index.size(1), 1).double().requires_grad_()
-    given = (
-        edge_index,
-        edge_attr,
-        torch.zeros(nodes).long(),
-        EgoNets(2)(edge_index, nodes),
-    )
-    outer(x, *given).sum().backward()
+    batch, subgraphs = torch.zeros(nodes).long(), EgoNets(2)(edge_index, nodes)
+    outer(x, edge_index, edge_attr, batch, subgraphs).sum().backward()
     assert sorted(called) == ["after", "kernels.0.edge_encoder", "kernels.0.gnn"]

@@ -31,10 +31,7 @@ from tests.fast.layers.fused_layers import (
 def record_results(monkeypatch, name, wanted=lambda *arguments: True):
     """Replace a plain kernel; return a list of weak references to its results.
 
-    Args:
-        monkeypatch: The fixture of pytest.
-        name: Name of the kernel.
-        wanted: Whether to record a call, given its arguments.
+    Only calls are recorded for whose arguments `wanted` is true.
     """
     kernel, results = getattr(plain_kernels, name), []
 

@@ -25,8 +25,7 @@ def test_fused_norm_uses_the_statistics_of_real_rows(real):
         (out * weights).sum().backward()
         gradients = [rows.grad, norm.weight.grad, norm.bias.grad]
         results.append([out[:real], *gradients, *norm.buffers()])
-    for got, wanted in zip(results[1], results[0], strict=True):
-        torch.testing.assert_close(got, wanted, **EXACT)
+    torch.testing.assert_close(*results, **EXACT)
 
 
 def test_norm_is_not_fused_on_strided_rows_or_with_other_options():

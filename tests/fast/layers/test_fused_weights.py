@@ -63,9 +63,8 @@ def test_batched_products_match_those_of_the_modules(name):
         ours = [by_name(weight_products(layer)) for layer in reversed(layers)][::-1]
     theirs = [from_modules(layer) for layer in others]
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-    pairs = zip(gradients(layers, ours), gradients(others, theirs), strict=True)
-    for one, other in pairs:
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    found, wanted = gradients(layers, ours), gradients(others, theirs)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_products_are_batched_over_layers_of_equal_shapes(monkeypatch):

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from gnnak import EgoNets
-from gnnak.fast.layers.general import GatedPool, gated_pools
+from gnnak.fast.kernels.records import GatedPool
+from gnnak.fast.layers.general import gated_pools
 from gnnak.optional import interprets_triton
 
 EDGES = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 2, 3]])

@@ -1,14 +1,17 @@
-"""Lifts and pools of any base GNN: values and gradients as in plain PyTorch."""
+"""Lifts, pools and estimates: values and gradients as in plain PyTorch."""
 
 import pytest
 import torch
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from gnnak import GNNAK, EgoNets
+from gnnak import GNNAK, EgoNets, SubgraphDrop
+from gnnak.fast.layers.gather import fused_fill
 from gnnak.nn.copies import lift, lift_edges, pool_context, pool_subgraph
+from gnnak.sampling.estimate import fill
 from gnnak.testing import small_graphs
 from tests.fast.backends import path
 from tests.fast.kernels.kernel_inputs import assert_same
+from tests.sampling.test_estimate import seeded
 
 OPERATIONS = {
     "lift": lambda x, e, z, subs: lift(x, subs),
@@ -67,3 +70,33 @@ def test_a_layer_around_any_conv_matches_plain(fused_operations, conv, reduce):
         results[-1] = [tensor.clone() for tensor in results[-1]]
     assert_same(*results)
     assert {"embed", "encode"} <= set(fused_operations)
+
+
+@pytest.mark.parametrize("name", sorted(small_graphs()))
+@pytest.mark.parametrize("min_coverage", [1, 3])
+def test_fused_fill_and_its_gradient_are_those_of_fill(name, min_coverage):
+    graph = small_graphs()[name]
+    edge_index, num_nodes = graph.edge_index, graph.num_nodes
+    whole = EgoNets(1)(edge_index, num_nodes)
+    sampled = SubgraphDrop("random", min_coverage)(whole, edge_index, seeded())
+    values = torch.randn(sampled.num_subgraphs, 3, dtype=torch.double)
+    weights = torch.randn(num_nodes, 3, dtype=torch.double)
+    found = []
+    for filled in (
+        lambda one: fused_fill(one, sampled),
+        lambda one: fill(one, sampled.filling, num_nodes),
+    ):
+        given = values.clone().requires_grad_()
+        out = filled(given)
+        (out * weights).sum().backward()
+        found.append((out.detach(), given.grad))
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
+def test_fused_fill_can_be_differentiated_twice():
+    graph = small_graphs()["star"]
+    whole = EgoNets(1)(graph.edge_index, graph.num_nodes)
+    sampled = SubgraphDrop("random", 1)(whole, graph.edge_index, seeded())
+    values = torch.randn(sampled.num_subgraphs, 3, dtype=torch.double)
+    values.requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda v: fused_fill(v, sampled), values)

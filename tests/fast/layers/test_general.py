@@ -51,13 +51,8 @@ def values(net, x, fused, *given):
 
 
 def assert_equal(net, x, *given):
-    for one, other in zip(
-        values(net, x, True, *given), values(net, x, False, *given), strict=True
-    ):
-        if one is None or other is None:
-            assert one is other
-        else:
-            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    found, wanted = (values(net, x, fused, *given) for fused in (True, False))
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", CONVS)
@@ -160,22 +155,14 @@ def test_the_names_of_all_hooks_of_a_conv_are_known():
     assert found == {*HOOKS, "_forward_hooks", "_forward_pre_hooks"}
 
 
-AUTOCAST = {
-    "GINE": lambda: pyg.GINEConv(nn.Linear(6, 6)),
-    "GIN": lambda: pyg.GINConv(nn.Linear(6, 6), train_eps=True),
-    "GCN": lambda: pyg.GCNConv(6, 6),
-    "SAGE": lambda: pyg.SAGEConv(6, 6),
-}
-
-
 @pytest.mark.parametrize("gate_centroid", [False, True])
-@pytest.mark.parametrize("name", AUTOCAST)
+@pytest.mark.parametrize("name", ["GINE", "GIN", "GCN", "SAGE"])
 def test_bf16_autocast_stays_close_to_full_precision(
     fused_operations, name, gate_centroid
 ):
     torch.manual_seed(0)
     edge_index = random_graph(12)
-    net = uplift(AUTOCAST[name](), num_hops=2, gate_centroid=gate_centroid)
+    net = uplift(CONVS[name](), num_hops=2, gate_centroid=gate_centroid)
     given = [torch.randn(12, 6), edge_index]
     if name == "GINE":
         given.append(torch.randn(edge_index.size(1), 6))

@@ -3,7 +3,7 @@
 import torch
 
 from gnnak import EgoNets, SubgraphDrop
-from gnnak.fast.sampling.kernels import fast_filling, sample_greedily
+from gnnak.fast.sampling import fast_filling, sample_greedily
 from tests.no_gpu import print_sizes_of_kernels
 
 SIZES = (5, 40, 250)

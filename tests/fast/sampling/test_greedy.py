@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
 from gnnak.backend import PLAIN, use_backend
-from gnnak.fast import sampling as fast
+from gnnak.fast import backend as fast
 from gnnak.sampling import is_cover
 from gnnak.sampling.plan import LARGE
 from gnnak.subgraphs import egonets

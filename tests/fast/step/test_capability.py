@@ -11,6 +11,13 @@ from tests.training.small import small_config, triangles
 PYG_GCN = "torch_geometric.nn:GCNConv"
 
 
+@pytest.fixture(autouse=True)
+def _gpus(monkeypatch):
+    """A machine with two GPUs."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+
+
 @pytest.mark.parametrize(
     ("options", "precision", "captures"),
     [
@@ -25,11 +32,7 @@ PYG_GCN = "torch_geometric.nn:GCNConv"
         ({"accelerator": "cpu"}, "32", False),
     ],
 )
-def test_machine_captures_steps_of_one_process_on_a_gpu(
-    options, precision, captures, monkeypatch
-):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+def test_machine_captures_steps_of_one_process_on_a_gpu(options, precision, captures):
     config = small_config(train__precision=precision)
     assert is_captured_by(Machine(**options), config) is captures
     synchronising = small_config(train__precision=precision, model__name="gat-ak+")
@@ -45,9 +48,7 @@ def is_captured_by(machine, config):
 
 @pytest.mark.parametrize("precision", ["32", "bf16", "64"])
 @pytest.mark.parametrize("name", ["gcn", "gcn-ak", "gcn-ak+", "gcn-ak+-s", "dss-gcn"])
-def test_machine_captures_gcn_by_name(name, precision, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+def test_machine_captures_gcn_by_name(name, precision):
     config = small_config(model__name=name, train__precision=precision)
     assert is_captured_by(Machine(), config)
 
@@ -68,8 +69,6 @@ def test_machine_captures_gcn_by_name(name, precision, monkeypatch):
     ],
 )
 def test_machine_captures_gcn_of_pyg_where_it_is_fused(options, captures, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     monkeypatch.setattr("gnnak.fast.step.captured.has_triton", lambda: True)
     config = small_config(**({"model__name": f"{PYG_GCN}-ak+"} | options))
     assert is_captured_by(Machine(), config) is captures
@@ -91,9 +90,5 @@ def test_machine_captures_gcn_of_pyg_where_it_is_fused(options, captures, monkey
         ({"model__name": "dss-gat"}, False),
     ],
 )
-def test_machine_captures_subgraph_gnns_that_do_not_synchronise(
-    options, captures, monkeypatch
-):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+def test_machine_captures_subgraph_gnns_that_do_not_synchronise(options, captures):
     assert is_captured_by(Machine(), small_config(**options)) is captures

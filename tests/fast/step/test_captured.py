@@ -72,6 +72,11 @@ def items_of_shapes(count: int) -> list[Item]:
     return [Item(batch, None, one) for batch, one in zip(batches, shapes, strict=True)]
 
 
+def repeat(captured: CapturedStep, item: Item, times: int) -> None:
+    for _ in range(times):
+        captured(item)
+
+
 def test_captured_step_captures_one_shape_after_the_other():
     items, seen, listener = items_of_shapes(8), [], Listener()
     captured = CapturedStep(summed(seen), listener)
@@ -141,8 +146,7 @@ def test_captured_step_puts_no_item_where_numbers_are_of_another_type():
     small, large = items_of_shapes(2)
     halves, listener = with_x(small, small.batch.x / 2), Listener()
     captured = CapturedStep(summed([]), listener)
-    for _ in range(FIRST_WARM_UP + 1):
-        captured(large)
+    repeat(captured, large, FIRST_WARM_UP + 1)
     assert captured(halves) == halves.batch.x.sum()
     assert listener.calls[-2:] == ["forget", "warm"]
 
@@ -152,8 +156,7 @@ def test_captured_step_captures_smaller_shapes_again_once_the_largest_has_grown(
     seen, listener = [], Listener()
     captured = CapturedStep(summed(seen), listener)
     for largest in (middle, large):
-        for _ in range(FIRST_WARM_UP + 1):
-            captured(largest)
+        repeat(captured, largest, FIRST_WARM_UP + 1)
         for _ in range(WARM_UP + 1):
             assert captured(small) == small.batch.x.sum()
     assert listener.calls.count("forget") == 1
@@ -191,8 +194,7 @@ def test_captured_step_holds_nothing_of_the_shape_before_when_it_warms_up():
 
     captured = CapturedStep(step, holder)
     for item in items_of_shapes(3):
-        for _ in range(FIRST_WARM_UP + 2):
-            captured(item)
+        repeat(captured, item, FIRST_WARM_UP + 2)
     assert set(holder.alive) == {0}
     assert holder.count() == 1
     assert [one() is not None for one in fixed] == [False] * 10 + [True] * 5
@@ -231,8 +233,7 @@ def test_captured_step_gives_all_memory_back_when_a_smaller_shape_resists():
     small, large = items_of_shapes(2)
     listener = Listener()
     captured = CapturedStep(summed([]), listener)
-    for _ in range(FIRST_WARM_UP + 1):
-        captured(large)
+    repeat(captured, large, FIRST_WARM_UP + 1)
     listener.refuses = True
     for _ in range(WARM_UP + 2):
         assert captured(small) == small.batch.x.sum()

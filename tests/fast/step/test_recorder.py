@@ -230,15 +230,21 @@ def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried(
     assert torch.rand(3, device="cuda").isfinite().all()
 
 
+@pytest.fixture
+def recorded(monkeypatch):
+    """Get an entry for each capture."""
+    found, record = [], GraphRecorder.record
+    monkeypatch.setattr(
+        GraphRecorder, "record", lambda *args: found.append(1) or record(*args)
+    )
+    return found
+
+
 @needs_gpu
 @pytest.mark.parametrize("model", MODELS)
 def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
-    model, tmp_path, monkeypatch
+    model, tmp_path, recorded
 ):
-    recorded, record = [], GraphRecorder.record
-    monkeypatch.setattr(
-        GraphRecorder, "record", lambda *args: recorded.append(1) or record(*args)
-    )
     config = small_config(
         model__name=model, train__precision="64", train__epochs=6, train__step=2
     )
@@ -264,12 +270,8 @@ def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
     ids=["graphs", "nodes"],
 )
 def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(
-    data, more, tmp_path, monkeypatch
+    data, more, tmp_path, monkeypatch, recorded
 ):
-    recorded, record = [], GraphRecorder.record
-    monkeypatch.setattr(
-        GraphRecorder, "record", lambda *args: recorded.append(1) or record(*args)
-    )
     monkeypatch.setattr(padder, "LEAST_STEP", 16)
     more |= {"data__name": data.info.name, "train__precision": "64", "train__epochs": 6}
     config = small_config(model__name="gin-ak+", **more)

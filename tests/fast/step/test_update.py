@@ -49,15 +49,24 @@ class Loop:
         self.taken += 1
         self.optimizer.step()
 
-    def step(self):
-        self.weight.grad = self.weight.detach().square()
-        if not self.update.can_replay(self.replay):
-            self.replay = self.update.record()
-        if not self.update.can_replay(self.replay):
-            self.update.run()
-        else:
-            self.replayed += 1
-            self.replay()
+    def step(self, times=1):
+        for _ in range(times):
+            self.weight.grad = self.weight.detach().square()
+            if not self.update.can_replay(self.replay):
+                self.replay = self.update.record()
+            if not self.update.can_replay(self.replay):
+                self.update.run()
+            else:
+                self.replayed += 1
+                self.replay()
+
+
+@pytest.fixture
+def loop():
+    """A loop with Adam, after one step."""
+    made = Loop()
+    made.step()
+    return made
 
 
 def by_hand(build, rates):
@@ -89,18 +98,14 @@ def test_learning_rates_are_copied_to_the_tensors_that_a_graph_reads():
     assert loop.update.rates[0].item() == pytest.approx(0.05)
 
 
-def test_a_step_is_captured_once_the_optimizer_has_its_state():
-    loop = Loop()
-    loop.step()
+def test_a_step_is_captured_once_the_optimizer_has_its_state(loop):
     assert not loop.replayed
     loop.step()
     assert loop.replayed
 
 
-def test_a_loaded_state_is_captured_anew():
-    loop = Loop()
-    for _ in range(3):
-        loop.step()
+def test_a_loaded_state_is_captured_anew(loop):
+    loop.step(2)
     before = loop.replay
     loop.optimizer.load_state_dict(deepcopy(loop.optimizer.state_dict()))
     loop.step()
@@ -109,9 +114,7 @@ def test_a_loaded_state_is_captured_anew():
     assert torch.equal(loop.weight, by_hand(torch.optim.Adam, [0.1] * 4))
 
 
-def test_no_update_captured_with_an_old_state_is_replayed():
-    loop = Loop()
-    loop.step()
+def test_no_update_captured_with_an_old_state_is_replayed(loop):
     small, large = loop.update.record(), loop.update.record()
     loop.optimizer.load_state_dict(deepcopy(loop.optimizer.state_dict()))
     again = loop.update.record()
@@ -138,9 +141,7 @@ def no_state(optimizer):
 
 
 @pytest.mark.parametrize("change", [other_weight, other_group, other_moments, no_state])
-def test_no_update_is_replayed_after_a_change_of(change):
-    loop = Loop()
-    loop.step()
+def test_no_update_is_replayed_after_a_change_of(loop, change):
     captured = loop.update.record()
     assert loop.update.can_replay(captured)
     change(loop.optimizer)
@@ -148,9 +149,7 @@ def test_no_update_is_replayed_after_a_change_of(change):
     loop.step()
 
 
-def test_the_memory_of_captured_states_stays_allocated():
-    loop = Loop()
-    loop.step()
+def test_the_memory_of_captured_states_stays_allocated(loop):
     loop.update.record()
     state = weakref.ref(loop.optimizer.state[loop.weight]["exp_avg"])
     loop.optimizer.state.clear()
@@ -158,28 +157,23 @@ def test_the_memory_of_captured_states_stays_allocated():
     assert state() is not None
 
 
-def test_released_updates_are_not_replayed():
-    loop = Loop()
-    loop.step()
+def test_released_updates_are_not_replayed(loop):
     captured = loop.update.record()
     loop.update.forget()
     assert not loop.update.can_replay(captured)
 
 
-def test_hooks_added_later_end_the_capture():
-    loop, called = Loop(), []
-    for _ in range(2):
-        loop.step()
+def test_hooks_added_later_end_the_capture(loop):
+    called = []
+    loop.step()
     loop.optimizer.register_step_post_hook(lambda *_: called.append(1))
     loop.step()
     assert called == [1]
     assert "hooks" in loop.update.reason
 
 
-def test_a_scheduler_built_later_does_not_end_the_capture():
-    loop = Loop()
-    for _ in range(2):
-        loop.step()
+def test_a_scheduler_built_later_does_not_end_the_capture(loop):
+    loop.step()
     scheduler = torch.optim.lr_scheduler.ExponentialLR(loop.optimizer, 0.5)
     for _ in range(2):
         loop.step()
@@ -219,8 +213,7 @@ class Own(torch.optim.Optimizer):
 
 def test_an_unknown_optimizer_is_called_as_it_is():
     loop = Loop(Own)
-    for _ in range(3):
-        loop.step()
+    loop.step(3)
     assert loop.replayed == 0
     assert "Own" in loop.update.reason
     assert torch.equal(loop.weight, by_hand(Own, [0.1] * 3))
@@ -252,8 +245,7 @@ def test_updates_from_sparse_gradients_are_not_captured():
 
 def test_gradients_may_become_sparse_after_an_update_was_captured():
     loop = Loop(torch.optim.SGD)
-    for _ in range(3):
-        loop.step()
+    loop.step(3)
     assert loop.replayed
     loop.update.device = torch.device("cuda")  # where SGD runs with fused=True
     before = loop.weight.detach().clone()

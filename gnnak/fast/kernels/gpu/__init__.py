@@ -28,9 +28,21 @@ Names that the kernels share:
   kernel per value.
 """
 
-from gnnak.fast.kernels.gpu.gated import gated_sums, gated_sums_backward
-from gnnak.fast.kernels.gpu.gather import lift, sum_by, table_sum, weighted_sum
-from gnnak.fast.kernels.gpu.gcn import gcn_scale, gcn_sum
+# ruff: noqa: F401 (this package is the namespace of the kernels)
+from gnnak.fast.kernels.gpu.gather import (
+    gated_sums,
+    gated_sums_backward,
+    lift,
+    sum_by,
+    table_sum,
+)
+from gnnak.fast.kernels.gpu.gcn_pna import (
+    gcn_scale,
+    gcn_sum,
+    pair_sum,
+    pna_pool,
+    pna_pool_backward,
+)
 from gnnak.fast.kernels.gpu.hop_tables import hop_tables, hop_tables_backward
 from gnnak.fast.kernels.gpu.message import messages, messages_backward
 from gnnak.fast.kernels.gpu.node_pairs import (
@@ -41,41 +53,12 @@ from gnnak.fast.kernels.gpu.node_pairs import (
     pool_product,
     pool_product_backward,
 )
-from gnnak.fast.kernels.gpu.norm import norm_act, norm_act_at, norm_act_backward
-from gnnak.fast.kernels.gpu.pna import pair_sum, pna_pool, pna_pool_backward
+from gnnak.fast.kernels.gpu.norm import (
+    moments_of,
+    norm_act,
+    norm_act_at,
+    norm_act_backward,
+    norm_constants,
+)
 from gnnak.fast.kernels.gpu.pool import gate_pool, gate_pool_backward
 from gnnak.fast.kernels.gpu.product import norm_linear, norm_linear_backward
-from gnnak.fast.kernels.gpu.statistics import moments_of, norm_constants
-
-__all__ = [
-    "gate_pool",
-    "gate_pool_backward",
-    "gated_sums",
-    "gated_sums_backward",
-    "gcn_scale",
-    "gcn_sum",
-    "hop_tables",
-    "hop_tables_backward",
-    "lift",
-    "messages",
-    "messages_backward",
-    "moments_of",
-    "norm_act",
-    "norm_act_at",
-    "norm_act_backward",
-    "norm_constants",
-    "norm_linear",
-    "norm_linear_backward",
-    "pair_product",
-    "pair_product_backward",
-    "pair_sum",
-    "pna_pool",
-    "pna_pool_backward",
-    "pool_pairs",
-    "pool_pairs_backward",
-    "pool_product",
-    "pool_product_backward",
-    "sum_by",
-    "table_sum",
-    "weighted_sum",
-]

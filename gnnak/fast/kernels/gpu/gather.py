@@ -1,6 +1,9 @@
-"""Gathers, and segment sums (the gradients of gathers), in Triton."""
+"""Gathers, segment sums (the gradients of gathers) and gated sums, in Triton."""
+
+from collections.abc import Sequence
 
 import torch
+import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -19,6 +22,7 @@ from gnnak.fast.kernels.gpu.tiles import (
     wide_columns,
     widened,
 )
+from gnnak.fast.kernels.records import CentroidRows, GatedPool
 from gnnak.subgraphs.groups import Groups
 
 
@@ -47,37 +51,22 @@ def lift(
     return out
 
 
-def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> Tensor:
-    """Sum the rows of each group, [k, c]; one program sums one group."""
-    return _sums(values, groups, dtype=dtype)
-
-
-def weighted_sum(
-    values: Tensor, index: Tensor, weight: Tensor, groups: Groups
-) -> Tensor:
-    """Multiply a sparse matrix with `values`, [k, c]; one program computes one row."""
-    return _sums(values, groups, index, weight)
-
-
-def _sums(
+def sum_by(
     values: Tensor,
     groups: Groups,
-    index: Tensor | None = None,
-    weight: Tensor | None = None,
     dtype: torch.dtype | None = None,
+    entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Compute `weighted_sum`, or `sum_by` if `index` and `weight` are None."""
+    """Sum the rows, or weighted rows, of each group, [k, c]; one program each."""
     width = values.size(1)
+    index, weight = (groups.ptr, values) if entries is None else entries
     out = values.new_empty(len(groups), width, dtype=dtype)
     _sum_by[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
-        values, values.stride(0),
-        groups.ptr if index is None else index,
-        values if weight is None else weight,
-        groups.ptr,
+        values, values.stride(0), index, weight, groups.ptr,
         groups.ptr if groups.order is None else groups.order,
         out, len(groups), width,
         groups.order is not None,
-        index is not None,
+        entries is not None,
         wide_columns(width), num_warps=1,
     )  # fmt: skip
     return out
@@ -183,3 +172,206 @@ def _table_sum(
         step += 1
     place = (part * size + entry).to(tl.int64)[:, None] * width + column[None, :]
     tl.store(out + place, total, mask=(entry < size)[:, None] & inside[None, :])
+
+
+def gated_sums(
+    values: Tensor,
+    tables: Sequence[Tensor | None],
+    pools: Sequence[GatedPool],
+    rows: Tensor,
+) -> list[Tensor]:
+    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
+    width = values.size(1)
+    outs = [values.new_empty(len(pool.groups), width) for pool in pools]
+    groups, gates = (pools[0].groups, pools[-1].groups), (tables[0], tables[-1])
+    most = max(map(len, groups))
+    _gated_sums[(max(most, 1), cdiv(width, wide_columns(width)), len(pools))](
+        values,
+        *(values if table is None else table for table in gates),
+        rows,
+        *(each.ptr for each in groups),
+        *(each.ptr if each.order is None else each.order for each in groups),
+        outs[0], outs[-1],
+        *map(len, groups),
+        width,
+        *(table is not None for table in gates),
+        *(each.order is not None for each in groups),
+        wide_columns(width), num_warps=1,
+    )  # fmt: skip
+    return outs
+
+
+@for_all_sizes
+def _gated_sums(
+    values, table, table_2, rows, ptr, ptr_2, order, order_2, out, out_2, size, size_2,
+    width,
+    GATED: tl.constexpr, GATED_2: tl.constexpr, ORDERED: tl.constexpr,
+    ORDERED_2: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Sum one group; the third index of the program is the grouping."""
+    if tl.program_id(2) == 0:
+        sum_group(values, table, rows, ptr, order, out, size, width, GATED, ORDERED, C)
+    else:
+        sum_group(
+            values, table_2, rows, ptr_2, order_2, out_2, size_2, width, GATED_2,
+            ORDERED_2, C,
+        )  # fmt: skip
+
+
+@triton.jit
+def sum_group(
+    values, table, rows, ptr, order, out, size, width,
+    GATED: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Multiply the rows of one group by their gates, add them, and store the sum."""
+    group = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    live = group < size
+    inside = (column < width) & live
+    k = tl.load(ptr + group, mask=live, other=0)
+    end = tl.load(ptr + group + 1, mask=live, other=0)
+    entry = load_index(order, k, k < end, ORDERED).to(tl.int64)
+    hop = tl.load(rows + entry, mask=(k < end) & GATED, other=0).to(tl.int64)
+    total = widened(tl.zeros([C], dtype=out.dtype.element_ty))
+    # Load a row, then the indices of the next row, and only then add: the latencies of
+    # the loads overlap.
+    while k < end:
+        value = widened(tl.load(values + entry * width + column, inside, 0.0))
+        if GATED:
+            value *= widened(tl.load(table + hop * width + column, inside, 0.0))
+        k += 1
+        entry = load_index(order, k, k < end, ORDERED).to(tl.int64)
+        hop = tl.load(rows + entry, mask=(k < end) & GATED, other=0).to(tl.int64)
+        total += value
+    tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
+
+
+def gated_sums_backward(
+    values: Tensor,
+    grads: Sequence[Tensor],
+    tables: Sequence[Tensor | None],
+    pools: Sequence[GatedPool],
+    rows: Tensor,
+    centroids: CentroidRows | None,
+) -> tuple[Tensor, list[Tensor | None]]:
+    """Return the gradients of `values` and of each table (or None)."""
+    (m, width), out = values.shape, torch.empty_like(values)
+    gates = (tables[0], tables[-1])
+    _gated_rows[tiles(m, BLOCK, width)](
+        grads[0], grads[-1], grads[0].stride(0), grads[-1].stride(0),
+        *(values if table is None else table for table in gates),
+        pools[0].key, pools[-1].key, rows,
+        values if centroids is None else centroids.values,
+        width if centroids is None else centroids.values.stride(0),
+        rows if centroids is None else centroids.centroid,
+        rows if centroids is None else centroids.subgraph,
+        out, m, width,
+        *(table is not None for table in gates),
+        len(pools) == 2,
+        centroids is not None,
+        BLOCK, columns(width),
+    )  # fmt: skip
+    parts_of = zip(grads, tables, pools, strict=True)
+    gated = [(grad, table, p.key) for grad, table, p in parts_of if table is not None]
+    found = iter(_table_grads(values, gated, rows) if gated else ())
+    return out, [None if table is None else next(found) for table in tables]
+
+
+def _table_grads(
+    values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
+) -> tuple[Tensor, ...]:
+    """Return the gradients of tables from (gradient of sums, table, key) of each."""
+    (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
+    (m, width), size = values.shape, table.size(0)
+    programs, steps = parts(m)
+    shape = (programs, len(gated), size, width)
+    partial = values.new_empty(*shape, dtype=sum_dtype(values))
+    _gated_tables[(programs, cdiv(width, columns(width)), len(gated))](
+        values, grad, grad_2, grad.stride(0), grad_2.stride(0), key, key_2, rows,
+        partial, m, width, steps, size, max(16, next_power_of_2(size)), SUMMED,
+        columns(width),
+    )  # fmt: skip
+    return add_up(partial).to(table.dtype).unbind()
+
+
+@triton.jit
+def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
+    """Return the gradient of the group of each row of a tile, times the row's gate.
+
+    `key` points to the group of each row, and `entry` is each row's row of the table.
+    """
+    group = tl.load(key + row, mask=there, other=0).to(tl.int64)
+    place = group[:, None] * stride + column[None, :]
+    back = widened(tl.load(grad + place, mask=shown, other=0.0))
+    if GATED:
+        place = entry.to(tl.int64)[:, None] * width + column[None, :]
+        return back * widened(tl.load(table + place, mask=shown, other=0.0))
+    return back
+
+
+@for_all_sizes
+def _gated_rows(
+    grad, grad_2, stride, stride_2, table, table_2, key, key_2, rows, at_centroid,
+    stride_3, centroid, subgraph, out, m, width,
+    GATED: tl.constexpr, GATED_2: tl.constexpr, TWO: tl.constexpr,
+    CENTROIDS: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradients of a block of rows."""
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    there, inside = row < m, column < width
+    shown = there[:, None] & inside[None, :]
+    entry = tl.load(rows + row, mask=there, other=0)
+    total = gate_term(
+        grad, stride, table, key, row, entry, there, column, shown, width, GATED
+    )
+    if TWO:
+        total += gate_term(
+            grad_2, stride_2, table_2, key_2, row, entry, there, column, shown, width,
+            GATED_2,
+        )  # fmt: skip
+    if CENTROIDS:
+        of = tl.load(subgraph + row, mask=there, other=0).to(tl.int64)
+        is_root = there & (tl.load(centroid + of, mask=there, other=-1) == row)
+        place = of[:, None] * stride_3 + column[None, :]
+        asked = is_root[:, None] & inside[None, :]
+        total += widened(tl.load(at_centroid + place, mask=asked, other=0.0))
+    place = row.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, total, mask=shown)
+
+
+@for_all_sizes
+def _gated_tables(
+    values, grad, grad_2, stride, stride_2, key, key_2, rows, partial, m, width, steps,
+    size,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradient of one table from one block of rows alone.
+
+    The third index of the program is the table.
+    """
+    part, which = tl.program_id(0), tl.program_id(2)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    slot = tl.arange(0, SIZE)
+    inside = column < width
+    if which == 1:
+        grad, key = grad_2, key_2
+    of_grad = tl.where(which == 1, stride_2, stride)
+    total = tl.zeros([SIZE, C], dtype=partial.dtype.element_ty)
+    step = 0
+    while step < steps:
+        row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        there = row < m
+        shown = there[:, None] & inside[None, :]
+        entry = tl.load(rows + row, mask=there, other=-1)
+        group = tl.load(key + row, mask=there, other=0).to(tl.int64)
+        place = row.to(tl.int64)[:, None] * width + column[None, :]
+        value = widened(tl.load(values + place, mask=shown, other=0.0))
+        place = group[:, None] * of_grad + column[None, :]
+        value *= widened(tl.load(grad + place, mask=shown, other=0.0))
+        one_hot = (entry[None, :] == slot[:, None]).to(value.dtype)
+        total += tl.dot(one_hot, value, input_precision="ieee").to(total.dtype)
+        step += 1
+    first = (part * tl.num_programs(2) + which) * size
+    place = (first + slot).to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(partial + place, total, mask=(slot < size)[:, None] & inside[None, :])

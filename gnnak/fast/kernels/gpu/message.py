@@ -23,21 +23,9 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
     rows, width = out.shape
     count, each = parts(rows, 1, cdiv(rows, EACH))
     _messages[(count, cdiv(width, wide_columns(width)))](
-        c,
-        *lifting,
-        e.contiguous(),
-        eps,
-        edges.by_target.ptr,
-        edges.source,
-        edges.edge,
-        out,
-        rows,
-        width,
-        each,
-        is_lifted,
-        wide_columns(width),
-        num_warps=1,
-    )
+        c, *lifting, e.contiguous(), eps, edges.by_target.ptr, edges.source, edges.edge,
+        out, rows, width, each, is_lifted, wide_columns(width), num_warps=1,
+    )  # fmt: skip
     return out
 
 
@@ -89,22 +77,9 @@ def load_edge(e, of, column, inside, width):
 
 @for_all_sizes
 def _messages(
-    c,
-    table,
-    node,
-    rows,
-    e,
-    eps,
-    ptr,
-    source,
-    edge,
-    out,
-    m,
-    width,
-    each,
-    LIFTED: tl.constexpr,
-    C: tl.constexpr,
-):
+    c, table, node, rows, e, eps, ptr, source, edge, out, m, width, each,
+    LIFTED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
     """Triton kernel of `messages`: a program computes `each` rows of the result."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -134,27 +109,10 @@ def _messages(
 
 @triton.jit
 def to_copies(
-    grad,
-    c,
-    table,
-    node,
-    rows,
-    e,
-    eps,
-    more,
-    ptr,
-    order,
-    target,
-    edge,
-    grad_c,
-    grad_eps,
-    m,
-    width,
-    each,
-    MORE: tl.constexpr,
-    LIFTED: tl.constexpr,
-    C: tl.constexpr,
-):
+    grad, c, table, node, rows, e, eps, more, ptr, order, target, edge, grad_c,
+    grad_eps, m, width, each,
+    MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
     """Compute `each` rows of the gradient of `c`, and a part of that of `eps`."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -194,22 +152,9 @@ def to_copies(
 
 @triton.jit
 def to_edge(
-    grad,
-    c,
-    table,
-    node,
-    rows,
-    e,
-    ptr,
-    order,
-    source,
-    target,
-    grad_e,
-    size,
-    width,
-    LIFTED: tl.constexpr,
-    C: tl.constexpr,
-):
+    grad, c, table, node, rows, e, ptr, order, source, target, grad_e, size, width,
+    LIFTED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
     """Compute the gradient of one edge's state: a sum over its edge copies."""
     row = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -260,110 +205,33 @@ def messages_backward(
     states = e.contiguous()
     grad_e, size = torch.empty_like(states), states.size(0)
     _backward[(max(count, size), tiles, 2)](
-        grad,
-        c,
-        *lifting,
-        states,
-        eps,
+        grad, c, *lifting, states, eps,
         c if more is None else more,
-        edges.by_source.ptr,
-        edges.by_source.order,
-        edges.by_edge.ptr,
-        edges.by_edge.order,
-        edges.source,
-        edges.target,
-        edges.edge,
-        grad_c,
-        grad_eps,
-        grad_e,
-        rows,
-        size,
-        count,
-        width,
-        each,
+        edges.by_source.ptr, edges.by_source.order, edges.by_edge.ptr,
+        edges.by_edge.order, edges.source, edges.target, edges.edge, grad_c, grad_eps,
+        grad_e, rows, size, count, width, each,
         more is not None,
-        is_lifted,
-        wide_columns(width),
-        num_warps=1,
-    )
+        is_lifted, wide_columns(width), num_warps=1,
+    )  # fmt: skip
     of_eps = grad_eps.sum().view(eps.shape).to(eps.dtype) if with_eps else None
     return grad_c, grad_e, of_eps
 
 
 @for_all_sizes
 def _backward(
-    grad,
-    c,
-    table,
-    node,
-    rows,
-    e,
-    eps,
-    more,
-    ptr,
-    order,
-    ptr_2,
-    order_2,
-    source,
-    target,
-    edge,
-    grad_c,
-    grad_eps,
-    grad_e,
-    m,
-    size,
-    count,
-    width,
-    each,
-    MORE: tl.constexpr,
-    LIFTED: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Triton kernel of `messages_backward`: both gradients take one launch.
-
-    The third index of a program says which gradient it computes. `count` programs
-    compute `each` rows of that of `c`, from the edge copies by source (`ptr`, `order`),
-    and `size` programs a row of that of `e`, from those by edge (`ptr_2`, `order_2`).
-    """
+    grad, c, table, node, rows, e, eps, more, ptr, order, ptr_2, order_2, source,
+    target, edge, grad_c, grad_eps, grad_e, m, size, count, width, each,
+    MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Compute the gradient of `c`, or of `e` if the third index of the program is 1."""
     if tl.program_id(2) == 0:
         if tl.program_id(0) < count:
             to_copies(
-                grad,
-                c,
-                table,
-                node,
-                rows,
-                e,
-                eps,
-                more,
-                ptr,
-                order,
-                target,
-                edge,
-                grad_c,
-                grad_eps,
-                m,
-                width,
-                each,
-                MORE,
-                LIFTED,
-                C,
-            )
+                grad, c, table, node, rows, e, eps, more, ptr, order, target, edge,
+                grad_c, grad_eps, m, width, each, MORE, LIFTED, C,
+            )  # fmt: skip
     else:
         to_edge(
-            grad,
-            c,
-            table,
-            node,
-            rows,
-            e,
-            ptr_2,
-            order_2,
-            source,
-            target,
-            grad_e,
-            size,
-            width,
-            LIFTED,
-            C,
-        )
+            grad, c, table, node, rows, e, ptr_2, order_2, source, target, grad_e, size,
+            width, LIFTED, C,
+        )  # fmt: skip

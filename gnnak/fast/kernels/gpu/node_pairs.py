@@ -1,7 +1,6 @@
 """Matrix products and sums over the node pairs of each graph, in Triton."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 import triton
@@ -26,9 +25,10 @@ def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) ->
     """Return [X_ii, sum of X_ij over j != i] for each node i, [n, 2w]."""
     n, width = pairs.first.numel(), x.size(1)
     out = x.new_empty(n, 2 * width, dtype=dtype)
-    nodes = (pairs.first, pairs.position, pairs.size, n)
-    sizes = (width, GROUPS, columns(width))
-    _pool_pairs[tiles(n, GROUPS, width)](x.contiguous(), out, *nodes, *sizes)
+    _pool_pairs[tiles(n, GROUPS, width)](
+        x.contiguous(), out, pairs.first, pairs.position, pairs.size, n, width, GROUPS,
+        columns(width),
+    )  # fmt: skip
     return out
 
 
@@ -36,21 +36,19 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
     """Compute the gradient of `pool_pairs` with respect to `x`, [p, w]."""
     n, width = pairs.first.numel(), grad.size(1) // 2
     out = grad.new_empty(pairs.num_pairs, width)
-    nodes = (pairs.first, pairs.position, pairs.size, n)
-    sizes = (width, GROUPS, columns(width))
     _pool_pairs_backward[tiles(n, GROUPS, width)](
-        grad.contiguous(), out, *nodes, *sizes
-    )
+        grad.contiguous(), out, pairs.first, pairs.position, pairs.size, n, width,
+        GROUPS, columns(width),
+    )  # fmt: skip
     return out
 
 
 @triton.jit
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
-    """Return for which nodes and columns this program computes results.
+    """Return nodes and columns of this program, and masks of those that exist.
 
-    These are the nodes, the columns and the masks of those that exist. Then, for each
-    node, its first pair (`start`), its index within its graph (`position`) and the
-    number of nodes of its graph (`nodes`); and the largest of these numbers.
+    Then, for each node, its first pair (`start`), its index within its graph
+    (`position`) and the nodes of its graph (`nodes`); and the largest such number.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -115,19 +113,6 @@ STAGES = tl.constexpr(4)
 """Number of iterations of a loop whose entries are in flight at the same time."""
 
 
-class _Launch(NamedTuple):
-    """Graphs of similar size, whose products one launch of a kernel computes."""
-
-    start: Tensor
-    """[g]: first row of each graph."""
-    nodes: Tensor
-    """[g]: number of nodes of each graph."""
-    tiles: int
-    """Number of tiles that cover the rows (and the columns) of a matrix."""
-    side: int
-    """Number of rows (and columns) of a tile's matrices; a key of `CHANNELS`."""
-
-
 def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
     """Multiply the matrices L and R of each graph and channel, [p, w]."""
     left, right = left.contiguous(), right.contiguous()
@@ -157,26 +142,28 @@ def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> 
         )  # fmt: skip
 
 
-def _launches(pairs: NodePairs) -> Iterator[_Launch]:
-    """Divide graphs into those whose matrices have the same number of tiles."""
+def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
+    """Divide graphs into those whose matrices have the same number of tiles.
+
+    Yields the first row and the number of nodes of each graph, [g], the number of tiles
+    that cover the rows (and the columns) of a matrix, and that of the rows of a tile.
+    """
     first = last = 0
     of_last: tuple[int, int] | None = None
     for size, count in [*pairs.sizes, (0, 0)]:
         side = 8 if size <= 8 else 16
         kind = (cdiv(size, side), side)
         if of_last is not None and kind != of_last:
-            yield _Launch(pairs.start[first:last], pairs.nodes[first:last], *of_last)
+            yield pairs.start[first:last], pairs.nodes[first:last], *of_last
             first = last
         last, of_last = last + count, kind
 
 
 @triton.jit
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
-    """Return which tile of which matrices this program computes.
+    """Return this program's tile: nodes n of the graph, rows i, columns k, channels.
 
-    These are the number of nodes n of the graph, the rows i and columns k of the
-    matrices, and the channels. Then the offset of the entry (0, 0) and of the entries
-    (i, k) from the first element of a tensor [p, w].
+    Then the offsets of the entries (0, 0) and (i, k) in a tensor [p, w].
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]

@@ -102,17 +102,12 @@ def gate_pool_backward(
     size = 0 if gate is None else gate.size(0)
     partial = z.new_empty(count, 2 + size, width)
     shared = (
-        grad,
-        grad.stride(0),
-        z,
-        z.stride(0),
-        *k[:4],
-        gate if gated else z,
-        gate.stride(0) if gate is not None else 0,
-        rows,
-        key,
+        grad, grad.stride(0), z, z.stride(0), *k[:4],
+        z if gate is None else gate,
+        0 if gate is None else gate.stride(0),
+        rows, key,
         k.real if padded else z,
-    )
+    )  # fmt: skip
     _pool_sums[(count, cdiv(width, columns(width)))](
         *shared, partial, copies, width, steps, size, gated, padded,
         max(16, next_power_of_2(size)), SUMMED, columns(width),

@@ -11,24 +11,21 @@ import triton.language as tl
 from torch import Tensor
 from triton.runtime import driver
 
+from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.gpu.norm import (
+    add_rows,
     load_columns,
     norm_act,
     norm_act_backward,
     norm_grad_rows,
     normed_tile,
 )
-from gnnak.fast.kernels.gpu.statistics import add_rows
 from gnnak.fast.kernels.gpu.tiles import (
     add_up,
     cdiv,
     for_all_sizes,
     next_power_of_2,
     parts,
-)
-from gnnak.fast.kernels.plain.norm import (
-    compose_norm_linear,
-    compose_norm_linear_backward,
 )
 from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
 
@@ -56,10 +53,8 @@ class Tile(NamedTuple):
 class Columns(NamedTuple):
     """How the columns of a result are divided among programs: wide and narrow tiles.
 
-    Tile widths must be powers of two. For example, 144 columns become a tile of 128 and
-    one of 16 columns. One program computes both tiles, so that it reads the left factor
-    only once. A single tile of 256 columns would waste work on 112 columns that do not
-    exist.
+    Tile widths are powers of two: 144 columns become a tile of 128 and one of 16. One
+    program computes both, so that it reads the left factor only once.
     """
 
     programs: int
@@ -193,7 +188,7 @@ def norm_linear(
     faster in this case; there are no statistics then.
     """
     if is_exact(h):
-        return compose_norm_linear(norm_act, h, k, matrix, offset), None
+        return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width = h.size(0), matrix.size(0)
     tile = MANY if rows >= MANY_ROWS else FEW
     programs, *tiles = cut_columns(width, tile.columns)
@@ -287,8 +282,8 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of the norm's weight and bias, of s, and of `matrix`."""
     if is_exact(h):
-        return compose_norm_linear_backward(
-            norm_act, norm_act_backward, grad, h, k, s, matrix, more, into
+        return plain.norm_linear_backward(
+            grad, h, k, s, matrix, more, into, norm_act, norm_act_backward
         )
     grad = grad.contiguous()
     grad_s, sums = _grad_rows(grad, h, k, matrix, more)

@@ -11,6 +11,7 @@ this package explain the arguments. These are shared:
 - `grad` is the gradient of the result of the forward function.
 """
 
+# ruff: noqa: F401 (this package is the namespace of the kernels)
 from gnnak.fast.kernels.plain.gather import (
     gated_sums,
     gated_sums_backward,
@@ -19,7 +20,6 @@ from gnnak.fast.kernels.plain.gather import (
     lift,
     sum_by,
     table_sum,
-    weighted_sum,
 )
 from gnnak.fast.kernels.plain.messages import (
     gcn_scale,
@@ -48,41 +48,4 @@ from gnnak.fast.kernels.plain.norm import (
     norm_constants,
     norm_linear,
     norm_linear_backward,
-    remember,
-    statistics,
 )
-
-__all__ = [
-    "gate_pool",
-    "gate_pool_backward",
-    "gated_sums",
-    "gated_sums_backward",
-    "gcn_scale",
-    "gcn_sum",
-    "hop_tables",
-    "hop_tables_backward",
-    "lift",
-    "messages",
-    "messages_backward",
-    "moments_of",
-    "norm_act",
-    "norm_act_at",
-    "norm_act_backward",
-    "norm_constants",
-    "norm_linear",
-    "norm_linear_backward",
-    "pair_product",
-    "pair_product_backward",
-    "pair_sum",
-    "pna_pool",
-    "pna_pool_backward",
-    "pool_pairs",
-    "pool_pairs_backward",
-    "pool_product",
-    "pool_product_backward",
-    "remember",
-    "statistics",
-    "sum_by",
-    "table_sum",
-    "weighted_sum",
-]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum, HopLinears
+from gnnak.fast.kernels.records import CentroidRows, GatedPool, HopLinears
 from gnnak.subgraphs.groups import Groups
 
 
@@ -29,24 +29,25 @@ def lift(
     return copies.to(dtype or copies.dtype)
 
 
-def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> Tensor:
-    """Sum the rows [m, c] of each of k groups, [k, c]."""
+def sum_by(
+    values: Tensor,
+    groups: Groups,
+    dtype: torch.dtype | None = None,
+    entries: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Sum the rows [m, c] of each of k groups, [k, c].
+
+    With `entries`, index and weight of each entry of the groups, row g of the result is
+    the sum of `weight[i] * values[index[i]]` over the entries i of group g: the product
+    of a sparse matrix in CSR form with `values`, [r, c].
+    """
+    if entries is not None:
+        index, weight = entries
+        values = weight.to(values.dtype)[:, None] * values.index_select(0, index)
     values = values.to(dtype or values.dtype)
     key, row = group_members(groups)
     out = values.new_zeros(len(groups), values.size(1))
     return out.index_add(0, key, values.index_select(0, row))
-
-
-def weighted_sum(
-    values: Tensor, index: Tensor, weight: Tensor, groups: Groups
-) -> Tensor:
-    """Multiply a sparse matrix in CSR form with the dense matrix `values`, [k, c].
-
-    Row g of the result is the sum of `weight[i] * values[index[i]]` over the entries i
-    of group g. `values` is [r, c]; `index` and `weight` have one element per entry.
-    """
-    share = weight.to(values.dtype)[:, None] * values.index_select(0, index)
-    return sum_by(share, groups)
 
 
 def table_sum(
@@ -72,40 +73,48 @@ def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
     return key, row if groups.order is None else groups.order[: key.numel()]
 
 
-def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
-    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
-    return [
-        sum_by(
-            values if table is None else table.index_select(0, rows) * values, groups
-        )
-        for table, groups in sums
+def gated_sums(
+    values: Tensor,
+    tables: Sequence[Tensor | None],
+    pools: Sequence[GatedPool],
+    rows: Tensor,
+) -> list[Tensor]:
+    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each.
+
+    `tables` are contiguous, with the gates of each grouping, [t, c]; None = no gates.
+    """
+    gated = [
+        values if table is None else table.index_select(0, rows) * values
+        for table in tables
     ]
+    return [sum_by(each, pool.groups) for each, pool in zip(gated, pools, strict=True)]
 
 
 def gated_sums_backward(
     values: Tensor,
-    sums: Sequence[GatedGrad],
+    grads: Sequence[Tensor],
+    tables: Sequence[Tensor | None],
+    pools: Sequence[GatedPool],
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values` [m, c] and of each sum's table [t, c] or None.
+    """Return the gradients of `values` [m, c] and of each table [t, c] or None.
 
-    All tables have the same number of rows. If `centroids` is given, its values are
-    added to the gradients of the roots' rows.
+    `grads` [k, c] have `stride(1) == 1`, and all tables the same number of rows. If
+    `centroids` is given, its values are added to the gradients of the roots' rows.
     """
     total = torch.zeros_like(values)
-    tables: list[Tensor | None] = []
-    for grad, table, key in sums:
-        back = grad.index_select(0, key)
-        if table is None:
-            tables.append(None)
-            total += back
-        else:
-            tables.append(table_sum(back * values, rows, table.size(0)).to(table.dtype))
-            total += table.index_select(0, rows) * back
+    of_tables: list[Tensor | None] = []
+    for grad, table, pool in zip(grads, tables, pools, strict=True):
+        back, of_table = grad.index_select(0, pool.key), None
+        if table is not None:
+            of_table = table_sum(back * values, rows, table.size(0)).to(table.dtype)
+            back = table.index_select(0, rows) * back
+        of_tables.append(of_table)
+        total += back
     if centroids is not None:
         total = total.index_add(0, centroids.centroid, centroids.values)
-    return total, tables
+    return total, of_tables
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:

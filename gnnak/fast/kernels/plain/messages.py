@@ -35,14 +35,10 @@ def messages_backward(
     `more`, [m, w], is added to the gradient of `c`: the gradient from its other uses.
     """
     c = c.stored() if isinstance(c, Lifted) else c
-    sent = c.index_select(0, edges.source) + e.index_select(0, edges.edge)
-    back = grad.index_select(0, edges.target) * (sent > 0)
-    grad_c = ((1 + eps).to(c.dtype) * grad).index_add(0, edges.source, back)
+    _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
+    grad_c, grad_e, grad_eps = vjp(grad)
     grad_c = grad_c if more is None else grad_c + more
-    grad_e = torch.zeros_like(e).index_add(0, edges.edge, back.to(e.dtype))
-    if not with_eps:
-        return grad_c, grad_e, None
-    return grad_c, grad_e, (grad * c).sum().view(eps.shape).to(eps.dtype)
+    return grad_c, grad_e, grad_eps if with_eps else None
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
@@ -100,15 +96,18 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     """
     key, row = group_members(groups)
     rows, zero = message[: row.numel()], message.new_zeros(len(groups), message.size(1))
-    count = _counts(groups).to(message.dtype)
+    count = groups.ptr.diff().clamp(min=1)[:, None].to(message.dtype)
     mean = zero.index_add(0, key, rows) / count
     off = rows - mean.index_select(0, key)
     deviation = (zero.index_add(0, key, off * off) / count + LEAST).sqrt()
-    at = key[:, None].expand_as(rows)
-    low, high = (
-        zero.scatter_reduce(0, at, rows, which, include_self=False)
-        for which in ("amin", "amax")
-    )
+    at, is_empty = key[:, None].expand_as(rows), groups.ptr.diff()[:, None] == 0
+    # Start at infinity: with `include_self=False`, a gradient is divided by one row too
+    # many if the extreme is equal to the value that is left out.
+    extremes = [
+        torch.full_like(zero, start).scatter_reduce(0, at, rows, which)
+        for which, start in (("amin", torch.inf), ("amax", -torch.inf))
+    ]
+    low, high = (torch.where(is_empty, zero, extreme) for extreme in extremes)
     return torch.cat([mean, low, high, deviation], dim=1)
 
 
@@ -120,22 +119,5 @@ def pna_pool_backward(
     If several rows of a group attain the minimum (or maximum), its gradient is divided
     equally among these rows. `pooled` is the result of `pna_pool`.
     """
-    key, row = group_members(groups)
-    rows, count = message[: row.numel()], _counts(groups)
-    mean, low, high, deviation = pooled.chunk(4, dim=1)
-    of_mean, of_low, of_high, of_deviation = grad.chunk(4, dim=1)
-    off = rows - mean.index_select(0, key)
-    back = (of_mean / count).index_select(0, key)
-    back = back + off * (of_deviation / (count * deviation)).index_select(0, key)
-    for extreme, of_extreme in ((low, of_low), (high, of_high)):
-        is_it = (rows == extreme.index_select(0, key)).to(rows.dtype)
-        shares = torch.zeros_like(extreme).index_add(0, key, is_it).clamp(min=1)
-        back = back + is_it * (of_extreme / shares).index_select(0, key)
-    out = torch.zeros_like(message)
-    out[: row.numel()] = back
-    return out
-
-
-def _counts(groups: Groups) -> Tensor:
-    """Return the number of rows of each group, [k, 1]; 1, not 0, for an empty group."""
-    return groups.ptr.diff().clamp(min=1)[:, None]
+    _, vjp, *_ = torch.func.vjp(lambda message: pna_pool(message, groups), message)
+    return vjp(grad)[0]

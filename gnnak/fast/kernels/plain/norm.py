@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import linear
 
 from gnnak.fast.kernels.plain.gather import sum_by, table_sum
@@ -31,37 +31,25 @@ def norm_constants(
     `norm` is a batch norm, or an object with the same tensors and options. `moments` is
     ignored here.
     """
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    # `remember` changes the running mean in place, but backward needs the old values.
+    # The running mean changes in place below, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
-        found, spread, count = statistics(h, real)
-        mean = torch.where(count > 1, found, mean)
-        variance = torch.where(count > 1, spread, variance)
-        remember(norm, found, spread * count / (count - 1).clamp(min=1), count > 1)
+        found, spread, count = _statistics(h, real)
+        # This boolean stays on the device: reading it on the host would synchronise.
+        several = count > 1
+        mean = torch.where(several, found, mean)
+        variance = torch.where(several, spread, variance)
+        unbiased = spread * count / (count - 1).clamp(min=1)
+        if norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(several)
+        pairs = ((norm.running_mean, found), (norm.running_var, unbiased))
+        for running, now in pairs:
+            now = torch.where(several, now.to(running.dtype), running)
+            running.lerp_(now, norm.momentum)
     rstd = (variance + norm.eps).rsqrt()
     scale = norm.weight * rstd
     shift = norm.bias - mean * scale
     return NormConstants(scale, shift, mean, rstd, norm.training, real)
-
-
-def remember(
-    norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, wanted: Tensor
-) -> None:
-    """Update the running statistics of `norm` in place with mean and unbiased variance.
-
-    If the boolean scalar `wanted` is False, nothing changes. It stays on the device,
-    because reading it on the host would synchronise.
-    """
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    assert norm.momentum is not None
-    if norm.num_batches_tracked is not None:
-        norm.num_batches_tracked.add_(wanted)
-    for running, now in ((norm.running_mean, mean), (norm.running_var, variance)):
-        now = torch.where(wanted, now.to(running.dtype), running)
-        running.lerp_(now, norm.momentum)
 
 
 def norm_act(
@@ -123,7 +111,7 @@ def norm_backward(
     return k.scale * (grad - through_statistics), grad_weight, grad_bias
 
 
-def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean [c], biased variance [c] and number (1 or more) of real rows."""
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
@@ -182,14 +170,17 @@ def norm_linear(
     matrix: Tensor,
     offset: Tensor | None,
     real: Tensor | None,
+    norm_act: Callable[..., Tensor] = norm_act,
 ) -> tuple[Tensor, Moments | None]:
     """Return `s matrix^T + offset`, [m, c], with s = ReLU(scale h + shift), [m, w].
 
     This is a batch norm (none, s = h, if `k` is None), a ReLU and a Linear with weight
     `matrix` [c, w] and bias `offset` [c]. The Triton version returns column statistics
-    of the result in place of None.
+    of the result in place of None; without TF32, it calls this function with its own
+    `norm_act`.
     """
-    return compose_norm_linear(norm_act, h, k, matrix, offset), None
+    rows = h if k is None else norm_act(h, k, True, None)
+    return linear(rows, matrix, offset), None
 
 
 def norm_linear_backward(
@@ -200,6 +191,8 @@ def norm_linear_backward(
     matrix: Tensor,
     more: CentroidRows | None,
     into: Tensor,
+    norm_act: Callable[..., Tensor] = norm_act,
+    norm_act_backward: Callable[..., tuple[Tensor, ...]] = norm_act_backward,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
 
@@ -207,35 +200,6 @@ def norm_linear_backward(
     it. `more` is a further gradient of s at the roots. The gradient of `h` is written
     to `into`, which may be `h` itself.
     """
-    return compose_norm_linear_backward(
-        norm_act, norm_act_backward, grad, h, k, s, matrix, more, into
-    )
-
-
-def compose_norm_linear(
-    norm_act: Callable[..., Tensor],
-    h: Tensor,
-    k: NormConstants | None,
-    matrix: Tensor,
-    offset: Tensor | None,
-) -> Tensor:
-    """Compute `norm_linear` as two operations: `norm_act` with ReLU, then a Linear."""
-    rows = h if k is None else norm_act(h, k, True, None)
-    return linear(rows, matrix, offset)
-
-
-def compose_norm_linear_backward(
-    norm_act: Callable[..., Tensor],
-    norm_act_backward: Callable[..., tuple[Tensor, Tensor, Tensor]],
-    grad: Tensor,
-    h: Tensor,
-    k: NormConstants,
-    s: Tensor | None,
-    matrix: Tensor,
-    more: CentroidRows | None,
-    into: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute `norm_linear_backward` with the given functions for norm and ReLU."""
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix
     if more is not None:

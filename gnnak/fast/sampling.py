@@ -11,12 +11,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.sampling import block_of
 from gnnak.graphs.ragged import pointers
 from gnnak.sampling.estimate import Filling
 from gnnak.sampling.greedy import Ties, tie_ranks
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+MIN_BLOCK = 64
+"""Smallest block size for which the Triton kernels are compiled. A batch that needs
+a new block size triggers a compilation in the middle of an epoch; this minimum makes
+such compilations rare."""
+
+
+def _block_of(plan: Plan) -> int:
+    """Return how many nodes one program handles: a power of two."""
+    return max(2 ** (plan.largest - 1).bit_length(), MIN_BLOCK)
 
 
 def sample_greedily(
@@ -31,26 +40,17 @@ def sample_greedily(
 
     The result, a boolean mask [s], equals that of
     `gnnak.sampling.greedy.sample_greedily`, which launches many kernels per sampled
-    root, and synchronises with the host to know when to stop.
-
-    Args:
-        subgraphs: All s rooted subgraphs of the batch, one per node. All nodes of a
-            subgraph must be in the connected component of its root.
-        plan: What SubgraphDrop precomputes for the batch.
-        min_coverage: Number of sampled subgraphs that must contain each node. If a node
-            is in fewer than `min_coverage` subgraphs, all of these are sampled.
-        rank: A random permutation, [s]; in each connected component, the subgraph with
-            the highest rank is sampled first.
-        farthest: If True, the score of a subgraph is the distance of its root from the
-            nearest sampled root (farthest sampling). If False, the score is the number
-            of least covered nodes in the subgraph (minimum set cover). These are, of
-            all nodes that need more sampled subgraphs, those in the fewest.
-        ties: Which of several subgraphs with equal scores is sampled.
+    root, and synchronises with the host to know when to stop. All nodes of a subgraph
+    must be in the connected component of its root. In each component, the subgraph with
+    the highest `rank`, [s], is sampled first. Later, the score of a subgraph is the
+    distance of its root from the nearest sampled root if `farthest`, and else the
+    number of least covered nodes in it: of all nodes that need more sampled subgraphs,
+    those in the fewest.
     """
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
         return kept
-    groups, block = plan.by_component, block_of(plan)
+    groups, block = plan.by_component, _block_of(plan)
     if farthest:
         assert plan.distances is not None, "a plan for farthest sampling has distances"
         table, row = plan.distances.hop, plan.distances.start
@@ -157,12 +157,9 @@ def fast_filling(
 ) -> Filling:
     """Compute the weights with which encodings of dropped roots are estimated.
 
-    SubgraphDrop encodes only the sampled rooted subgraphs. The encoding of any other
-    root is estimated as a weighted sum of the computed encodings: a node at distance d
-    from the nearest sampled root gets the mean over its neighbours at distance d - 1.
-    The weights form a sparse matrix, with the same entries as in `plan_filling`, the
-    PyTorch version, which launches several kernels per distance; here they are sorted
-    by connected component. `kept` [s] masks the sampled subgraphs, at least one per
+    They form a sparse matrix, with the same entries as in `plan_filling`, the PyTorch
+    version, which launches several kernels per distance; here they are sorted by
+    connected component. `kept` [s] masks the sampled subgraphs, at least one per
     component, and `number` [s] is the index of each among them.
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
@@ -173,7 +170,7 @@ def fast_filling(
     node, subgraph = nodes.new_empty(2, total)
     weight = torch.empty_like(node, dtype=torch.double)
     if plan.num_components:
-        block = block_of(plan)
+        block = _block_of(plan)
         _fill[(plan.num_components,)](
             groups.ptr, groups.order, nodes, kept.view(torch.int8), number, near.start,
             near.count, near.place, first, torch.empty_like(nodes, dtype=torch.int32),
