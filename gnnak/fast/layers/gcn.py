@@ -69,7 +69,7 @@ class _Gcn(torch.autograd.Function):
         norm_follows: bool,
         recompute: Recompute | None,
     ) -> Tensor:
-        kernels, h = kernels_for(c), linear(c, matrix)
+        kernels, h = kernels_for(c), linear(c, matrix.to(c.dtype))
         scale = kernels.gcn_scale(h, edges)
         ctx.save_for_backward(scale, matrix, bias, *to_save(c, recompute))
         ctx.edges, ctx.norm_follows = edges, norm_follows

@@ -91,6 +91,6 @@ class _GineLinear(torch.autograd.Function):
         kernels = kernels_for(c)
         grad_matrix = grad.t() @ kernels.messages(c, e, eps, edges)
         grads = kernels.messages_backward(
-            grad @ matrix, c, e, eps, edges, more.contiguous()
+            grad @ matrix.to(grad.dtype), c, e, eps, edges, more.contiguous()
         )
         return *grads, grad_matrix, None, None

@@ -27,13 +27,13 @@ def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module |
 
     A module that synchronises cannot be captured as a CUDA graph. Modules declare this
     by an attribute `synchronises`, which convs of PyG do not have. A GNN-AK layer that
-    is always fused (only with `precision` "32") never calls the convs inside it, so
-    these are not checked.
+    is always fused (with `precision` "32" or "bf16") never calls the convs inside it,
+    so these are not checked.
     """
     known = isinstance(network, SYNCHRONISING_CONVS)
     if getattr(network, "synchronises", known):
         return network
-    fused = precision == "32" and has_triton()
+    fused = precision in ("32", "bf16") and has_triton()
     if isinstance(network, GNNAK) and fused and is_always_fused(network):
         return None
     for child in network.children():

@@ -103,12 +103,13 @@ def test_dropout_in_the_layer_is_fused(fused_operations, given):
     assert num_fused_layers(fused_operations)
 
 
-def test_layer_under_autocast_is_not_fused(fused_operations, given):
+def test_layer_with_autocast_is_fused_in_bf16_alone(fused_operations, given):
     layer = make_layer().float()
     x, subgraphs, edge_attr = given
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        layer(x.float(), subgraphs, edge_attr.float())
-    assert not num_fused_layers(fused_operations)
+    for dtype, fused in ((torch.half, 0), (torch.bfloat16, 1)):
+        with torch.autocast("cpu", dtype=dtype):
+            layer(x.float(), subgraphs, edge_attr.float())
+        assert num_fused_layers(fused_operations) == fused
 
 
 def test_inputs_of_two_dtypes_are_not_fused(fused_operations, given):

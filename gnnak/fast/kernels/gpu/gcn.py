@@ -11,6 +11,7 @@ from gnnak.fast.kernels.gpu.tiles import (
     cdiv,
     columns,
     for_all_sizes,
+    sum_dtype,
     tiles,
     widened,
 )
@@ -24,7 +25,7 @@ COPIES = 128
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """Return GCN's factors d_i^(-1/2) for all node copies i, [m]."""
     copies = len(edges.by_target)
-    out = like.new_empty(copies)
+    out = like.new_empty(copies, dtype=sum_dtype(like))
     _gcn_scale[(max(cdiv(copies, COPIES), 1),)](
         edges.by_target.ptr, edges.source, out, copies, COPIES
     )
