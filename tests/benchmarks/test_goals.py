@@ -32,7 +32,7 @@ def test_lines_put_the_newest_record_on_a_gpu_beside_the_goal():
     assert line("ZINC, GIN-AK+", old, RECORD) == [
         "ZINC, GIN-AK+",
         "4.7 s, 1 679 MB",
-        "0.30 s, 600 MB",
+        "0.25 s, 600 MB",
         "0.314 s, 1 612 MB",
         "4.0 x",
         "91%",

@@ -16,7 +16,7 @@ from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.norm import offset_grad
-from gnnak.fast.layers.parts import Serves, has_hooks, implements
+from gnnak.fast.layers.parts import Serves, autocast_dtype, has_hooks, implements
 from gnnak.fast.layers.rows import (
     Recompute,
     Rows,
@@ -227,7 +227,7 @@ class _Gcn(torch.autograd.Function):
         norm_follows: bool,
         recompute: Recompute | None,
     ) -> Tensor:
-        kernels, h = kernels_for(c), linear(c, matrix)
+        kernels, h = kernels_for(c), linear(c, matrix.to(c.dtype))
         scale = kernels.gcn_scale(h, edges)
         ctx.save_for_backward(scale, matrix, bias, *to_save(c, recompute))
         ctx.edges, ctx.norm_follows = edges, norm_follows
@@ -267,15 +267,14 @@ def run_messages(
         return NotImplemented
     if type(conv) is not Conv or has_hooks(conv) or explained_convs(conv.gnn):
         return NotImplemented
-    e, kind = _states_like(conv, edge_attr), z.device.type
+    e = _states_like(conv, edge_attr)
     if e is NotImplemented or conv.calling.keywords is not None:
         return NotImplemented
     if not has_dtype_of(conv.gnn, z, e) or not can_run(conv.gnn, e, z.size(1)):
         return NotImplemented
     if conv.reads_edges and conv.edge_encoder is not None:
         e = conv.edge_encoder(edge_attr, subgraphs.num_edges)
-    if torch.is_autocast_enabled(kind):
-        z = z.to(torch.get_autocast_dtype(kind))
+    z = z.to(autocast_dtype(z) or z.dtype)
     edges = edges_of(subgraphs) if links is None else _across_edges(subgraphs, links)
     with on_copies(subgraphs):
         return run_conv(conv.gnn, Rows(z.contiguous()), e, edges)

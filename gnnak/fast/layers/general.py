@@ -25,7 +25,7 @@ from gnnak.fast.layers.lifted_gine import (
     lifted_gine_sum_and_gates,
     remember_gates,
 )
-from gnnak.fast.layers.parts import REDUCES, Serves, implements
+from gnnak.fast.layers.parts import REDUCES, Serves, autocast_dtype, implements
 from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
 from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.nn.calling import Inputs
@@ -110,9 +110,7 @@ def fused_embedding(
         return embedding_on_pairs(layer, x, subgraphs, edge_attr)
     if not _can_fuse_conv(layer, x, subgraphs, edge_attr):
         return NotImplemented
-    kind, dtype = x.device.type, None
-    if torch.is_autocast_enabled(kind):
-        dtype = torch.get_autocast_dtype(kind)
+    dtype = autocast_dtype(x)
     rows, edges = hop_rows(layer, subgraphs), edges_of(subgraphs)
     add, conv = layer.hop_linear is not None, layer.gnn
     if not isinstance(conv, GINEConv):

@@ -32,9 +32,9 @@ from gnnak.fast.layers.parts import (
     REDUCES,
     Block,
     Serves,
+    autocast_dtype,
     blocks_of,
     implements,
-    is_full,
 )
 from gnnak.fast.layers.pool import Pool, gate_pools
 from gnnak.fast.layers.rows import Rows
@@ -65,7 +65,7 @@ def encode_layer(
     """Compute the encodings: fused as a whole if possible, or else the pools alone."""
     if not serves(x):
         return NotImplemented
-    if not isinstance(edge_attr, Inputs) and is_full(x):
+    if not isinstance(edge_attr, Inputs):
         reduces = {layer.reduce, context_reduce} <= set(REDUCES)
         if reduces and can_fuse(layer, x, subgraphs, edge_attr):
             return fused_encodings(layer, x, subgraphs, edge_attr, context_reduce)
@@ -77,7 +77,10 @@ def encode_layer(
 
 
 def is_always_fused(layer: GNNAK) -> bool:
-    """Return whether this layer uses fused kernels for every float32 input on a GPU."""
+    """Return whether a layer uses fused kernels for all float32 inputs on a GPU.
+
+    The same is true with autocast to bfloat16.
+    """
     return (
         bool(layer.transforms) and layer.hop == "concat" and is_fused_stack(layer.gnn)
     )
@@ -89,15 +92,27 @@ def can_fuse(
     """Return whether `fused_encodings` can run this layer on these inputs."""
     if several_processes() or not layer.transforms or layer.hop != "concat":
         return False
-    if not is_small(layer.hop_table) or torch.is_autocast_enabled(x.device.type):
-        return False
-    if x.dtype != next(layer.parameters()).dtype:
-        return False
-    if e is not None and (e.dim() != 2 or e.dtype != x.dtype):
+    if not is_small(layer.hop_table) or not _has_fused_dtype(layer, x, e):
         return False
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     several = subgraphs.num_copies > 1
     return known and several and can_fuse_stack(layer.gnn, e, subgraphs)
+
+
+def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
+    """Return whether states of nodes and edges have dtypes that can be fused.
+
+    Without autocast, all are float32, or all float64. With autocast to bfloat16,
+    weights are float32, and states are float32 or bfloat16.
+    """
+    weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
+    if asked is None:
+        fits = x.dtype == weight and weight in (torch.float, torch.double)
+        return fits and (e is None or (e.dim() == 2 and e.dtype == x.dtype))
+    states = [x] if e is None else [x, e]
+    narrow = all(s.dtype in (torch.float, torch.bfloat16) for s in states)
+    fits = asked == torch.bfloat16 and weight == torch.float
+    return fits and narrow and (e is None or e.dim() == 2)
 
 
 def fused_encodings(
@@ -107,7 +122,11 @@ def fused_encodings(
     e: Tensor | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings of a layer that `can_fuse` accepts, as `GNNAK.encode`."""
+    """Compute the encodings of a layer that `can_fuse` accepts, as `GNNAK.encode`.
+
+    With autocast, states of node copies are stored in bfloat16. Gates, norms and sums
+    over subgraphs are computed in float32.
+    """
     table = None if layer.hop_table is None else layer.hop_table.weight
     rows = hop_rows(layer, subgraphs)
     transforms: dict[Encoding, list[Block]] = {
@@ -115,7 +134,7 @@ def fused_encodings(
         for name in layer.encodings
         if name in layer.transforms
     }
-    c = lift(x, table, rows, subgraphs)
+    c = lift(x, table, rows, subgraphs, dtype=autocast_dtype(x))
     encode = _with_dropout if _drops(layer) else _without_dropout
     sums = encode(layer, c, e, transforms, rows, subgraphs)
     return reduced(layer, sums, subgraphs, context_reduce)

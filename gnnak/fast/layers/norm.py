@@ -17,9 +17,9 @@ from gnnak.fast.kernels.records import Moments, NormConstants
 from gnnak.fast.layers.parts import (
     Serves,
     can_fuse_norm,
+    can_store,
     has_hooks,
     implements,
-    is_full,
 )
 from gnnak.fast.layers.rows import (
     CachedRecompute,
@@ -55,8 +55,8 @@ class GivenNorm(NamedTuple):
 
 @implements("over_rows")
 def norm_over_rows(serves: Serves, norm: BatchNorm, x: Tensor) -> Tensor:
-    """Apply a norm in full precision."""
-    if not is_full(x) or not serves(x) or not can_fuse_norm(norm, x):
+    """Apply a norm in full precision or in bfloat16."""
+    if not can_store(x.dtype) or not serves(x) or not can_fuse_norm(norm, x):
         return NotImplemented
     return norm_rows(norm, x)
 
@@ -86,13 +86,14 @@ def norm_real_rows(
 def norm_added_to(
     serves: Serves, block: NormReluDropout, x: Tensor, out: Tensor
 ) -> Tensor:
-    """Compute `x + block(out)` in full precision."""
+    """Compute `x + block(out)`, with `x` and `out` in full precision or bfloat16."""
     norm, _, dropout = block
     assert isinstance(norm, BatchNorm)
     assert isinstance(dropout, nn.Dropout)
-    if any(map(has_hooks, block.modules())) or x.dtype != out.dtype:
+    same = torch.promote_types(x.dtype, out.dtype) == x.dtype
+    if any(map(has_hooks, block.modules())) or not same:
         return NotImplemented
-    if not is_full(out) or not serves(out) or not can_fuse_norm(norm, out):
+    if not can_store(out.dtype) or not serves(out) or not can_fuse_norm(norm, out):
         return NotImplemented
     return norm_relu_add(norm, Rows(out), x, dropout.p if dropout.training else 0.0)
 
@@ -269,4 +270,6 @@ def offset_grad(
     """
     if offset is None:
         return None
-    return torch.zeros_like(offset) if norm_follows else grad.sum(dim=0)
+    if norm_follows:
+        return torch.zeros_like(offset)
+    return grad.sum(dim=0, dtype=offset.dtype)

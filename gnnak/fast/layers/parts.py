@@ -5,6 +5,7 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from gnnak.nn.norm import BatchNorm, several_processes
@@ -63,6 +64,17 @@ class Block(NamedTuple):
 def is_full(x: Tensor) -> bool:
     """Return whether a tensor has full precision, float32 or float64."""
     return x.dtype.itemsize >= 4
+
+
+def can_store(dtype: torch.dtype) -> bool:
+    """Return whether fused layers may store rows in a dtype: full precision or bf16."""
+    return dtype in (torch.float, torch.double, torch.bfloat16)
+
+
+def autocast_dtype(values: Tensor) -> torch.dtype | None:
+    """Return the dtype of autocast on the device of a tensor; None = it is off."""
+    kind = values.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 
 
 def has_hooks(module: nn.Module) -> bool:

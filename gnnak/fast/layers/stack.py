@@ -101,7 +101,7 @@ class _GineLinear(torch.autograd.Function):
         kernels = kernels_for(c)
         grad_matrix = grad.t() @ kernels.messages(c, e, eps, edges)
         grads = kernels.messages_backward(
-            grad @ matrix, c, e, eps, edges, more.contiguous()
+            grad @ matrix.to(grad.dtype), c, e, eps, edges, more.contiguous()
         )
         return *grads, grad_matrix, None, None
 
@@ -127,8 +127,9 @@ def run_pna(
     sent = norm_relu_linear(message.norm, h, message.second, norm_follows=False)
     pooled = _PnaPool.apply(sent.values, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
-    blocks = [c.values, pooled, lookup(conv.degree.weight, degree)]
-    h = Rows(linear(torch.cat(blocks, dim=1), update.first.weight))
+    of_degree = lookup(conv.degree.weight, degree).to(pooled.dtype)
+    joined = torch.cat([c.values, pooled, of_degree], dim=1)
+    h = Rows(linear(joined, update.first.weight.to(joined.dtype)))
     return norm_relu_linear(update.norm, h, update.second, norm_follows), c
 
 
@@ -149,11 +150,11 @@ class _PairLinear(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(e, matrix, *to_save(c, recompute))
         ctx.edges, ctx.recompute = edges, recompute_function(recompute)
-        for_target, for_source, for_edge = _split(matrix, c.size(1))
+        for_target, for_source, for_edge = _split(matrix.to(c.dtype), c.size(1))
         return kernels_for(c).pair_sum(
             linear(c, for_target),
             linear(c, for_source),
-            None if e is None else linear(e, for_edge),
+            None if e is None else linear(e.to(c.dtype), for_edge),
             edges,
         )
 
@@ -163,7 +164,7 @@ class _PairLinear(torch.autograd.Function):
         e, matrix, *saved = ctx.saved_tensors
         c = saved_or_recomputed(saved, ctx.recompute)
         edges, sum_by = ctx.edges, kernels_for(c).sum_by
-        for_target, for_source, for_edge = _split(matrix, c.size(1))
+        for_target, for_source, for_edge = _split(matrix.to(c.dtype), c.size(1))
         back = sum_by(grad, edges.by_target)
         grad_c, grad_matrix = back @ for_target, [back.t() @ c]
         back = sum_by(grad, edges.by_source)
@@ -173,7 +174,7 @@ class _PairLinear(torch.autograd.Function):
         if e is not None:
             back = sum_by(grad, edges.by_edge)
             grad_e = back @ for_edge
-            grad_matrix.append(back.t() @ e)
+            grad_matrix.append(back.t() @ e.to(c.dtype))
         return grad_c, grad_e, torch.cat(grad_matrix, dim=1), None, None
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from gnnak.fast.kernels.records import BIAS_COLUMN
 from gnnak.fast.layers.encoder import has_foreign_hooks
-from gnnak.fast.layers.parts import Serves, blocks_of, implements
+from gnnak.fast.layers.parts import Serves, autocast_dtype, blocks_of, implements
 from gnnak.models.network import Network
 from gnnak.nn.encodings import HopGate
 from gnnak.nn.uplift import GNNAK
@@ -132,7 +132,19 @@ def _shapes(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
-    """Return the `WeightProducts` of each layer; all weights must have equal shapes."""
+    """Return the `WeightProducts` of each layer; all weights must have equal shapes.
+
+    With autocast, products are computed in the dtype of the weights; the factors of
+    states of node copies, `matrix` and `offset`, are then converted to autocast's.
+    """
+    weight = next(layers[0].parameters())
+    dtype = autocast_dtype(weight) or weight.dtype
+    with torch.autocast(weight.device.type, enabled=False):
+        return _products(layers, dtype)
+
+
+def _products(layers: Sequence[GNNAK], dtype: torch.dtype) -> list[WeightProducts]:
+    """Compute `WeightProducts`, with `matrix` and `offset` in `dtype`."""
     count, one = len(layers), layers[0]
     names = [name for name in one.encodings if name in one.transforms]
     firsts = [
@@ -143,7 +155,7 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
     matrix = torch.cat(firsts).view(count, -1, firsts[0].size(1))
     tables = _gate_tables(layers)
     if not isinstance(one.project, nn.Linear):
-        bare = zip(matrix.unbind(), _per_layer(tables, count), strict=True)
+        bare = zip(matrix.to(dtype).unbind(), _per_layer(tables, count), strict=True)
         return [WeightProducts(matrix, None, gates, None) for matrix, gates in bare]
     projects = [cast(nn.Linear, layer.project) for layer in layers]
     weight = torch.stack([project.weight for project in projects])
@@ -155,7 +167,8 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
     if "centroid" in tables:
         centroid = centroid * tables.pop("centroid")[:, 0, :, None]
     gates = _per_layer(tables, count)
-    parts = (joint.unbind(), offset[:, :, 0].unbind(), gates, centroid.unbind())
+    joint, offset = joint.to(dtype), offset[:, :, 0].to(dtype)
+    parts = (joint.unbind(), offset.unbind(), gates, centroid.unbind())
     return [WeightProducts(*part) for part in zip(*parts, strict=True)]
 
 

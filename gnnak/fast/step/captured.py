@@ -41,12 +41,13 @@ def _synchronises(network: nn.Module, precision: str) -> bool:
     """Return whether the forward pass of a network, or of a part of it, synchronises.
 
     Modules declare this by an attribute `synchronises`, except for convs of PyG. A
-    GNN-AK layer that is always fused never calls the convs inside it.
+    GNN-AK layer that is always fused, with `precision` "32" or "bf16", never calls the
+    convs inside it.
     """
     known = isinstance(network, SYNCHRONISING_CONVS)
     if getattr(network, "synchronises", known):
         return True
-    fused = precision == "32" and has_triton()
+    fused = precision in ("32", "bf16") and has_triton()
     if isinstance(network, GNNAK) and fused and is_always_fused(network):
         return False
     return any(_synchronises(child, precision) for child in network.children())

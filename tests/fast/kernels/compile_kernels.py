@@ -37,11 +37,22 @@ def kernels():
     return found
 
 
-def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
-    """Call every function that launches kernels, with one combination of options."""
+def call_all(
+    width,
+    padded,
+    gated,
+    sizes=(3, 0, 40),
+    edge_copies=60,
+    size=9,
+    dtype=torch.float,
+):
+    """Call every function that launches kernels, with one combination of options.
+
+    `dtype` is that of the rows; weights, gates and statistics are float32.
+    """
     groups, key = groups_of(list(sizes), shuffled=gated)
     m, real = len(key), torch.tensor(20) if padded else None
-    h, c, e = (rows(count, width).float() for count in (m, m, size))
+    h, c, e = (rows(count, width).to(dtype) for count in (m, m, size))
     gate = rows(4, width).float() if gated else None
     index, edges = torch.randint(4, (m,)), edges_of(m, edge_copies, size)
     k = constants(h, of_batch=padded, real=real)
@@ -52,7 +63,7 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     gpu.sum_by(h, groups, None, (key, key.double()))
     gpu.table_sum(h, index, 4)
     more = h if gated else None
-    for states in (c, Lifted(c, rows(2, width).float(), key, index)):
+    for states in (c, Lifted(c, rows(2, width).to(dtype), key, index)):
         gpu.messages(states, e, torch.zeros(1), edges)
         gpu.messages_backward(h, states, e, torch.zeros(1), edges, more)
     end, groups_of_ends = (
@@ -63,7 +74,7 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     gpu.norm_constants(h, norm_of(width).float(), real)
     gpu.norm_act(h, k, gated, h if gated else None)
     gpu.norm_act_backward(h, c, k, gated)
-    call_products(width, padded, gated, m)
+    call_products(width, padded, gated, m, dtype)
     gpu.gate_pool(h, k, gate, index, groups)
     call_gated(h, c, gate, index, groups, key)
     call_tables(width, gated)
@@ -102,13 +113,13 @@ def call_tables(width, gated):
     gpu.hop_tables_backward(d, linears, tables, tables)
 
 
-def call_products(width, padded=True, gated=True, m=40):
+def call_products(width, padded=True, gated=True, m=40, dtype=torch.float):
     """Call the kernels of matrix products."""
     real = torch.tensor(20) if padded else None
-    h, s = rows(m, width).float(), rows(m, width).float() if gated else None
+    h, s = rows(m, width).to(dtype), rows(m, width).to(dtype) if gated else None
     k = constants(h, of_batch=padded, real=real)
     k = type(k)(*(part.float() for part in k[:4]), *k[4:])
-    matrix, grad = rows(2 * width, width).float(), rows(m, 2 * width).float()
+    matrix, grad = rows(2 * width, width).float(), rows(m, 2 * width).to(dtype)
     known, offset = k if padded or gated else None, k.shift.repeat(2)
     gpu.norm_linear(h, known, matrix, offset if gated else None, real)
     key = torch.arange(m)
@@ -133,6 +144,7 @@ def call_widths():
     for width in (64, 144):
         call_all(width, padded=True, gated=True)
     call_all(64, padded=False, gated=False)
+    call_all(144, padded=True, gated=True, dtype=torch.bfloat16)
     for sizes in ((2,), (1,)):
         call_all(1, padded=True, gated=True, sizes=sizes, edge_copies=1, size=1)
     call_all(300, padded=False, gated=False, sizes=(3000, 2), edge_copies=5000)
@@ -185,6 +197,7 @@ def main() -> None:
         call_all(32, padded, padded, sizes=(1,), edge_copies=1, size=1)
         call_all(32, padded, padded, sizes=(16, 32), edge_copies=64, size=32)
         place[0] = lambda argument: argument
+    call_all(32, padded=True, gated=True, dtype=torch.bfloat16)
     if "--widths" in sys.argv:
         call_widths()
     found = {"known": sorted(known), "made": made, "again": sorted(again)}

@@ -98,9 +98,13 @@ def test_dropout_is_fused(fused_operations, given, options, training):
     assert num_fused_layers(fused_operations)
 
 
-def in_autocast(x, subgraphs, edge_attr):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        make_layer().float()(x.float(), subgraphs, edge_attr.float())
+def test_layer_with_autocast_is_fused_in_bf16_alone(fused_operations, given):
+    layer = make_layer().float()
+    x, subgraphs, edge_attr = given
+    for dtype, fused in ((torch.half, 0), (torch.bfloat16, 1)):
+        with torch.autocast("cpu", dtype=dtype):
+            layer(x.float(), subgraphs, edge_attr.float())
+        assert num_fused_layers(fused_operations) == fused
 
 
 def in_two_dtypes(x, subgraphs, edge_attr):
@@ -124,7 +128,6 @@ def in_the_plain_backend(*given):
 @pytest.mark.parametrize(
     "run",
     [
-        in_autocast,
         in_two_dtypes,
         without_a_number_of_edges,
         outside_of_a_stack,

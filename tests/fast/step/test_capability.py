@@ -65,7 +65,7 @@ def test_machine_captures_gcn_by_name(name, precision):
         ({"model__mlp_layers": 0}, False),
         ({"model__dropout": 0.5}, True),
         ({"train__precision": "64"}, False),
-        ({"train__precision": "bf16"}, False),
+        ({"train__precision": "bf16"}, True),
     ],
 )
 def test_machine_captures_gcn_of_pyg_where_it_is_fused(options, captures, monkeypatch):

@@ -13,6 +13,7 @@ from gnnak.fast.kernels.gpu.tiles import (
     cdiv,
     columns,
     for_all_sizes,
+    sum_dtype,
     tiles,
     widened,
 )
@@ -27,7 +28,7 @@ COPIES = 128
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """Return GCN's factors d_i^(-1/2) for all node copies i, [m]."""
     copies = len(edges.by_target)
-    out = like.new_empty(copies)
+    out = like.new_empty(copies, dtype=sum_dtype(like))
     _gcn_scale[(max(cdiv(copies, COPIES), 1),)](
         edges.by_target.ptr, edges.source, out, copies, COPIES
     )
@@ -162,7 +163,7 @@ def _pair_sum(
     shown = there[:, None] & (column < width)
     i = tl.load(target + row, mask=there, other=0).to(tl.int64)[:, None]
     j = tl.load(source + row, mask=there, other=0).to(tl.int64)[:, None]
-    value = tl.load(at_target + i * width + column, mask=shown, other=0.0)
+    value = widened(tl.load(at_target + i * width + column, mask=shown, other=0.0))
     value += tl.load(at_source + j * width + column, mask=shown, other=0.0)
     if EDGES:
         r = tl.load(edge + row, mask=there, other=0).to(tl.int64)[:, None]
@@ -183,28 +184,27 @@ def _pna_pool(
     count = tl.load(ptr + group + 1, mask=there, other=0) - begin
     longest = tl.max(count, axis=0)
     some = (count > 0)[:, None]
-    many = tl.maximum(count, 1).to(out.dtype.element_ty)[:, None]
-    total = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
-    low = tl.full([GROUPS, C], float("inf"), dtype=out.dtype.element_ty)
-    high = tl.full([GROUPS, C], float("-inf"), dtype=out.dtype.element_ty)
+    zero = widened(tl.zeros([GROUPS, C], dtype=out.dtype.element_ty))
+    many = tl.maximum(count, 1).to(zero.dtype)[:, None]
+    total, low, high = zero, zero + float("inf"), zero - float("inf")
     # Iteration k of a loop handles the k-th row of every group.
     k = 0
     while k < longest:
         seen = (k < count)[:, None] & inside
         place = (begin + k)[:, None] * width + column
-        value = tl.load(message + place, mask=seen, other=0.0)
+        value = widened(tl.load(message + place, mask=seen, other=0.0))
         total += value
         low = tl.minimum(low, tl.where(seen, value, float("inf")))
         high = tl.maximum(high, tl.where(seen, value, float("-inf")))
         k += 1
     mean = total / many
     # Summing squared deviations is more precise than E[x^2] - E[x]^2.
-    m2 = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
+    m2 = zero
     k = 0
     while k < longest:
         seen = (k < count)[:, None] & inside
         place = (begin + k)[:, None] * width + column
-        off = tl.load(message + place, mask=seen, other=0.0) - mean
+        off = widened(tl.load(message + place, mask=seen, other=0.0)) - mean
         m2 += tl.where(seen, off * off, 0.0)
         k += 1
     place = group.to(tl.int64)[:, None] * (4 * width) + column
@@ -227,25 +227,26 @@ def _pna_to_rows(
     begin = tl.load(ptr + group, mask=there, other=0).to(tl.int64)
     count = tl.load(ptr + group + 1, mask=there, other=0) - begin
     longest = tl.max(count, axis=0)
-    many = tl.maximum(count, 1).to(out.dtype.element_ty)[:, None]
+    zero = widened(tl.zeros([GROUPS, C], dtype=out.dtype.element_ty))
+    many = tl.maximum(count, 1).to(zero.dtype)[:, None]
     shown = there[:, None] & inside
     own = pooled + group.to(tl.int64)[:, None] * (4 * width) + column
-    mean = tl.load(own, mask=shown, other=0.0)
-    low = tl.load(own + width, mask=shown, other=0.0)
-    high = tl.load(own + 2 * width, mask=shown, other=0.0)
-    deviation = tl.load(own + 3 * width, mask=shown, other=1.0)
+    mean = widened(tl.load(own, mask=shown, other=0.0))
+    low = widened(tl.load(own + width, mask=shown, other=0.0))
+    high = widened(tl.load(own + 2 * width, mask=shown, other=0.0))
+    deviation = widened(tl.load(own + 3 * width, mask=shown, other=1.0))
     back = grad + group.to(tl.int64)[:, None] * stride + column
-    of_mean = tl.load(back, mask=shown, other=0.0) / many
-    of_low = tl.load(back + width, mask=shown, other=0.0)
-    of_high = tl.load(back + 2 * width, mask=shown, other=0.0)
-    slope = tl.load(back + 3 * width, mask=shown, other=0.0) / (many * deviation)
-    lows = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
-    highs = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
+    of_mean = widened(tl.load(back, mask=shown, other=0.0)) / many
+    of_low = widened(tl.load(back + width, mask=shown, other=0.0))
+    of_high = widened(tl.load(back + 2 * width, mask=shown, other=0.0))
+    slope = widened(tl.load(back + 3 * width, mask=shown, other=0.0))
+    slope /= many * deviation
+    lows, highs = zero, zero
     k = 0
     while k < longest:
         seen = (k < count)[:, None] & inside
         place = (begin + k)[:, None] * width + column
-        value = tl.load(message + place, mask=seen, other=0.0)
+        value = widened(tl.load(message + place, mask=seen, other=0.0))
         lows += tl.where(seen & (value == low), 1.0, 0.0)
         highs += tl.where(seen & (value == high), 1.0, 0.0)
         k += 1
@@ -255,7 +256,7 @@ def _pna_to_rows(
     while k < longest:
         seen = (k < count)[:, None] & inside
         place = (begin + k)[:, None] * width + column
-        value = tl.load(message + place, mask=seen, other=0.0)
+        value = widened(tl.load(message + place, mask=seen, other=0.0))
         share = of_mean + slope * (value - mean)
         share += tl.where(value == low, of_low, 0.0)
         share += tl.where(value == high, of_high, 0.0)

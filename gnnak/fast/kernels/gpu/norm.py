@@ -191,7 +191,8 @@ def norm_act_at(
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
     appended = len(BIAS_COLUMN) if ones else 0
-    out = h.new_empty(index.numel(), width + appended)
+    like = h if residual is None else residual
+    out = like.new_empty(index.numel(), width + appended)
     _normed_at[tiles(index.numel(), BLOCK, width)](
         h, h.stride(0), k.scale, k.shift,
         h if residual is None else residual.contiguous(),
@@ -281,7 +282,7 @@ def norm_act(
 ) -> Tensor:
     """Return `residual + ReLU(scale h + shift)`, [m, c], in one pass over memory."""
     rows, width = h.shape
-    out = h.new_empty(rows, width)
+    out = (h if residual is None else residual).new_empty(rows, width)
     adds, padded = residual is not None, k.of_batch and k.real is not None
     _norm_act[tiles(rows, BLOCK, width)](
         h, h.stride(0), k.scale, k.shift,

@@ -14,8 +14,10 @@ from gnnak.fast.kernels.gpu.tiles import (
     load_index,
     next_power_of_2,
     parts,
+    sum_dtype,
     tiles,
     wide_columns,
+    widened,
 )
 from gnnak.fast.kernels.records import NormConstants
 from gnnak.subgraphs.groups import Groups
@@ -26,7 +28,7 @@ def gate_pool(
 ) -> Tensor:
     """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group."""
     width = z.size(1)
-    out = z.new_empty(len(groups), width)
+    out = z.new_empty(len(groups), width, dtype=sum_dtype(z))
     _gate_pool[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
         z, z.stride(0), k.scale, k.shift,
         z if gate is None else gate,
@@ -100,7 +102,7 @@ def gate_pool_backward(
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None
     size = 0 if gate is None else gate.size(0)
-    partial = z.new_empty(count, 2 + size, width)
+    partial = z.new_empty(count, 2 + size, width, dtype=sum_dtype(z))
     shared = (
         grad, grad.stride(0), z, z.stride(0), *k[:4],
         z if gate is None else gate,
@@ -146,7 +148,7 @@ def _pool_sums(
         there = copy < last
         shown = there[:, None] & inside[None, :]
         place = copy.to(tl.int64)[:, None] * stride + column[None, :]
-        value = tl.load(z + place, mask=shown, other=0.0)
+        value = widened(tl.load(z + place, mask=shown, other=0.0))
         group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
         place = group[:, None] * grad_stride + column[None, :]
         back = tl.load(grad + place, mask=shown, other=0.0)

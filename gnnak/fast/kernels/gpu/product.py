@@ -26,8 +26,11 @@ from gnnak.fast.kernels.gpu.tiles import (
     for_all_sizes,
     next_power_of_2,
     parts,
+    sum_dtype,
+    widened,
 )
 from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
+from gnnak.optional import interprets_triton
 
 WARPS = 4
 LEAST = 16
@@ -105,13 +108,29 @@ def is_exact(values: Tensor) -> bool:
     If True, callers use PyTorch's matrix product (cuBLAS), which is faster than a
     Triton kernel at full float32 precision.
     """
-    return values.is_cuda and precision(values) == "ieee"
+    return values.is_cuda and values.dtype == torch.float and not _is_tf32(values)
 
 
 def precision(values: Tensor) -> str:
     """Return `input_precision` of `tl.dot`: "tf32" if PyTorch allows it, or "ieee"."""
-    single, asked = values.dtype == torch.float, torch.backends.cuda.matmul
-    return "tf32" if single and asked.fp32_precision == "tf32" else "ieee"
+    return "tf32" if _is_tf32(values) else "ieee"
+
+
+def _is_tf32(values: Tensor) -> bool:
+    """Return whether products of `values` use TF32: float32, and PyTorch allows it."""
+    asked = torch.backends.cuda.matmul.fp32_precision
+    return values.dtype == torch.float and asked == "tf32"
+
+
+INTERPRETED = tl.constexpr(interprets_triton())
+
+
+@triton.jit
+def dot(left, right, PRECISION: tl.constexpr):
+    """Multiply two tiles; Triton's interpreter cannot multiply bfloat16 itself."""
+    if INTERPRETED:
+        left, right = widened(left), widened(right)
+    return tl.dot(left, right, input_precision=PRECISION)
 
 
 @triton.jit
@@ -123,35 +142,36 @@ def multiply(
 ):  # fmt: skip
     """Compute two tiles of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
 
-    The rows of s are computed while they are loaded; they are never stored. `wide` and
+    The rows of s are computed while they are loaded; they are never stored. Factors
+    have the dtype of `h`; the results are float32 or float64. `wide` and
     `narrow` are the columns of the two tiles; the second is zero if not `HAS_NARROW`.
     The product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as
     in `normed_tile`.
     """
-    of_wide = tl.zeros([row.shape[0], wide.shape[0]], dtype=h.dtype.element_ty)
-    of_narrow = tl.zeros([row.shape[0], narrow.shape[0]], dtype=h.dtype.element_ty)
+    kind = h.dtype.element_ty
+    of_wide = widened(tl.zeros([row.shape[0], wide.shape[0]], dtype=kind))
+    of_narrow = widened(tl.zeros([row.shape[0], narrow.shape[0]], dtype=kind))
     for begin in range(0, depth, K):
         inner = begin + tl.arange(0, K)
         left = normed_tile(
             h, stride, scale, shift, h, row, inner, last, rows, depth, NORMED, False,
             MASKED,
-        )  # fmt: skip
+        ).to(kind)  # fmt: skip
         from_inner = matrix + inner[:, None] * matrix_column
         there = (inner < depth)[:, None]
         right = tl.load(
             from_inner + wide[None, :] * matrix_row,
             mask=there & (wide < width)[None, :],
             other=0.0,
-        )
-        of_wide += tl.dot(left, right, input_precision=PRECISION).to(of_wide.dtype)
+        ).to(kind)
+        of_wide += dot(left, right, PRECISION).to(of_wide.dtype)
         if HAS_NARROW:
             right = tl.load(
                 from_inner + narrow[None, :] * matrix_row,
                 mask=there & (narrow < width)[None, :],
                 other=0.0,
-            )
-            product = tl.dot(left, right, input_precision=PRECISION)
-            of_narrow += product.to(of_narrow.dtype)
+            ).to(kind)
+            of_narrow += dot(left, right, PRECISION).to(of_narrow.dtype)
     return of_wide, of_narrow
 
 
@@ -193,7 +213,8 @@ def norm_linear(
     tile = MANY if rows >= MANY_ROWS else FEW
     programs, *tiles = cut_columns(width, tile.columns)
     count, steps = parts(rows, tile.rows, PARTS)
-    out, partial = h.new_empty(rows, width), h.new_empty(2, count, width)
+    out = h.new_empty(rows, width)
+    partial = h.new_empty(2, count, width, dtype=sum_dtype(h))
     masked = k is not None and k.of_batch and k.real is not None
     _product[(programs, count)](
         h, h.stride(0),
@@ -225,10 +246,10 @@ def _product(
     wide, narrow = columns_of(program, programs, width, WIDE, NARROW)
     part, count = tl.program_id(1), tl.num_programs(1)
     last = tl.load(real).to(tl.int32) if PADDED else rows
-    mean = tl.zeros([WIDE], dtype=out.dtype.element_ty)
-    m2 = tl.zeros([WIDE], dtype=out.dtype.element_ty)
-    narrow_mean = tl.zeros([NARROW], dtype=out.dtype.element_ty)
-    narrow_m2 = tl.zeros([NARROW], dtype=out.dtype.element_ty)
+    mean = tl.zeros([WIDE], dtype=partial.dtype.element_ty)
+    m2 = tl.zeros([WIDE], dtype=partial.dtype.element_ty)
+    narrow_mean = tl.zeros([NARROW], dtype=partial.dtype.element_ty)
+    narrow_m2 = tl.zeros([NARROW], dtype=partial.dtype.element_ty)
     seen = 0
     for step in range(steps):
         first = (part * steps + step) * BLOCK
@@ -301,7 +322,8 @@ def _grad_rows(
     """Return the gradients of s, [m, w], and of the norm's bias and weight, [2, w]."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
-    grad_s, partial = h.new_empty(rows, width), h.new_empty(count, 2, width)
+    grad_s = h.new_empty(rows, width)
+    partial = h.new_empty(count, 2, width, dtype=sum_dtype(h))
     # The product sums over the rows of `matrix`. A transposed copy has the summed axis
     # contiguous in memory, which loads faster.
     matrix = matrix.t().contiguous()

@@ -42,13 +42,15 @@ def messages_backward(
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return GCN's factors d_i^(-1/2) of all node copies i, [m], with dtype of `like`.
+    """Return GCN's factors d_i^(-1/2) of all node copies i, [m]; for half, in float32.
 
     d_i is 1 (for the self loop that GCN adds) + the number of edges j -> i, j != i.
     """
     key, row = group_members(edges.by_target)
-    from_others = (edges.source.index_select(0, row) != key).to(like.dtype)
-    degree = like.new_ones(len(edges.by_target)).index_add(0, key, from_others)
+    dtype = torch.promote_types(like.dtype, torch.float)
+    from_others = (edges.source.index_select(0, row) != key).to(dtype)
+    degree = like.new_ones(len(edges.by_target), dtype=dtype)
+    degree = degree.index_add(0, key, from_others)
     return degree.rsqrt()
 
 
@@ -67,7 +69,7 @@ def gcn_sum(
     scaled = scale[:, None] * h
     sent = torch.where((other != key)[:, None], scaled.index_select(0, other), 0)
     out = scale[:, None] * scaled.index_add(0, key, sent)
-    return out if bias is None else out + bias
+    return (out if bias is None else out + bias).to(h.dtype)
 
 
 LEAST = 1e-5

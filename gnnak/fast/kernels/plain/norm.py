@@ -64,7 +64,7 @@ def norm_act(
     y = torch.relu(y) if relu else y
     if k.of_batch and k.real is not None:
         y = torch.where(_is_real(h, k.real), y, 0)
-    return y if residual is None else residual + y
+    return y.to(h.dtype) if residual is None else (residual + y).to(residual.dtype)
 
 
 def norm_act_at(
@@ -83,7 +83,8 @@ def norm_act_backward(
     """Compute the gradients of `h` [m, c] and of the norm's weight and bias, [c]."""
     if relu:
         grad = grad * (h * k.scale + k.shift > 0)
-    return norm_backward(grad, h, k)
+    grad_h, of_weight, of_bias = norm_backward(grad, h, k)
+    return grad_h.to(h.dtype), of_weight, of_bias
 
 
 def norm_backward(
@@ -112,7 +113,11 @@ def norm_backward(
 
 
 def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean [c], biased variance [c] and number (1 or more) of real rows."""
+    """Return mean [c], biased variance [c] and number (1 or more) of real rows.
+
+    Rows in half precision are summed in float32.
+    """
+    h = h.to(torch.promote_types(h.dtype, torch.float))
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
         return h.mean(dim=0), h.var(dim=0, unbiased=False), count
@@ -180,7 +185,8 @@ def norm_linear(
     `norm_act`.
     """
     rows = h if k is None else norm_act(h, k, True, None)
-    return linear(rows, matrix, offset), None
+    offset = None if offset is None else offset.to(h.dtype)
+    return linear(rows, matrix.to(h.dtype), offset), None
 
 
 def norm_linear_backward(
@@ -201,9 +207,9 @@ def norm_linear_backward(
     to `into`, which may be `h` itself.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
-    grad_rows = grad @ matrix
+    grad_rows = grad @ matrix.to(grad.dtype)
     if more is not None:
-        grad_rows.index_add_(0, more.centroid, more.values)
+        grad_rows.index_add_(0, more.centroid, more.values.to(grad.dtype))
     grad_h, grad_weight, grad_bias = norm_act_backward(grad_rows, h, k, True)
     into.copy_(grad_h)
     return grad_weight, grad_bias, grad_rows, grad_matrix
