@@ -61,11 +61,10 @@ class PNAStarConv(nn.Module):
         mean = segment_reduce(message, target, size, "mean")
         square = segment_reduce(message * message, target, size, "mean")
         std = (torch.relu(square - mean * mean) + 1e-5).sqrt()
-        blocks = [x, mean]
-        blocks += [_extreme(message, target, size, which) for which in ("amin", "amax")]
+        low, high = (_extreme(message, target, size, which) for which in _STARTS)
         degree = counts_of(target, size).clamp_(max=self.degree.num_embeddings - 1)
-        blocks += [std, lookup(self.degree.weight, degree)]
-        return self.update(torch.cat(blocks, dim=1))
+        of_degree = lookup(self.degree.weight, degree)
+        return self.update(torch.cat([x, mean, low, high, std, of_degree], dim=1))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
         """Raise `EdgeAttrError` unless `edge_attr` has width `edge_channels`."""
@@ -83,8 +82,14 @@ class PNAStarConv(nn.Module):
             )
 
 
+_STARTS = {"amin": float("inf"), "amax": float("-inf")}
+"""The value that a minimum or a maximum over no rows has. It must not be 0: PyTorch
+would divide the gradient of an extreme of 0 among one row too many."""
+
+
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
     """Return the minima or maxima of rows by index, [size, c]; zero without rows."""
     rows = index[:, None].expand_as(values)
-    out = values.new_zeros(size, values.size(1))
-    return out.scatter_reduce(0, rows, values, which, include_self=False)
+    out = values.new_full((size, values.size(1)), _STARTS[which])
+    found = out.scatter_reduce(0, rows, values, which, include_self=False)
+    return found.masked_fill(found == _STARTS[which], 0)

@@ -5,6 +5,7 @@ import torch
 
 from gnnak.errors import EdgeAttrError, OptionError
 from gnnak.nn import PNAStarConv
+from gnnak.nn.base.pna import _extreme
 from gnnak.testing import (
     assert_batching_consistent,
     assert_permutation_equivariant,
@@ -133,3 +134,12 @@ def test_pna_star_answers_wrong_edge_attributes_in_a_sentence(
 def test_pna_star_refuses_impossible_sizes(sizes):
     with pytest.raises(OptionError, match="give a whole number"):
         PNAStarConv(*sizes)
+
+
+@pytest.mark.parametrize("which", ["amin", "amax"])
+def test_gradient_of_an_extreme_of_zero_is_shared_among_its_rows(which):
+    values = torch.zeros(2, 1, requires_grad=True)
+    found = _extreme(values, torch.tensor([1, 1]), 3, which)
+    assert found.tolist() == [[0], [0], [0]]
+    found[1].sum().backward()
+    assert values.grad.tolist() == [[0.5], [0.5]]
