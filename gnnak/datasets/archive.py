@@ -172,7 +172,7 @@ class PickledTensor(NamedTuple):
 
 
 class _Rebuild:
-    """Stands for the functions of PyTorch that rebuild a tensor from its storage."""
+    """Replaces the functions of PyTorch that rebuild a tensor from its storage."""
 
     __slots__ = ()
 
@@ -183,7 +183,7 @@ class _Rebuild:
 
 
 class _Storage:
-    """Stands for the function of PyTorch that reads a storage; returns its bytes."""
+    """Replaces the function of PyTorch that loads a storage: returns the raw bytes."""
 
     __slots__ = ()
 
@@ -192,7 +192,7 @@ class _Storage:
 
 
 class _Bytes:
-    """Stands for the function that makes bytes from text in pickles of Python 2."""
+    """Replaces the function that makes bytes from text in pickles of Python 2."""
 
     __slots__ = ()
 
@@ -207,7 +207,7 @@ KNOWN = {
     ("torch.storage", "_load_from_bytes"): _Storage(),
     ("collections", "OrderedDict"): OrderedDict,
 }
-"""The only names that may occur in a pickle, and what they stand for."""
+"""The only names that a pickle may contain, and the objects used for them."""
 
 
 class _TensorsOnly(pickle.Unpickler):

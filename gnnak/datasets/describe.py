@@ -116,7 +116,7 @@ def agrees(measured: float, printed: str) -> bool:
 
 
 def describe_features(features: Features | None) -> str:
-    """Return the type and size of features, such as `categorical 28`; None = empty."""
+    """Return features as text, such as `categorical 28`; an empty string for None."""
     if features is None:
         return ""
     if isinstance(features, Categorical):
@@ -204,7 +204,7 @@ def subgraph_sizes(
 def _measure(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None
 ) -> SubgraphSizes:
-    """Measure the rooted subgraphs of a store; halve it if memory is short."""
+    """Measure the rooted subgraphs of a store; if memory is short, half by half."""
     batch = store.union()
     try:
         found = extract(
@@ -226,13 +226,14 @@ def _measure(
 
 
 SAMPLE = 64
-"""Number of graphs whose rooted subgraphs are measured."""
+"""Largest number of graphs that `sampled_sizes` measures."""
 
 
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
-    """Measure the rooted subgraphs of some graphs, evenly spaced in a store.
+    """Measure the rooted subgraphs of up to `SAMPLE` graphs, evenly spaced in a store.
 
-    Returns None if there are none, or if those of one graph do not fit into memory.
+    Returns None if the store is empty, or if the subgraphs of a single graph do not fit
+    into memory.
     """
     if not len(store):
         return None

@@ -33,7 +33,7 @@ CFI_BASES = {
 
 
 def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
-    """Generate `copies` node permutations of each of the ten CSL graphs; five folds."""
+    """Generate `copies` node permutations of each of the 10 CSL graphs, in 5 folds."""
     random = np.random.default_rng([seed, 1])
     graphs = [graph for graph in csl() for _ in range(copies)]
     y = torch.arange(len(graphs)) // copies
@@ -45,8 +45,9 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
     Graphs 2i and 2i + 1 are a pair: `y` is 0 for the original and 1 for the twisted
-    graph. Both are in the same of ten folds. Test graphs are node permutations of
-    training graphs, so a model that can distinguish the pairs can solve the task.
+    graph. Both are in the same fold; there are ten folds. Test graphs are node
+    permutations of training graphs, so a model that can distinguish the pairs can solve
+    the task.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -59,9 +60,9 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 2i and 2i + 1 are a pair, in the same of ten folds. Each graph contains a
-    core: one cycle of 2m nodes (class 0) or two cycles of m nodes (class 1). The same
-    tree is attached to every core node, and the same random graph is a further
+    Graphs 2i and 2i + 1 are a pair, in the same fold; there are ten folds. Each graph
+    contains a core: one cycle of 2m nodes (class 0) or two cycles of m nodes (class 1).
+    The same tree is attached to every core node, and the same random graph is a further
     component. Node features are random bits, equal in all trees and in both graphs of a
     pair.
     """
@@ -87,7 +88,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles with the same tree attached to every node, and `extra` beside them.
+    """Build cycles with a tree at every node, and `extra` as a further component.
 
     `lengths` has the size of each cycle, `parent` the parent of each tree node
     except the root, which is a node of the cycle.
@@ -192,7 +193,7 @@ class _Swaps:
         self.neighbors = {node: set(graph[node]) for node in graph}
         self.place = {node: i for i, node in enumerate(graph)}
         self.ends: list[list[int]] = [[] for _ in graph]
-        """Of each node, its neighbours at later places; this orders the edges."""
+        """For each node, its neighbours at later positions; this orders the edges."""
         for a, b in graph.edges:
             self.ends[self.place[a]].append(b)
 

@@ -157,10 +157,10 @@ def fast_filling(
 ) -> Filling:
     """Compute the weights with which encodings of dropped roots are estimated.
 
-    They form a sparse matrix, with the same entries as in `plan_filling`, the PyTorch
-    version, which launches several kernels per distance; here they are sorted by
-    connected component. `kept` [s] masks the sampled subgraphs, at least one per
-    component, and `number` [s] is the index of each among them.
+    The result is the sparse matrix of `plan_filling`, the PyTorch version, which
+    launches several kernels per distance. Here, the entries are sorted by connected
+    component. `kept` [s] is a mask of the sampled subgraphs, at least one in each
+    component; `number` [s] is the index of a sampled subgraph among all sampled ones.
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)

@@ -17,12 +17,12 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """An int64 tensor of a window, which is split by batch."""
+    """An int64 tensor of a window, with the entries of one batch after another."""
 
     value: Tensor
     """The r entries of all batches: [r]; [2, r] for "edges"; [r + 1] for "pointers"."""
     axis: str
-    """What each entry stands for, such as "nodes"; for "pointers", what has a group."""
+    """What has one entry each, such as "nodes"; for "pointers", what has one group."""
     refers_to: str | None = None
     """If the values are indices, what they refer to, such as "graphs"; for "pointers",
     what is grouped. None = the values are not indices, and padding is 0."""
@@ -30,7 +30,7 @@ class Field:
     """Whether the tensor is an `edge_index`, a CSR row pointer, or neither."""
 
     def lines(self) -> Sequence[Tensor]:
-        """Return the lines of the tensor: sources and targets of edges, else one."""
+        """Return the tensor as vectors: sources and targets for "edges", else one."""
         return self.value.unbind() if self.kind == "edges" else (self.value,)
 
 

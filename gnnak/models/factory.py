@@ -134,7 +134,7 @@ def normal_name(name: str) -> str:
 
 
 def _base(name: str) -> Base:
-    """Return how to build a base GNN: one of `BASES`, or a class of the user."""
+    """Return the `Base` with this name: from `BASES`, or for the user's own class."""
     if name in BASES:
         return BASES[name]
     return Base(lambda width, *_: make_own(name, width), reads_edges(name))

@@ -130,7 +130,7 @@ def across(
     r"""Pass messages across subgraphs, $z_{i|j'}$ to $z_{i|j}$, for $j' \to j$.
 
     The copies of one node $i$ exchange messages along the edges between their roots.
-    Other arguments and the result are as in `inside`.
+    Returns the new states of the node copies, [m, c].
 
     Args:
         conv: The GNN that computes the messages.
@@ -138,8 +138,8 @@ def across(
         subgraphs: The rooted subgraphs.
         edge_index: Directed edges of the graph, [2, e].
         edge_attr: Attributes of the edges of the graph, [e, c] or [e], or None.
-        whole: Whether every subgraph is the whole graph of its root; the messages are
-            then found faster, by `across_whole`.
+        whole: Whether every subgraph is the whole graph of its root. If so,
+            `across_whole` finds the edges across subgraphs, which is faster.
     """
     find_links = across_whole if whole else across_edges
     links = find_links(subgraphs, edge_index)

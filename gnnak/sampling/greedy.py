@@ -89,7 +89,7 @@ Array = np.ndarray
 
 
 class Scores(Protocol):
-    """The integer scores of subgraphs; the highest score is sampled next."""
+    """Integer scores; the subgraph with the highest score is sampled next."""
 
     def begin(self, nodes: Array) -> None:
         """Begin to sample in a connected component with the given nodes."""
@@ -120,7 +120,7 @@ class Coverage:
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:
-        """Count a newly sampled subgraph; return how many nodes now have enough."""
+        """Count a newly sampled subgraph; return how many nodes now reach `wanted`."""
         self.covered[nodes] += 1
         return int(np.count_nonzero(self.covered[nodes] == self.wanted[nodes]))
 

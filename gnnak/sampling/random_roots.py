@@ -129,7 +129,7 @@ def random_order(
 def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Sample `quota[i]` nodes of each group i, `times` times; a mask, [times, n]."""
+    """Sample `quota[i]` nodes of each group i; return `times` masks, [times, n]."""
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)
@@ -144,7 +144,10 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count the true values of each row, [times, m], that have the same index, [m]."""
+    """Count the True values in each row of `values`, [times, m], by `index`, [m].
+
+    Returns the counts, [times, size].
+    """
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

@@ -48,8 +48,8 @@ class Replay:
     def remember(self, key: Key, sample: Sample) -> None:
         """Store the sample of a layer call.
 
-        If two calls have the same key and different samples, neither is found: then a
-        user has set the random state back within a forward pass.
+        If two calls have the same key but different samples, `find` returns neither.
+        This happens if a user resets the random state within a forward pass.
         """
         with self._lock:
             known = self._samples.pop(key, sample)
@@ -139,7 +139,7 @@ class CachedGraph:
         )
 
     def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether this is the same tensor object, without counted writes."""
+        """Return whether this is the same tensor, with no counted write since."""
         same = self._tensor() is edge_index and self._version == _version(edge_index)
         return same and num_nodes == self.num_nodes
 
@@ -325,7 +325,7 @@ class SharedSubgraphs:
         state.cache.release()
 
     def enter(self, layer: object) -> bool:
-        """Tell that a layer is called; return whether it is the first of its pass."""
+        """Record the call of a layer; return whether it is the first of its pass."""
         state = self._of_thread
         if state.is_recomputing:
             return False
@@ -377,8 +377,8 @@ class SharedSubgraphs:
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
         """Return whether given subgraphs can be used as they are.
 
-        In training, all but those from which SubgraphDrop must still sample; in
-        evaluation, those handed in, and all subgraphs of an extractor that is not
+        In training, they can unless SubgraphDrop must still sample from them. In
+        evaluation, they can if the caller handed them to the model, or if they are not
         random.
         """
         sampled = isinstance(given, SampledSubgraphs)
@@ -388,7 +388,7 @@ class SharedSubgraphs:
         return handed_in or not (sampled or self.extractor.random)
 
     def _is_mine(self, extractor: Extractor) -> bool:
-        """Return whether an extractor finds the same subgraphs; if not, warn once."""
+        """Return whether `extractor` finds the model's subgraphs; if not, warn once."""
         same = same_extractor(extractor, self.extractor)
         if not same and not self._warned:
             self._warned = True
@@ -454,7 +454,7 @@ class SharedSubgraphs:
     def _sample_of_seed(
         self, graph: CachedGraph, edge_index: Tensor, seed: int
     ) -> RootedSubgraphs:
-        """Return the sample of a seed, which is always the same."""
+        """Sample subgraphs with a seed; the same seed gives the same subgraphs."""
         generator = torch.Generator(edge_index.device).manual_seed(seed)
         return self._sample(graph, edge_index, generator)
 

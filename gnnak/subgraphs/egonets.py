@@ -54,9 +54,9 @@ def egonets(
         num_nodes: Number of nodes, n.
         num_hops: Radius k; with 0 each egonet is its root alone.
         roots: The nodes to extract egonets of, [s], without repeats; None = all nodes.
-        copy_limit: The largest number of node copies and edge copies together, which
-            are counted before memory is spent on them; more raise `SizeError`. None =
-            as many as fit into free memory.
+        copy_limit: Upper limit on the number of node copies plus edge copies. If there
+            would be more, `SizeError` is raised before they are allocated. None = as
+            many as fit into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = egonets(path, num_nodes=3, num_hops=1)

@@ -205,9 +205,9 @@ def walk_subgraphs(
             root have `hop` -1.
         generator: Random number generator, on the device of `edge_index`; None =
             PyTorch's default generator.
-        copy_limit: The largest number of node copies and edge copies together, and of
-            steps of all walks together; more raise `SizeError`. None = as many as fit
-            into free memory.
+        copy_limit: Upper limit on the number of node copies plus edge copies, and on
+            the number of steps of all walks. If there would be more, `SizeError` is
+            raised. None = as many as fit into free memory.
     """
     check_count("length", length)
     check_count("repeats", repeats, least=1)

@@ -33,9 +33,9 @@ def whole_graphs(
         batch: Index of the graph that each node is in, [n], sorted; None = one graph.
         max_hops: Largest distance to the root that is computed; nodes farther from the
             root, and nodes without a path to the root, have `hop` -1.
-        copy_limit: The largest number of node copies and edge copies together, which
-            are counted before memory is spent on them; more raise `SizeError`. None =
-            as many as fit into free memory.
+        copy_limit: Upper limit on the number of node copies plus edge copies. If there
+            would be more, `SizeError` is raised before they are allocated. None = as
+            many as fit into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = whole_graphs(path, num_nodes=3)
@@ -106,7 +106,7 @@ def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Ten
 
 @dataclass(frozen=True)
 class WholeGraphs(Limited):
-    """Return the whole graph of every node, as `whole_graphs` does.
+    """Extractor whose subgraphs are whole graphs, one per root; see `whole_graphs`.
 
     The subgraphs of a graph differ only in their root, so use a model that marks the
     root or reads distances.
@@ -134,7 +134,7 @@ class WholeGraphs(Limited):
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return the whole graph of every node; `generator` is ignored.
+        """Return, for every node, its whole graph; `generator` is ignored.
 
         Other arguments as in `whole_graphs`.
         """
@@ -206,7 +206,7 @@ def _with_edges_between(subgraphs: RootedSubgraphs, inside: Tensor) -> RootedSub
 
 @dataclass(frozen=True)
 class NodeDeletion(Limited):
-    """Return the graph of every node without its edges, as `node_deletions` does.
+    """Extractor: the graph of each node v without the edges of v; see `node_deletions`.
 
     >>> NodeDeletion()(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
@@ -232,7 +232,7 @@ class NodeDeletion(Limited):
 
 @dataclass(frozen=True)
 class MaskedEgoNets(WithRadius):
-    """Return the egonet of every node, as `masked_egonets` does.
+    """Extractor: egonets, with all other nodes isolated; see `masked_egonets`.
 
     `EgoNets` gives the same egonets without the isolated nodes, and is faster.
 

@@ -294,7 +294,7 @@ class ProgressLines(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Advance the bar, which counts epochs, by one training step."""
+        """Advance the bar by one batch, a fraction of an epoch."""
         self.progress.advance(self.task, 1 / trainer.num_training_batches)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:

@@ -75,7 +75,11 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The f entries of one multiset of a test, for all pairs (u, v)."""
+    """The entries of the multisets that a round collects for all pairs (u, v).
+
+    There are f entries together. Each consists of a label and the colours of one or two
+    other pairs.
+    """
 
     target: Tensor
     """[f]: the index of the pair (u, v) whose multiset contains the entry."""
@@ -86,7 +90,7 @@ class Steps(NamedTuple):
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:
-    """Find the pairs (u, w) of each pair (u, v): w is a neighbour of v."""
+    """Find, for each pair (u, v), the pairs (u, w) with a neighbour w of v."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = _neighbours(near, pairs.node)
     source, found = pairs.find(pairs.root[target], near.node[entry])
@@ -95,7 +99,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:
 
 
 def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
-    """Find the pairs (w, v) of each pair (u, v): w is a neighbour of u."""
+    """Find, for each pair (u, v), the pairs (w, v) with a neighbour w of u."""
     near = incoming(union.edge_index, union.num_nodes)
     target, entry = _neighbours(near, pairs.root)
     source, found = pairs.find(near.node[entry], pairs.node[target])
@@ -104,9 +108,10 @@ def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
 
 
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
-    """Find the pairs (u, w) and (w, v) of each pair (u, v), for neighbours w of v.
+    """Find, for each (u, v), the pairs (u, w) and (w, v) with a neighbour w of v.
 
-    If `both`, w may also be a neighbour of u. The label encodes the edges u-w and w-v.
+    If `both`, w may also be a neighbour of u. The label of an entry encodes the colours
+    of the edges u-w and w-v.
     """
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
@@ -126,14 +131,14 @@ def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
 
 
 def _neighbours(near: Neighbors, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """List the neighbours of all nodes: index of the node, position in `near.node`."""
+    """Return all neighbours of `nodes`: positions in `nodes`, and in `near.node`."""
     return ragged_ranges(*near.rows(nodes))
 
 
 def _edge_label(
     union: GraphUnion, near: Neighbors, source: Tensor, target: Tensor
 ) -> Tensor:
-    """Return the colour of each edge source-target plus 1, and 0 if there is none."""
+    """Return 1 + the colour of each edge source-target; 0 if there is no such edge."""
     place, found = find_sorted(near.key, target * union.num_nodes + source)
     if not near.key.numel():
         return torch.zeros_like(source)

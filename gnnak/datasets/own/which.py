@@ -45,7 +45,7 @@ LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 
 
 def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
-    """Return the rows with decimal points in the columns `targets`; empty = all."""
+    """Replace decimal commas by points in the columns `targets`, or in all if empty."""
     if not rows.decimal_commas:
         return rows
     read = columns_with_points(rows.columns, rows.source, targets, task)
@@ -58,7 +58,7 @@ def columns_with_points(
     targets: Sequence[str],
     task: str | None,
 ) -> Mapping[str, Sequence[str]]:
-    """Return the columns of a table with decimal points, as in `with_points`."""
+    """Replace decimal commas in columns of a table, as `with_points` does."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -69,7 +69,7 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    A column in which most known values are no numbers is returned unchanged, and so is
+    A column in which most known values are not numbers is returned unchanged, and so is
     a column of classes (`task`) whose numbers have different notations. Other columns
     with thousands separators or several notations raise `GraphError`.
 

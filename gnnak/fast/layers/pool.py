@@ -55,7 +55,7 @@ def norm_add_linear(
     recompute_residual = recompute_function(residual.recompute)
 
     def states(h: Tensor, *saved: Tensor | None) -> Tensor:
-        """Recompute s, from h and what was saved for the residual."""
+        """Recompute s from h and the tensors that were saved for the residual."""
         residual = saved_or_recomputed(saved, recompute_residual)
         return kernels_for(h).norm_act(h, k, True, residual)
 

@@ -218,8 +218,8 @@ def _mlp_gradients(
 ) -> list[Tensor]:
     """Compute the gradients of the weights of `_mlps`, in order.
 
-    `backs` are the gradients of both MLPs before their last ReLU; the gradient of `x`
-    is added to `grad_x`, in place.
+    `backs` are the gradients of the inputs of the last ReLU of both MLPs. The gradient
+    of `x` is added to `grad_x`, in place, unless this is None.
     """
     back, found = torch.empty_like(inner), []
     for of_one, given, weight, into in zip(

@@ -85,10 +85,7 @@ class CapturedStep:
 
     `step` trains on an item (a batch) and returns the detached loss. It is called for
     items without a shape, whose sizes hardly ever repeat, and for the first items of
-    each shape (warm-up). If a capture fails, it is called for all later items. Data
-    that change between steps must be in tensors of the item, or in other tensors at
-    fixed addresses. `release` frees tensors that a step leaves in the graphs' memory,
-    such as gradients.
+    each shape (warm-up). If a capture fails, it is called for all later items.
 
     Static buffers and graph memory are allocated for the largest shape, and smaller
     shapes share them. When an item does not fit into the buffers, all graphs and
@@ -402,8 +399,8 @@ class _Passes:
     def _detach(self) -> None:
         """Free the autograd graph of the outputs.
 
-        As long as its nodes that add up the gradients of the weights exist, backward
-        passes without a capture run them on the stream of the capture.
+        Otherwise its `AccumulateGrad` nodes would stay alive, and backward passes
+        without a capture would run them on the stream of the capture.
         """
         self.differentiable = [out.detach() for out in self.differentiable]
         found = iter(self.differentiable)

@@ -35,7 +35,7 @@ class SideStreams:
 
     @contextmanager
     def side_stream(self) -> Iterator[None]:
-        """Context manager: the work in the `with` block runs on another side stream."""
+        """Context manager: run the work in the `with` block on the next side stream."""
         if not self.active:
             yield
             return
@@ -207,7 +207,7 @@ class CapturedUpdate:
         return [{name: group[name] for name in names} for group in groups]
 
     def _has_sparse_gradients(self) -> bool:
-        """Return whether a gradient is sparse; no kernel for all weights reads it."""
+        """Return whether a gradient is sparse: such steps are not captured."""
         groups = self.optimizer.param_groups
         grads = (weight.grad for group in groups for weight in group["params"])
         return any(grad is not None and grad.is_sparse for grad in grads)

@@ -106,7 +106,10 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Decode a line to its number of nodes and edges [2, e], or raise `ValueError`."""
+    """Decode a line; return the number of nodes, and the edges, [2, e].
+
+    Raises `ValueError` if the line is not valid graph6.
+    """
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
     value = np.frombuffer(line, np.uint8)

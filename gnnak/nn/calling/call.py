@@ -232,7 +232,7 @@ class Calling:
     def _options(
         self, edge_attr: Tensor | Mapping[str, Any] | None
     ) -> dict[str, object]:
-        """Return the further arguments of a call by name; raise if one is missing."""
+        """Return the keyword arguments of a call; raise if one is missing."""
         options: dict[str, object] = {}
         if isinstance(edge_attr, Mapping):
             options |= edge_attr

@@ -83,7 +83,11 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return the edge arguments of a GNN; False = only `**kwargs` accepts it."""
+    """Return the edge arguments that a GNN accepts.
+
+    The value is True if the signature names the argument, and False if the GNN accepts
+    it only through `**kwargs`.
+    """
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
@@ -115,7 +119,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the names of the states and the edges; None if these come first."""
+    """Return the argument names of states and edges; None to pass them by position."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -123,7 +127,7 @@ def keywords(gnn: nn.Module) -> tuple[str, str] | None:
 
 
 def further_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return the further arguments of a GNN, and whether each is required."""
+    """Return the other arguments of a GNN, such as `pos`, and which are required."""
     passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
     return {
         argument.name: argument.default is argument.empty

@@ -131,8 +131,8 @@ class Trial:
         """Call the GNN with values of one edge argument until a call succeeds.
 
         Return the width of the output, or None if every call fails; and whether the GNN
-        reads the argument. If no call tells, it reads those that its signature has
-        (`named`).
+        reads the argument. If the calls do not show this, return `named`: whether the
+        argument is in the signature.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -195,7 +195,7 @@ def trial_mode(module: nn.Module) -> Iterator[None]:
     """Context manager: put `module` in evaluation mode and switch gradients off.
 
     On exit, modes and the random state are restored. If `module` is lazy, the random
-    state is not: the next lazy module would draw the same initial weights.
+    state is not restored, so that the next lazy module gets other initial weights.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())
@@ -212,11 +212,13 @@ def trial_mode(module: nn.Module) -> Iterator[None]:
 def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
     """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
-    The run changes nothing, but lazy modules initialise their weights, for the width
-    `in_channels`, which `origin` explains in error messages.
+    The run leaves `gnn` unchanged, except that lazy modules initialise their weights,
+    for inputs of width `in_channels`. Error messages quote `origin`, which says where
+    this width comes from.
 
-    Raises: OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
-    WidthError: If no call of `gnn` succeeds and returns node states.
+    Raises:
+        OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
+        WidthError: If no call of `gnn` succeeds and returns node states.
     """
     check_callable(gnn)
     with trial_mode(gnn):

@@ -341,7 +341,8 @@ class MLPReadout(LastReadout):
     $$x_u = \text{ReLU}\big(\text{BN}\big(\text{MLP}
         (\text{POOL}_{v}\, h_{u,v})\big)\big)$$
 
-    This is the order "VS"; with "SV", POOL is over $u$, for each $v$.
+    The equation is for the order "VS" of `LastReadout`. With "SV", POOL is over $u$ and
+    gives $x_v$.
     """
 
     def __init__(

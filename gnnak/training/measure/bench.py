@@ -238,7 +238,10 @@ def _warm_up(
     options: BenchOptions,
     parts: Parts,
 ) -> int:
-    """Return the number of untimed epochs: more if captured epochs have few batches."""
+    """Return the number of epochs before timing starts.
+
+    If training steps are captured, these epochs have at least `WARM_BATCHES` batches.
+    """
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
     # Batches of more than `size` graphs are not captured. Smaller batches are captured
@@ -309,7 +312,10 @@ def grow(
     notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Benchmark values of a quantity; `load` is not called for "nodes"."""
+    """Yield one benchmark per value of a quantity, `what`.
+
+    `load` returns the data set. It is not called for "nodes": graphs are generated.
+    """
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
     for value in values or RANGES[what]:

@@ -296,7 +296,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def _without_folders(config: RunConfig) -> RunConfig:
-    """Return the options with the names of the user's files, without their folders."""
+    """Return the config with the paths of the user's files cut to file names."""
     own = config.data.own
     names = ("path", "labels", "validation", "test")
     paths = {name: getattr(own, name) for name in names}

@@ -30,16 +30,20 @@ from gnnak.training.records.results import environment
 from gnnak.training.schedule.queue import Job, Queue, Task, Work
 
 PROGRAM = "nvidia-cuda-mps-control"
-"""The program that starts and ends the service; it comes with NVIDIA's driver."""
+"""The program that starts and ends NVIDIA's multi-process service (MPS), which lets
+processes share a GPU; it comes with NVIDIA's driver."""
 FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
-"""Environment variables by which processes find the service."""
+"""Environment variables by which processes find MPS."""
 WAIT_SECONDS = 20
-"""Seconds to wait for the program to start or end the service."""
+"""Seconds to wait for the program to start or end MPS."""
 
 
 @contextmanager
 def multi_process_service() -> Iterator[bool]:
-    """Context manager: new processes share the GPU through MPS, if it starts."""
+    """Context manager: start MPS, if possible, so that new processes share the GPU.
+
+    Yields whether MPS was started.
+    """
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
     if program is None or _is_running(before.get(FOLDERS[0])):
@@ -60,7 +64,7 @@ def multi_process_service() -> Iterator[bool]:
 
 
 def _is_running(folder: str | None) -> bool:
-    """Return whether the service listens in a folder; None = no folder is known."""
+    """Return whether MPS already runs; `folder` is its pipe directory, if set."""
     return folder is not None and (Path(folder) / "control").exists()
 
 
@@ -138,7 +142,7 @@ def work(
 
 
 def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
-    """Do a job; describe its end in a line, as a traceback would keep tensors."""
+    """Do a job; return one line of text, since a traceback would keep tensors alive."""
     try:
         return Ended(train(job))
     except InUseError:

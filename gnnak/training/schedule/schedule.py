@@ -117,7 +117,7 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many runs are done: in which folders, on what, and how long."""
+    """Settings for doing many runs: folders, device, parallel runs and time limit."""
 
     places: Places
     """The folders of data, runs and results."""

@@ -32,10 +32,11 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return how kernels read the states of node copies, and a tensor for a result.
+    """Return the arguments by which kernels read states, and a tensor for the result.
 
-    These are the fields of `Lifted` and True, or the states, three tensors that are not
-    read, and False; and an empty tensor of the shape and dtype of the states, [m, w].
+    For `Lifted`, the arguments are its four fields and True; for a tensor of states,
+    the states, three tensors that are not read, and False. The last item is an
+    uninitialised tensor with the shape, [m, w], and dtype of the states.
     """
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
@@ -58,10 +59,10 @@ def find_state(node, rows, j, live, LIFTED: tl.constexpr):
 
 @triton.jit
 def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
-    """Return some columns of the state at row `at` of `c` and row `hop` of the table.
+    """Load the columns `column` of the state of a node copy.
 
-    `c` has a row per node if `LIFTED`, and else a row per node copy; then the table is
-    not read.
+    If `LIFTED`, `c` has a row per node, and the state is row `at` of `c` plus row `hop`
+    of the table. Else `c` has a row per node copy, and the state is row `at` of `c`.
     """
     value = widened(tl.load(c + at * width + column, mask=inside, other=0.0))
     if LIFTED:
@@ -71,7 +72,7 @@ def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
 
 @triton.jit
 def load_edge(e, of, column, inside, width):
-    """Return some columns of the state of edge `of`."""
+    """Load the columns `column` of the state of an edge, row `of` of `e`."""
     return widened(tl.load(e + of.to(tl.int64) * width + column, inside, 0.0))
 
 

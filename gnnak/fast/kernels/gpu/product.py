@@ -345,7 +345,10 @@ def _product_to_rows(
     ADDS: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one block of the gradient of s, and sums for the norm's gradients."""
+    """Compute one block of the gradient of s, and sums for the norm's gradients.
+
+    s is the input of the Linear: ReLU(scale h + shift), plus the residual, if any.
+    """
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width
     scale_ = load_columns(scale, column, inside)

@@ -81,8 +81,9 @@ def pair_sum(
 ) -> Tensor:
     """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    r is the edge in the graph. The sum replaces a Linear of the concatenated states of
-    target, source and edge, so the concatenation is never stored.
+    j -> i is a copy of edge r. The caller has multiplied the states of nodes and edges
+    by parts of the weight of one Linear, so the sum is that Linear of the concatenated
+    states of target, source and edge. The concatenation is never stored.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
