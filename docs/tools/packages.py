@@ -59,27 +59,27 @@ def package_imports() -> dict[str, set[str]]:
 
 
 def picture(used: dict[str, set[str]]) -> str:
-    """Draw packages in rows: a package imports only from rows further down.
+    """Draw packages in rows: a package imports only from rows above its own.
 
     A name in brackets is imported; it is left out if another name in the brackets
     imports it, too.
 
     >>> print(picture({"a": set(), "b": {"a"}, "c": {"a", "b"}}))
-    c (b)
-    b (a)
     a
+    b (a)
+    c (b)
     """
     row: dict[str, int] = {}
     reached: dict[str, set[str]] = {}
     text: dict[int, list[str]] = {}
     for name in TopologicalSorter(used).static_order():
-        below = used[name]
-        indirect = set().union(*(reached[each] for each in below))
-        reached[name] = below | indirect
-        row[name] = 1 + max((row[each] for each in below), default=-1)
-        shown = ", ".join(sorted(below - indirect))
+        above = used[name]
+        indirect = set().union(*(reached[each] for each in above))
+        reached[name] = above | indirect
+        row[name] = 1 + max((row[each] for each in above), default=-1)
+        shown = ", ".join(sorted(above - indirect))
         text.setdefault(row[name], []).append(f"{name} ({shown})" if shown else name)
-    return "\n".join("   ".join(sorted(text[number])) for number in sorted(text)[::-1])
+    return "\n".join("   ".join(sorted(text[number])) for number in sorted(text))
 
 
 def with_picture(page: str) -> str:

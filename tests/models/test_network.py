@@ -259,8 +259,8 @@ def test_network_of_a_data_without_features_says_what_to_pass():
 
 
 def test_network_refuses_an_unknown_readout():
-    with pytest.raises(OptionError, match="reduce is 'max'"):
-        Network(torch.nn.Identity(), [], torch.nn.Identity(), reduce="max")
+    with pytest.raises(OptionError, match="reduce is 'best'"):
+        Network(torch.nn.Identity(), [], torch.nn.Identity(), reduce="best")
 
 
 NAMES = ("gin-ak+", "gcn-ak", "pna*-ak+", "ppgn-ak+", "gin", "gin-ak+-s")

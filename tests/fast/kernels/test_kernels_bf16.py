@@ -75,8 +75,8 @@ def test_kernel_on_bf16_sums_in_float32(few_parts, fast, name):
         results.append(arguments[-1])
         expected.append(wide[-1])
     for one, other in zip(results, expected, strict=True):
-        close = {"rtol": 0.02, "atol": 0.01 * other.abs().max().item()}
-        torch.testing.assert_close(one.to(other.dtype), other, **close)
+        off = (one.double() - other.double()).norm() / other.double().norm()
+        assert off < 0.02, (name, one.dtype)
 
 
 def test_statistics_of_a_product_in_bf16_are_float32(fast):
