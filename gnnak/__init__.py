@@ -92,7 +92,7 @@ _HOMES = {
 
 
 def _find_backend() -> Backend:
-    """Return the default backend of `gnnak.fast`, or `PLAIN` without that package."""
+    """Return the default backend of `gnnak.fast`, or `PLAIN` if it is not installed."""
     if find_spec("gnnak.fast") is None:
         return PLAIN
     return import_module("gnnak.fast").default_backend()
@@ -116,5 +116,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names and subpackages, including those not yet imported."""
     return sorted({*__all__, *_PACKAGES, "__version__"})

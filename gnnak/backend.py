@@ -3,7 +3,7 @@
 A function with the decorator `operation` is written in plain PyTorch. A `Backend` maps
 names of operations to faster implementations. An implementation returns
 `NotImplemented` for arguments that it does not support; then the plain function runs.
-`gnnak.fast` has a backend for machines with a GPU, and one for those without.
+`gnnak.fast` has a backend for machines with a GPU, and one for machines without.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Backend:
     implementations: Mapping[str, Callable[..., Any]] = field(
         default_factory=dict, repr=False
     )
-    """By name of the operation, a function with the same arguments. It returns
-    `NotImplemented` for arguments that it does not support."""
+    """Maps the name of an operation to a function with the same arguments, which
+    returns `NotImplemented` for arguments that it does not support."""
 
 
 PLAIN = Backend("plain")
@@ -50,7 +50,7 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
     """Context manager: use a backend within the `with` block, in this thread only.
 
     Args:
-        backend: The backend to use; None = the default backend.
+        backend: The backend to use. If None, the default backend is used.
 
     >>> with use_backend(PLAIN):
     ...     current_backend()
@@ -64,18 +64,16 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
 
 
 def default_backend() -> Backend:
-    """Return the backend of `gnnak.fast` for this machine, or `PLAIN` without it."""
+    """Return the backend of `gnnak.fast` for this machine; `PLAIN` if there is none."""
     return _default.find()
 
 
 def set_default_backend(find: Callable[[], Backend]) -> None:
-    """Set the function that returns the default backend; called once, when used."""
+    """Set the function that finds the default backend; it is called once, on demand."""
     _default.find = cache(find)
 
 
 class _Default:
-    """Stores the function that returns the default backend."""
-
     find: Callable[[], Backend] = staticmethod(lambda: PLAIN)
 
 

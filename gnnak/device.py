@@ -12,7 +12,7 @@ import torch
 SIDE_STREAMS = 16
 """Number of streams for kernels that run at the same time."""
 _lock = Lock()
-"""Locked while streams are created, so that all threads get the same."""
+"""Locked while streams are created, so that all threads share the same streams."""
 
 
 class OwnStreams(NamedTuple):
@@ -23,21 +23,22 @@ class OwnStreams(NamedTuple):
     capture: torch.cuda.Stream
     """CUDA graphs are captured on this stream."""
     side: tuple[torch.cuda.Stream, ...]
-    """For independent kernels of captured work."""
+    """Independent kernels of a captured step run in parallel on these streams."""
 
 
 def own_streams(device: torch.device) -> OwnStreams:
-    """Return the streams of a GPU; they are the same for all calls in a process."""
+    """Return the streams of a GPU; every call in a process returns the same streams."""
     with _lock:
         return _streams_of(_index(device))
 
 
 @contextmanager
 def on_capture_stream(device: torch.device) -> Iterator[None]:
-    """Make the capture stream of a GPU the current stream; do nothing on other devices.
+    """Context manager: make a GPU's capture stream the current stream.
 
-    Its work starts after all work of the stream that is current outside, which waits
-    for it at the end.
+    Before the block, the capture stream waits for the stream that was current; after
+    the block, that stream waits for the capture stream. On other devices, this does
+    nothing.
     """
     if device.type != "cuda":
         yield
@@ -53,7 +54,6 @@ def on_capture_stream(device: torch.device) -> Iterator[None]:
 
 @cache
 def _streams_of(index: int) -> OwnStreams:
-    """Create the streams of the GPU with this index; later calls return the same."""
     device = torch.device("cuda", index)
     streams = [torch.cuda.Stream(device) for _ in range(2 + SIDE_STREAMS)]
     assert len(set(streams)) == len(streams), "PyTorch has fewer streams than expected"
@@ -63,13 +63,14 @@ def _streams_of(index: int) -> OwnStreams:
 STATUS = Path("/proc/self/status")
 """Linux file with the memory in use by this process (VmRSS) and its peak (VmHWM)."""
 CLEAR = Path("/proc/self/clear_refs")
-"""Linux file that resets the peak memory of this process if "5" is written to it."""
+"""Linux resets the peak memory of this process if "5" is written to this file."""
 
 _graph_pool_bytes: dict[int, int] = {}
-"""By index of a GPU: bytes that CUDA graphs use but PyTorch's peak counter misses."""
+"""For each GPU index, the bytes that CUDA graphs use but PyTorch's peak counter
+misses."""
 _earlier_peak: dict[int, int] = {}
-"""By index of a GPU: the peak in bytes before PyTorch's peak counter was reset; 0 after
-`reset_peak`."""
+"""For each GPU index, the peak in bytes before PyTorch's peak counter was last reset;
+`reset_peak` sets it to 0."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
@@ -99,10 +100,10 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Measure the memory pools of CUDA graphs again after the `with` block.
+    """Context manager for code that frees or reuses the memory pools of CUDA graphs.
 
-    The code in the block frees or reuses these pools. `peak_megabytes` still includes
-    the peak before the block.
+    The pools are measured again after the block. `peak_megabytes` still includes the
+    peak before the block.
     """
     index = _index(device)
     peak = _peak_bytes(index)
@@ -114,7 +115,7 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Yield a list, and append the growth of a GPU's memory in bytes on exit.
+    """Context manager: yield a list, and on exit append a GPU's memory growth in bytes.
 
     The growth is the peak of the allocated memory within the block minus the allocated
     memory at its start. `peak_megabytes` still includes the peak before the block.
@@ -136,13 +137,13 @@ def _index(device: torch.device) -> int:
 
 
 def _peak_bytes(index: int) -> int:
-    """Return a GPU's peak memory since `reset_peak`, with the pools of CUDA graphs."""
+    """Return a GPU's peak memory since `reset_peak`, including pools of CUDA graphs."""
     peak = torch.cuda.max_memory_allocated(index) + _graph_pool_bytes.get(index, 0)
     return max(peak, _earlier_peak.get(index, 0))
 
 
 def _restart_counter(index: int, earlier_peak: int) -> None:
-    """Restart the measurement of a GPU's peak memory, at an earlier peak in bytes."""
+    """Reset PyTorch's peak counter, and store the earlier peak in bytes."""
     torch.cuda.reset_peak_memory_stats(index)
     _graph_pool_bytes[index] = _measure_graph_pools(index)
     _earlier_peak[index] = earlier_peak
@@ -177,7 +178,7 @@ class PeakMemory:
 
 
 def _resident(field: str) -> float | None:
-    """Return VmRSS (memory now) or VmHWM (peak) in MB; None if it is not known."""
+    """Return VmRSS (memory in use) or VmHWM (peak) in MB; None if not on Linux."""
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():

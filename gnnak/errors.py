@@ -1,4 +1,4 @@
-"""The exceptions that gnnak raises, all `GnnakError`s, and words of messages."""
+"""The exceptions of gnnak, all subclasses of `GnnakError`, and parts of messages."""
 
 import re
 from numbers import Number
@@ -57,10 +57,10 @@ class DamagedFileWarning(UserWarning):
 
 
 ACRONYM = re.compile(r"[A-Z]+(?![a-z])")
-"""The capital letters of a name that begins with an acronym, such as SG of SGConv."""
+"""Matches the acronym at the start of a name, such as SG in SGConv."""
 VOWELS = tuple("aeiouAEIOU")
 VOWEL_SOUNDS = tuple("AEFHILMNORSX")
-"""The letters whose names begin with a vowel: an S, but a U."""
+"""Letters whose spoken names begin with a vowel sound: "an S", but "a U"."""
 
 
 def counted(number: int, word: str) -> str:
@@ -74,10 +74,10 @@ def counted(number: int, word: str) -> str:
 
 
 def with_article(word: str) -> str:
-    """Return a word with the article a or an, by its first letter.
+    """Return a word with the article "a" or "an", as the word is pronounced.
 
-    An acronym at its beginning is read letter by letter, unless the acronym has three
-    letters or more and a vowel as second letter, like SAGE.
+    A leading acronym is read letter by letter, unless it has three or more letters and
+    a vowel as second letter, like SAGE.
 
     >>> with_article("int"), with_article("Data")
     ('an int', 'a Data')

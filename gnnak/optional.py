@@ -12,11 +12,11 @@ EXTRAS = {
     "scikit-learn": "sklearn",
     "tensorboard": "tensorboard",
 }
-"""Optional packages, and the extras of gnnak that install them."""
+"""Maps each optional package to the extra of gnnak that installs it."""
 
 
 def missing_package(use: str, package: str) -> MissingPackageError:
-    """Return the error that a package of `EXTRAS` is missing, and how to install it.
+    """Return the error for a missing optional package, with how to install it.
 
     >>> print(missing_package("reading SMILES needs", "rdkit"))
     reading SMILES needs rdkit; install it with pip install rdkit, or install gnnak \

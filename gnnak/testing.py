@@ -46,8 +46,7 @@ def small_graphs(
 
     Args:
         channels: Number of columns of `x`.
-        edge_channels: Number of columns of `edge_attr`; None = graphs without
-            `edge_attr`.
+        edge_channels: Number of columns of `edge_attr`. If None, graphs have none.
         dtype: Dtype of the features.
         seed: Seed of the random features.
 

@@ -59,9 +59,9 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
 def check_known(
     what: str, name: str, known: Iterable[str], more: str = "", of: str = ""
 ) -> None:
-    """Raise `OptionError`, which suggests a similar name, unless a name is known.
+    """Raise `OptionError`, with a similar known name, unless `name` is known.
 
-    `more` is appended to the list of known names, and `of` to the name.
+    In the message, `of` follows the name, and `more` the list of known names.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
@@ -94,7 +94,7 @@ def check_count(option: str, value: object, least: int = 0) -> int:
 
 
 def as_count(option: str, value: object, least: int = 0) -> int:
-    """Return a whole number as an int, also one of NumPy, or raise `OptionError`.
+    """Convert an int or a NumPy integer to int; raise `OptionError` for other values.
 
     >>> import numpy
     >>> as_count("batch_size", numpy.int64(32), least=1)
@@ -106,7 +106,7 @@ def as_count(option: str, value: object, least: int = 0) -> int:
 
 
 def convert_count(record: object, option: str, least: int = 0) -> None:
-    """Check a field of a frozen dataclass, and replace a number of NumPy by an int."""
+    """Check a count in a frozen dataclass, and convert a NumPy integer to int."""
     count = as_count(option, getattr(record, option), least)
     object.__setattr__(record, option, count)
 
@@ -161,7 +161,7 @@ def check_share(option: str, value: object) -> None:
 
 
 def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    """Return the names of encodings as a tuple; at least one, all known, each once.
+    """Check names of encodings (one or more, known, unique); return them as a tuple.
 
     >>> check_encodings(["subgraph", "context"])
     ('subgraph', 'context')

@@ -17,7 +17,7 @@ from gnnak.wl.options import Options, read_options
 Pair = tuple[Graph, Graph]
 
 CHUNK_BYTES = 1 << 23
-"""Pairs are tested together up to this estimated memory, in bytes."""
+"""Largest estimated memory, in bytes, of the pairs that are tested together."""
 
 _MARKED = tuple(
     Contender(test, {"num_hops": num_hops, **readout})
@@ -36,7 +36,7 @@ _UNMARKED = tuple(
     for num_hops in (1, 2, 3)
 )
 BREC_CONTENDERS = (*LAB_CONTENDERS, *_MARKED, *_UNMARKED)
-"""The WL tests that `gnnak wl brec` can run: the lab's, and subgraph WL on egonets."""
+"""The WL tests of `gnnak wl brec`: those of the lab, and subgraph WL on egonets."""
 COSTLY = ("3-wl", "3-fwl", "subgraph-1-wl")
 """Tests that run only if they are named: they take hours on all pairs, or too much
 memory. `2-fwl` is as powerful as `3-wl`."""
@@ -79,7 +79,7 @@ def run_brec(
     """Run every WL test on every group of pairs, and yield the counts one by one.
 
     Counts are exact. A test is not run on pairs for which it is estimated to need more
-    than `max_memory` GiB. `progress` is called with a number of pairs after each step.
+    than `max_memory` GiB. `progress` is called with the number of pairs of each step.
 
     >>> from gnnak.graphs.named import four_regular_pair
     >>> groups = {"one pair": [four_regular_pair()]}
@@ -108,7 +108,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return whether each pair is distinguished (None = not run), and why not run."""
+    """Test each pair; pairs that need too much memory get None, and a text says why."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

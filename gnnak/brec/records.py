@@ -1,4 +1,4 @@
-"""Records of BREC: exact counts of Weisfeiler-Leman tests, and of trained networks."""
+"""Build the records of BREC: counts of Weisfeiler-Leman tests and trained networks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -45,9 +45,10 @@ def count_ceiling(
     records: Path,
     progress: Callable[[int], None],
 ) -> Record:
-    """Count the pairs that the WL test that bounds a network distinguishes.
+    """Count the pairs that `bound`, a WL test that bounds a network, distinguishes.
 
-    Counts in the file `records` are used; `progress` is called with numbers of pairs.
+    The test runs only on groups without counts in the file `records`. `progress` is
+    called with numbers of tested pairs.
     """
     counts = {
         group: found
@@ -76,7 +77,7 @@ def ceiling_range(apart: int, not_run: int) -> str:
 
 
 def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
-    """Return the recorded counts of a test: distinguished pairs, and pairs not run."""
+    """Read the counts of a test by group: pairs distinguished, and pairs not run."""
     wanted = read_options(bound.test, **bound.options)
     counts = {}
     for record in read_records(path):
@@ -89,7 +90,7 @@ def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
 
 
 def check_network(options: TrialOptions) -> None:
-    """Build the network once, so that options that do not fit it are refused early."""
+    """Build the network once, so that wrong options raise an error before training."""
     with torch.random.fork_rng(devices=[]):
         build_model(
             options.model,
@@ -102,7 +103,7 @@ def check_network(options: TrialOptions) -> None:
 
 
 def check_jobs(options: TrialOptions, jobs: int) -> None:
-    """Refuse parallel jobs with a class of the user, which workers do not import."""
+    """Refuse parallel jobs for a base GNN of the user, which workers do not import."""
     base = parse_name(options.model).base
     if jobs > 1 and is_own_name(base):
         raise OptionError(
@@ -124,7 +125,7 @@ def network_record(
 ) -> Record:
     """Train a network on all pairs; return the record of `gnnak brec`.
 
-    `ceiling` is the result of `count_ceiling`; `remarks` are the last of its notes.
+    `ceiling` is the result of `count_ceiling`; `remarks` are added to the notes.
     """
     places = {(s, g, i) for s in seeds for g in groups for i in range(len(groups[g]))}
     resumed = len(places & finished.finished().keys())

@@ -27,7 +27,7 @@ from gnnak.training.schedule.pool import Ended, Pool, multi_process_service
 from gnnak.training.schedule.queue import Queue, Task, Work
 
 Place = tuple[int, str, int]
-"""The training on one pair: seed, name of the group, index of the pair in the group."""
+"""Identifies a training: seed, name of the group, index of the pair in the group."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PairWork(Work):
 
 @dataclass(frozen=True)
 class PairTraining:
-    """Trains on pairs, in a worker process."""
+    """A callable that trains on pairs of graphs, in a worker process."""
 
     options: TrialOptions
     device: str
@@ -87,7 +87,6 @@ class _Results:
         """Do nothing: a pair takes seconds, so users need not know of a second try."""
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
-        """Call `finish` with the result of a pair, or store its error message."""
         if outcome.failed:
             self.failures.append(f"{task.job.title}: {outcome.text}")
             return
@@ -106,7 +105,8 @@ def run_in_parallel(
     """Train a network on every pair, with several worker processes.
 
     The largest pairs come first, and no more pairs run at the same time than are
-    expected to fit into the memory of the GPU. Failures are raised at the end.
+    expected to fit into the memory of the GPU. If pairs fail, `TrainingError` is raised
+    after the others have finished.
     """
     if not pairs:
         return
@@ -136,7 +136,7 @@ PUBLISHED: dict[str, int] = {
     "SSWL+": 248,
     "I2-GNN": 281,
 }
-"""Published numbers of distinguished pairs, of 400; training options differ."""
+"""How many of the 400 pairs GNNs distinguish, as published; training options differ."""
 
 Results = dict[int, dict[str, list[TrialResult]]]
 """Maps each seed, then each group, to the results of the group's pairs in order."""
@@ -144,7 +144,7 @@ Results = dict[int, dict[str, list[TrialResult]]]
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run of BREC stores the results of finished pairs."""
+    """The file in which a run of BREC stores the results of finished pairs."""
 
     path: Path
     """File with one line of JSON per finished pair and seed."""
@@ -179,7 +179,7 @@ def run_pairs(
     notify: Callable[[str, int], None] = lambda group, seed: None,
     jobs: int = 1,
 ) -> Results:
-    """Train and test a network on every pair and seed that are not in `progress`."""
+    """Train on every pair and seed without a stored result; return all results."""
     found = progress.finished()
     pairs = {
         (seed, group, index): pair
@@ -192,7 +192,6 @@ def run_pairs(
         notify(group, seed)
 
     def finish(place: Place, result: TrialResult) -> None:
-        """Store the result of one pair."""
         found[place] = result
         progress.add(*place, result)
         notify(place[1], place[0])

@@ -41,7 +41,7 @@ from gnnak.typing import PairEncoding, Reduce, check_choice, check_count, check_
 class TrialOptions:
     """Options of the network and of its training on one pair.
 
-    The defaults are BREC's, with the network of GNN-AK in the BREC paper.
+    The defaults are those of the BREC paper for GNN-AK.
     """
 
     model: str = "gin-ak+"
@@ -55,16 +55,16 @@ class TrialOptions:
     lr: float = 1e-4
     epochs: int = 20
     relabellings: int = 32
-    """Number of relabellings of each graph, q. BREC's threshold is that for q = 32."""
+    """Number q of random relabellings of a graph; BREC's threshold assumes q = 32."""
     subgraphs: SubgraphKind = "egonets"
     """Kind of the rooted subgraphs. Random walks are not allowed: the test needs
     embeddings that do not change from call to call."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """Pair encodings of subgraph GNNs other than GNN-AK; None = as published."""
+    """Pair encodings of subgraph GNNs other than GNN-AK; if None, as published."""
     max_distance: int = 5
-    """The encoding "distance" encodes larger distances like this one."""
+    """The encoding "distance" treats larger distances as this distance."""
     reduce: Reduce | None = None
-    """How subgraph GNNs other than GNN-AK pool states; None = as published."""
+    """How subgraph GNNs other than GNN-AK pool states; if None, as published."""
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "base_layers", "channels", "epochs"):
@@ -102,16 +102,16 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "lr": 1e-5,
     },
 }
-"""Options of other subgraph GNNs in the BREC paper, where they differ from the defaults
-of `TrialOptions`. Each layer of these GNNs has one conv."""
+"""Options that the BREC paper uses for other subgraph GNNs, if they differ from the
+defaults of `TrialOptions`. Each layer of these GNNs has one conv."""
 PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the options of a network as published for BREC, with some changed.
+    """Return the published BREC options of a network, changed as `given` says.
 
-    PPGN-AK has no published options: 2-hop egonets and two layers are our choice, for
-    the memory of a PPGN.
+    Values of None are ignored. PPGN-AK has no published options; 2-hop egonets and two
+    layers are our choice, to save memory.
     """
     form = parse_name(model)
     options: dict[str, Any] = {}
@@ -136,9 +136,9 @@ have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Permute the nodes of a graph at random, `count` times, to distinct sets of edges.
+    """Return `count` random relabellings of a graph, with distinct sets of edges.
 
-    Sets repeat only if the graph has too few distinct relabellings.
+    Sets of edges repeat only if the graph has too few distinct relabellings.
     """
     edge_index, num_nodes = graph
     found: list[Graph] = []
@@ -161,13 +161,12 @@ def collate(graphs: Sequence[Graph]) -> GraphBatch:
 
 
 THRESHOLD = 72.34
-"""Embeddings differ significantly above this value, for 32 relabellings and 16
-channels."""
+"""Embeddings differ significantly if the value of the paired test is above this, for 32
+relabellings and 16 channels."""
 RIDGE = 1e-8
-"""Ridge of a singular covariance, relative to the mean square of the embeddings."""
+"""Ridge of a singular covariance, as a fraction of the embeddings' mean square."""
 ROUNDING = 1e-6
-"""Smaller mean differences, relative to the embeddings in float64, are rounding errors.
-"""
+"""Mean differences up to this size, relative to the embeddings, are rounding errors."""
 CLOSE = 1e-6
 """Two values of the test are close if they differ by less than this number."""
 
@@ -176,22 +175,22 @@ class PairedTest(NamedTuple):
     """The result of the paired test for the embeddings of two graphs."""
 
     released: float
-    """The value in BREC's released code: without q, with the covariance's
-    pseudo-inverse."""
+    """The value as in BREC's released code: without the factor q (the number of
+    relabellings), and with the pseudo-inverse of the covariance."""
     corrected: float
     """The value with the factor q, and a ridge if the covariance is singular. 0 if the
     mean embeddings are equal up to rounding."""
     singular: bool
     """Whether the covariance is singular, for example because the embeddings do not
-    depend on the labelling. Its pseudo-inverse then ignores directions in which they
-    differ."""
+    depend on the labelling. The pseudo-inverse then ignores directions in which the
+    embeddings differ."""
 
 
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
-    """Test whether the embeddings of two graphs differ.
+    """Test whether the embeddings of two graphs, [q, d] for q relabellings, differ.
 
-    Embeddings that differ, but not at all between relabellings, have the covariance 0;
-    the released test misses them:
+    If the embeddings differ between the graphs but not between relabellings, the
+    covariance is 0, and the released test misses the difference:
 
     >>> paired_test(torch.zeros(32, 16), torch.ones(32, 16)).released
     0.0
@@ -221,23 +220,24 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
     """Return whether a pair is distinguished, and whether the test is reliable.
 
-    A pair is distinguished if the test is significant, and not close to the test of
-    relabellings of one and the same graph, which a reliable test does not distinguish.
+    `value` is the paired test of the two graphs, and `same_graph` that of relabellings
+    of one graph, which should not be significant. A pair is distinguished if `value` is
+    significant and not close to `same_graph`.
     """
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 
 
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
-"""Numbers of states that a layer saves for the backward pass per node copy, per edge
-copy, and in a PPGN per pair of nodes of a subgraph: rough numbers of the most costly
-models."""
+"""Rough numbers, for the most costly models, of the states that a layer saves for the
+backward pass: per node copy, per edge copy, and (PPGN) per pair of nodes of a
+subgraph."""
 LARGE_BYTES = 4 << 30
-"""From this estimated number of bytes on, activations are recomputed; see
+"""Activations that are estimated to need at least this many bytes are recomputed; see
 `large_bytes`."""
 GPU_SHARE = 1 / 6
-"""On a GPU, activations are saved up to this fraction of its memory, because such steps
-can be captured as CUDA graphs."""
+"""On a GPU, activations of up to this fraction of its memory are not recomputed, since
+only steps without recomputation can be captured."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
@@ -254,7 +254,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return from which estimated number of bytes on activations are recomputed."""
+    """Return the estimated number of bytes from which on activations are recomputed."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory
@@ -264,7 +264,7 @@ def large_bytes(device: torch.device) -> int:
 def step_bytes(
     graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
 ) -> int:
-    """Estimate the peak memory in bytes of a step from one graph of the pair."""
+    """Estimate the peak bytes of a training step from one of the pair's two graphs."""
     subgraphs = None
     if parse_name(options.model).uplifted:
         subgraphs = extract(options.model_options().extractor, *graph)
@@ -277,8 +277,8 @@ def step_bytes(
 NO_FEATURES = Categorical((1,))
 """The graphs of BREC have no features: all nodes are of one category."""
 OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
-"""Width of the embeddings, weight decay of Adam, graphs in a batch (half of them are
-relabellings of each graph), and the loss below which training stops."""
+"""Width of the embeddings, weight decay of Adam, graphs in a batch (half of them
+relabellings of one graph, half of the other), loss below which training stops."""
 
 
 @dataclass(frozen=True)
@@ -304,11 +304,11 @@ class TrialResult:
         return all(self._verdict(corrected))
 
     def reliable(self, corrected: bool) -> bool:
-        """Whether relabellings of one and the same graph are not distinguished."""
+        """Whether, as it should be, relabellings of one graph are not distinguished."""
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
-        """Return `verdict`; embeddings equal up to rounding count as equal."""
+        """Return `verdict`; embeddings that differ only by rounding count as equal."""
         if corrected:
             return verdict(self.corrected, self.same_corrected)
         # The released test alone would compare one rounding error with another.
@@ -322,7 +322,8 @@ def run_trial(
     """Train a new network on a pair of graphs, and test whether it distinguishes them.
 
     Adam minimises the cosine embedding loss, max(0, cos(h_G, h_H)), over pairs of q
-    relabellings of both graphs; the test uses the same graphs in evaluation mode.
+    relabellings of both graphs. The paired test then compares the embeddings of the
+    same relabellings in evaluation mode.
 
     Differences from BREC: embeddings are tested in float64, not in float32, and the
     running statistics of batch norms are recomputed from the training graphs before the
@@ -443,10 +444,10 @@ def _train(
 
 
 def _is_capturable(network: Network, device: torch.device) -> bool:
-    """Return whether steps without padding can be captured: they do not synchronise."""
+    """Return whether steps on batches without padding can be captured."""
     if network.recompute or network.drop is not None:
         return False
-    # The k-hop GNN counts the rows of its rings if they have no padding.
+    # Without padding, the k-hop GNN synchronises to count the rows of its rings.
     if any(isinstance(module, KHopLayer) for module in network.modules()):
         return False
     return can_capture(network, device, "32")

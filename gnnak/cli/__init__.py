@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _run_command() -> int | None:
-    """Run the command; an expected error prints one line, usually with code 2."""
+    """Run the command; on an expected error, print one line and exit."""
     from gnnak.cli.program import app
 
     try:
@@ -76,7 +76,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning; of a damaged file one line, and only in the main process."""
+    """Print a warning; for a damaged file, one line, in the main process only."""
     if not issubclass(category, DamagedFileWarning):
         text = warnings.formatwarning(message, category, filename, lineno, line)
         (file or sys.stderr).write(text)
@@ -85,7 +85,7 @@ def _show_warning(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Print an error message, unless it is empty or the main process did; exit."""
+    """Print the message, unless empty or printed by the main process; then exit."""
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:
         sys.stderr.write(f"error: {message}\n")

@@ -157,7 +157,7 @@ def _costs_table(records: Sequence[Record]) -> Table:
 
 
 def _cells(record: Record) -> dict[str, str]:
-    """Return the texts of a record's column by title of the row; "" if unknown."""
+    """Map row titles to the texts of a record's column; unknown values are empty."""
     from gnnak.training.measure.meters import PHASES
 
     seconds, kernels = record["seconds"], record["kernels"] or {}
@@ -207,5 +207,4 @@ def _column(record: Record) -> str:
 
 
 def _optional(value: float | None, form: str) -> str:
-    """Format a number; None becomes the empty string."""
     return "" if value is None else format(value, form)

@@ -126,9 +126,9 @@ def brec(
     BREC has 400 pairs of graphs in seven groups; the file brec.npz must be in the data
     folder. For each pair, a new network is trained on 32 relabellings of both graphs.
     A paired test then compares the embeddings, in two variants: as in BREC's released
-    code, and with the factor 32 that belongs to its threshold.
+    code, and with the factor 32 (number of relabellings) that its threshold assumes.
 
-    Options of the network that are not given are those of the BREC paper for the
+    Options of the network that are not given have the values of the BREC paper for this
     network. A stopped run continues where it stopped if it is started again with the
     same options. The record is appended to brec.jsonl in the results folder.
     """
@@ -206,10 +206,10 @@ def wl_brec(
     folder. The count of a test is exact, and is the largest count that a network with
     the power of the test can reach.
 
-    Without options of tests, tests run with several radii and readouts, which may take
-    half an hour on one core. With such options, each test runs once. The tests 3-wl,
-    3-fwl and subgraph-1-wl take hours and run only if they are named with --test; 2-fwl
-    is as powerful as 3-wl.
+    Without options such as --num-hops, the tests run with several radii and readouts,
+    for up to half an hour on one core. With such options, each test runs once. The
+    tests 3-wl, 3-fwl and subgraph-1-wl take hours and run only if they are named with
+    --test; 2-fwl is as powerful as 3-wl.
     """
     _check_groups(group)
     options = given(
@@ -275,7 +275,7 @@ def _check_groups(names: Sequence[str] | None) -> None:
 def _load(
     data_dir: Path | None, names: Sequence[str] | None
 ) -> Mapping[str, Sequence[Pair]]:
-    """Return the pairs of BREC by group; None = of all groups."""
+    """Return the pairs of BREC by group; if `names` is None, of all groups."""
     from gnnak.brec.data import load_brec
 
     groups = load_brec(data_dir)
@@ -287,7 +287,6 @@ def _count(groups: Mapping[str, Sequence[Pair]]) -> int:
 
 
 def _choose_device(accelerator: str) -> torch.device:
-    """Return the device to train on."""
     import torch
 
     if accelerator == "gpu" and not torch.cuda.is_available():

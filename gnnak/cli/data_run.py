@@ -93,7 +93,7 @@ def rows(data_dir: Path | None) -> list[dict[str, Any]]:
 def describe_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[Description]:
-    """Load data sets and compute their statistics."""
+    """Load data sets and compute their statistics; without names, of all local ones."""
     entries = [find_entry(name) for name in names]
     if not names:
         sources = {e.name: whereabouts(e, data_dir) for e in DATASETS.values()}
@@ -145,7 +145,7 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean and the paper's; * = they differ, t = of training graphs only."""
+    """Format a mean and the paper's; `*` marks a difference, `t` training graphs."""
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1
@@ -156,7 +156,7 @@ def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
 def find_graphs(
     name: str, smiles: str | None, seed: int, data_dir: Path | None
 ) -> tuple[str, GraphStore]:
-    """Return name and graphs of a data set or of own data; say what is left out."""
+    """Load a data set or own data; return name and graphs, print what is left out."""
     if is_own(name):
         rows = as_rows(Path(name), Reading(smiles=smiles))
         check_any(rows)
@@ -172,7 +172,7 @@ def find_graphs(
 def measure(
     store: GraphStore, extractor: Extractor, sample: int, seed: int
 ) -> SubgraphSizes:
-    """Measure the sizes of the rooted subgraphs of graphs, chunk by chunk."""
+    """Measure the rooted subgraphs of at most `sample` random graphs."""
     graphs = _sampled(len(store), sample, seed)
     if not len(graphs):
         raise GraphError("there are no graphs, so there is nothing to do; give some.")
@@ -213,7 +213,7 @@ def summary(
 
 
 def _sampled(total: int, sample: int, seed: int) -> Tensor:
-    """Return the sorted indices of `sample` random graphs out of `total`, or all."""
+    """Return sorted indices of `sample` random graphs, or of all if there are fewer."""
     if total <= sample:
         return torch.arange(total)
     generator = torch.Generator().manual_seed(seed)

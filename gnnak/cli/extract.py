@@ -80,7 +80,7 @@ def extract(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Count the rooted subgraphs of graphs; estimate the memory to train on them.
+    """Measure the sizes of rooted subgraphs; estimate the memory to train on them.
 
     A node copy (edge copy) is a node (edge) as it occurs in one rooted subgraph. The
     memory is 4 bytes x layers x (channels + 16) x (15 x node copies + edge copies) of

@@ -366,7 +366,7 @@ def own_values(**given: Any) -> dict[str, Any]:
 def make_machine(
     accelerator: str, max_copies: int | None, plain: bool, **more: Any
 ) -> "Machine":
-    """Return the devices of a run, as options of the command line name them."""
+    """Build the `Machine` (devices and how to use them) from command-line options."""
     with stoppable_at_once():
         from gnnak.training.processes.machine import Machine
 
@@ -389,7 +389,7 @@ def import_own(modules: Iterable[str] | None) -> None:
 
 
 def find_model(name: str) -> str:
-    """Return the name of a model as configs have it; import a class of the user."""
+    """Normalise the name of a model; if it is a class of the user, import the class."""
     from gnnak.models.bases import find_class, is_own_name, module_of
     from gnnak.models.factory import normal_name, parse_name
 

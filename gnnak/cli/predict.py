@@ -86,7 +86,7 @@ def predict(
     plain: Plain = False,
     as_json: Json = False,
 ) -> None:
-    """Predict for every row of a file, in its order.
+    """Predict for every row of a file, in the order of the rows.
 
     Rows that are not graphs get no prediction and a reason in the column `error`. If no
     row can be predicted, the command fails, with exit code 2.
@@ -183,7 +183,7 @@ def _check_output(path: Path, data: Path, suffixes: Sequence[str]) -> None:
 def _tell(
     output: Path | None, models: int, count: int, bad: int, as_json: bool
 ) -> None:
-    """Say how many rows were written, and how many of them have no prediction."""
+    """Print how many rows were written, and how many of them have no prediction."""
     have = "has" if bad == 1 else "have"
     if output is None:
         if bad:
@@ -200,7 +200,7 @@ def _tell(
 
 @contextmanager
 def _bar(name: str) -> Iterator[Callable[[int], None]]:
-    """Context manager: show how many rows are done; yield a function that says it."""
+    """Context manager: show progress; yield a function that takes the rows done."""
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(),

@@ -180,7 +180,7 @@ def table(
 def _run_missing(
     jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
 ) -> list[str]:
-    """Train runs and measure data sets; go on if one fails. Return the failed ones."""
+    """Train runs and measure data sets, going on after failures; return what failed."""
     from gnnak.report.tables import measure_dataset
 
     failed = []
@@ -206,7 +206,6 @@ def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> No
 
 
 def _chosen(name: str | None, tables: list[str] | None, known: list[str]) -> list[str]:
-    """Return the names of the tables that the user asks for."""
     if name and tables:
         raise OptionError("give one table or --tables, not both.")
     given = [each.strip() for text in tables or () for each in text.split(",")]

@@ -314,7 +314,7 @@ def explain(
 
 
 def _read_files(files: Sequence[Path]) -> dict[str, Graph]:
-    """Read all graphs of some graph6 files."""
+    """Read all graphs of graph6 files; the keys are `file`, or `file:line`."""
     from gnnak.graphs import read_graph6
 
     found: dict[str, Graph] = {}
@@ -335,7 +335,7 @@ def _read_files(files: Sequence[Path]) -> dict[str, Graph]:
 def _compare(
     test: str, graphs: Sequence[Graph], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
-    """Run a Weisfeiler-Leman test, and count the pairs of graphs it distinguishes."""
+    """Run a WL test; return a table row. Errors become text unless `only_test`."""
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 

@@ -24,25 +24,25 @@ SUMS = "SHA256SUMS"
 """File with checksums, in the format of the command `sha256sum`."""
 CHUNK = 2**20
 TIMEOUT = 60
-"""Seconds after which a connection that sends nothing is given up."""
+"""Timeout of a connection, in seconds."""
 MAX_BYTES = 2**32
 """Largest size of an archive, and of a file in an archive, in bytes."""
 
 
 class OnlyHttps(urllib.request.HTTPRedirectHandler):
-    """Follow a redirect only if its target is an https address."""
+    """Redirect handler that follows a redirect only if its target is https."""
 
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> Any:
-        """Return the request to follow; raise `OSError` if it is not encrypted."""
+        """Return the redirected request; raise `OSError` if `newurl` is not https."""
         if not newurl.startswith("https://"):
             raise OSError(f"{req.full_url} redirects to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def opener() -> urllib.request.OpenerDirector:
-    """Return an opener of https addresses that verifies certificates."""
+    """Return a `urllib` opener that verifies the certificates of https servers."""
     secure = urllib.request.HTTPSHandler(context=ssl.create_default_context())
     return urllib.request.build_opener(secure, OnlyHttps)
 
@@ -53,11 +53,10 @@ def open_url(url: str) -> Any:
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file, unless the folder has it complete, and return its path.
+    """Download a file to `folder / name`, unless it is already there; return its path.
 
-    A file is complete if it has the checksum recorded in `SHA256SUMS`; a downloaded
-    file with another checksum raises `FileFormatError`, a download that fails
-    `OSError`.
+    A file with the checksum recorded in `SHA256SUMS` is not downloaded again. Another
+    checksum raises `FileFormatError`, and a failed download raises `OSError`.
     """
     path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
     if path.is_file() and recorded == sha256_of(path):
@@ -81,9 +80,9 @@ def fetch(url: str, folder: Path, name: str) -> Path:
 
 @contextmanager
 def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFile]:
-    """Download a zip archive unless the folder has it, and open it.
+    """Context manager: download a zip archive unless `folder` has it, and open it.
 
-    If it cannot be read, it is deleted, so that the next call downloads it again.
+    An archive that cannot be read is deleted, so that the next call downloads it again.
     """
     before = recorded_sums(folder).get(name)
     path = fetch(url, folder, name)
@@ -97,7 +96,7 @@ def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFil
 
 
 def recorded_sums(folder: Path) -> dict[str, str]:
-    """Return the recorded SHA-256 checksums of archives, by file name."""
+    """Return the checksums recorded in the file `SHA256SUMS`, by file name."""
     if not (folder / SUMS).is_file():
         return {}
     sums = {}
@@ -108,7 +107,7 @@ def recorded_sums(folder: Path) -> dict[str, str]:
 
 
 def _record(folder: Path, name: str, value: str | None) -> None:
-    """Write one checksum to the file with checksums, which is locked; None = remove."""
+    """Set the checksum of a file in `SHA256SUMS`, or remove it if `value` is None."""
     with (folder / f".{SUMS}.lock").open("ab", buffering=0) as lock, locked_file(lock):
         sums = {key: old for key, old in recorded_sums(folder).items() if key != name}
         if value is not None:
@@ -172,7 +171,7 @@ class PickledTensor(NamedTuple):
 
 
 class _Rebuild:
-    """Replaces the functions of PyTorch that rebuild a tensor from its storage."""
+    """Stand-in for PyTorch's `_rebuild_tensor` that returns a `PickledTensor`."""
 
     __slots__ = ()
 
@@ -183,7 +182,7 @@ class _Rebuild:
 
 
 class _Storage:
-    """Replaces the function of PyTorch that loads a storage: returns the raw bytes."""
+    """Stand-in for PyTorch's `_load_from_bytes` that returns the raw bytes."""
 
     __slots__ = ()
 
@@ -192,7 +191,7 @@ class _Storage:
 
 
 class _Bytes:
-    """Replaces the function that makes bytes from text in pickles of Python 2."""
+    """Stand-in for `_codecs.encode`, with which old pickle protocols store bytes."""
 
     __slots__ = ()
 
@@ -207,14 +206,13 @@ KNOWN = {
     ("torch.storage", "_load_from_bytes"): _Storage(),
     ("collections", "OrderedDict"): OrderedDict,
 }
-"""The only names that a pickle may contain, and the objects used for them."""
+"""The only names that a pickle may refer to, and the objects that replace them."""
 
 
 class _TensorsOnly(pickle.Unpickler):
-    """Read a pickle of lists, dicts, numbers, strings and tensors."""
+    """Unpickler that accepts only lists, dicts, numbers, strings and tensors."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the object for a name; refuse all names that tensors do not need."""
         try:
             return KNOWN[module, name]
         except KeyError as error:

@@ -17,9 +17,9 @@ from gnnak.nn.features import Categorical, Features, describe
 
 
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
-    """Download graphs with `fetch(folder)`; return them with each edge stored once.
+    """Download graphs with `fetch(folder)` and keep one direction of each edge.
 
-    If the download fails, `FileFormatError` says where to put `file_name` instead.
+    If the download fails, the `FileFormatError` says where to put `file_name` by hand.
     """
     folder = cache_dir() / "downloads"
     try:
@@ -57,10 +57,11 @@ def read_or_make(
 ) -> tuple[GraphFile, str]:
     """Read a data file if it exists, else create the graphs and cache them on disk.
 
-    `make` returns graphs with each undirected edge stored once; None if there is only
-    the file. With `seeded`, the file has the graphs of seed 0. `required` are optional
-    keys that the file must have. Returns the graphs, and where they come from: the file
-    name, `generated (seed 0)` or `downloaded`.
+    `make` creates graphs with one direction of each undirected edge; if `make` is None,
+    a missing file is an error. If `seeded`, graphs depend on `request.seed`, and the
+    file is used only for seed 0. The file must have the optional keys `required`.
+    Returns graphs and their source: the file name, `generated (seed 0)` or
+    `downloaded`.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
@@ -97,8 +98,8 @@ def build(
 ) -> Dataset:
     """Build a `Dataset` from graphs and check that targets and features fit the task.
 
-    `y` becomes int64 for classification and float32 for other tasks. `node_features`
-    and `edge_features` are all that may occur; None = those that do.
+    `y` is converted to int64 for classification and to float32 for other tasks. If
+    `node_features` or `edge_features` is None, it is derived from the graphs.
     """
     store, y = file.store, file.store.y
     if y is None:
@@ -126,7 +127,7 @@ def build(
 
 
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
-    """Refuse targets that are not finite or, if `whole`, not integers."""
+    """Raise `FileFormatError` if `y` is not finite or, if `whole`, not integers."""
     # Multilabel targets are NaN where the label is unknown.
     if info.task == "multilabel" or not y.is_floating_point():
         return
@@ -141,7 +142,7 @@ def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> No
 def check_features(
     source: str, key: str, values: Tensor | None, info: DatasetInfo
 ) -> None:
-    """Refuse infinite features, and categories not from 0 to `MAX_CATEGORIES` - 1."""
+    """Raise `FileFormatError` if values are not finite, or categories out of range."""
     if values is None or not values.numel():
         return
     wrong = None
@@ -162,7 +163,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Refuse other features than those of the data set; fewer categories are right."""
+    """Raise `FileFormatError` unless `found` is `wanted`, or has fewer categories."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

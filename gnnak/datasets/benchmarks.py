@@ -39,7 +39,7 @@ SPLITS = ("train", "val", "test")
 
 
 def concatenated(stores: Iterable[GraphStore]) -> GraphFile:
-    """Concatenate training, validation and test graphs; return them with the split."""
+    """Concatenate training, validation and test graphs, in this order, with a split."""
     parts = list(stores)
     sizes = torch.tensor([len(part) for part in parts])
     split = torch.arange(len(parts)).repeat_interleave(sizes)
@@ -53,8 +53,8 @@ CIFAR10_MEMBER = "CIFAR10_v2.pt"
 def fetch_cifar10(folder: Path) -> GraphFile:
     """Download the CIFAR10 superpixels; each directed edge gets its reverse edge.
 
-    Features of edges are left out, as in the published runs of GNN-AK. `x` is scaled to
-    integers from 0 to 255: three colours, then row and column of the centre.
+    Edge features are left out, as in the published runs of GNN-AK. `x` [n, 5] has red,
+    green, blue, row and column of the superpixel, scaled to integers from 0 to 255.
     """
     with (
         opened_archive(CIFAR10_URL, folder, "CIFAR10_v2.zip") as archive,
@@ -79,7 +79,7 @@ def fetch_cifar10(folder: Path) -> GraphFile:
 
 
 def _superpixels(graphs: list[dict[str, Any]]) -> GraphStore:
-    """Return graphs, given colours `x` [n, 3], places `pos`, edges and `y`."""
+    """Convert dicts of `x` (colours), `pos`, `edge_index`, `y` to undirected graphs."""
     colour = torch.cat([graph["x"] for graph in graphs])
     place = torch.cat([graph["pos"] for graph in graphs])
     x = torch.cat([colour, place], dim=1).mul(255).round().clamp(0, 255).long()
@@ -92,7 +92,6 @@ def _superpixels(graphs: list[dict[str, Any]]) -> GraphStore:
 
 
 def _merged(store: GraphStore) -> GraphStore:
-    """Merge edges between the same two nodes into one."""
     graph = torch.arange(len(store)).repeat_interleave(store.num_edges)
     total, first = int(store.node_ptr[-1]), store.node_ptr[graph]
     low, high = (store.edge_index + first).sort(dim=0).values
@@ -107,12 +106,13 @@ def _merged(store: GraphStore) -> GraphStore:
 
 
 MOLECULES = "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"
-"""All 250 000 molecules, as pickles of tensors."""
+"""Archive of all 250 000 molecules of ZINC, as pickles of tensors."""
 INDEX = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/{commit}/"
     "data/molecules/{split}.index"
 )
-"""The positions of the 12 000 molecules; the content of a commit cannot change."""
+"""Address of the positions of the ZINC-12K molecules in this archive. The address names
+a commit, whose content cannot change."""
 COMMITS = {
     "train": "1068260d2d58cbe616d3d34de9a3c1fbf8332715",
     "val": "7125b402b4f386e1897549cebf76fcab32738e21",
@@ -132,7 +132,7 @@ def fetch_zinc(folder: Path) -> GraphFile:
 
 
 def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphStore:
-    """Return the graphs of one part: `train`, `val` or `test`."""
+    """Read the molecules at `positions` in the pickle of one split."""
     name = f"molecules/{split}.pickle"
     with open_member(archive, name) as file:
         molecules = read_tensors(file)
@@ -145,7 +145,10 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
 
 
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
-    """Convert molecules (dicts of pickled tensors) to graphs; bond type 0 = no bond."""
+    """Convert molecules (dicts of `PickledTensor`) to graphs.
+
+    In the matrix `bond_type` of a molecule, 0 stands for atoms without a bond.
+    """
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
     edges = [matrix.nonzero().t() for matrix in bonds]
@@ -178,7 +181,7 @@ TU_NAMES = {
 
 
 def fetch_tu(name: str, folder: Path) -> GraphFile:
-    """Download a data set of the TU collection, without self loops and edge labels."""
+    """Download a data set of the TU collection; drop self loops and edge labels."""
     title = TU_NAMES[name]
     url = TU_URL.format(name=title)
     with opened_archive(url, folder, f"{title}.zip") as archive:
@@ -207,7 +210,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Return the graphs, given the graph of each node [n], edges [2, e] and labels."""
+    """Build a store from the graph of each node [n], edges [2, e] and classes [g]."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -228,11 +231,11 @@ def _tu_store(
 
 OGB_URL = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{name}.zip"
 OGB_NAMES = {"molhiv": "hiv", "molpcba": "pcba"}
-"""Maps the names of data sets in gnnak to the names of their archives."""
+"""Maps the names of data sets in gnnak to the names of OGB's archives."""
 MAX_TEXT = 2**31
 """Largest size of a CSV file, in bytes."""
 EMPTY = re.compile(rb"(?:(?<=[,\n])|^)(?=[,\r\n]|$)")
-"""The place of a missing number in a CSV file."""
+"""Matches the position of a missing number in a CSV file."""
 
 
 def fetch_ogb(name: str, folder: Path) -> GraphFile:
@@ -257,7 +260,7 @@ def fetch_ogb(name: str, folder: Path) -> GraphFile:
 
 
 def read_csv(content: bytes, kind: Any) -> Tensor:
-    r"""Read a CSV file of numbers into a matrix; a missing number becomes NaN.
+    r"""Parse a CSV file as a matrix of dtype `kind`; an empty float cell becomes NaN.
 
     >>> read_csv(b"1,,3\n,5,\n", np.float32)
     tensor([[1., nan, 3.],
@@ -271,7 +274,7 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 
 
 def _file(read: Callable[..., Tensor]) -> GraphFile:
-    """Build graphs with a function that reads one part of the archive."""
+    """Build graphs; `read(part)` parses one CSV file of the archive."""
     y = read("raw/graph-label", np.float32)
     store = GraphStore(
         read("raw/num-node-list")[:, 0],
@@ -288,9 +291,10 @@ def _file(read: Callable[..., Tensor]) -> GraphFile:
 
 
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Assign groups of graphs, [g], to folds at random; a group stays in one fold.
+    """Assign graphs to random folds so that all graphs of a group are in the same fold.
 
-    Returns a matrix [k, g] with one row per fold, 1 for test graphs.
+    `group` [g] numbers the group of each graph. Returns a matrix [num_folds, g] with 1
+    for the test graphs of each fold and 0 for the others.
 
     >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
     tensor([1, 1, 1, 1])
@@ -304,7 +308,9 @@ def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
 
 
 def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Assign graphs to folds, [k, g], with equal shares of the classes `y` in each.
+    """Assign graphs to random folds with equal shares of the classes `y`, [g].
+
+    Returns a matrix [num_folds, g], as `folds_by_group` does.
 
     >>> stratified_folds(torch.tensor([0, 1, 0, 1]), 2)[:, :2].sum(dim=0)
     tensor([1, 1])
@@ -322,16 +328,15 @@ CHUNK = 256
 
 
 def superpixel_edges(store: GraphStore) -> GraphStore:
-    r"""Join each superpixel to eight of the nine superpixels most similar in place.
+    r"""Join each superpixel to eight of the nine superpixels most similar in position.
 
     Let $d_{ij}$ be the distance between the positions of nodes $i$ and $j$, and $s_i$
     the mean of $d_{ij}$ over the eight nodes $j$ nearest to $i$. The similarity of $i$
     and $j$ is $(A_{ij} + A_{ji}) / 2$ with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$.
 
     As in the published graphs, the node left out is the one that `numpy.argpartition`
-    moves to the last position. Graphs of up to nine nodes are complete. `x` [n, 5] has
-    the columns red, green, blue, row and column of the centre, from 0 to 255, and is
-    scaled to 0 to 1.
+    moves to the last position. Graphs of up to nine nodes are complete. `x` [n, 5]
+    (red, green, blue, row and column of the centre) is scaled from 0..255 to 0..1.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
@@ -356,7 +361,7 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the graph of each edge and its nodes, from `position` [g, n, 2]."""
+    """Return the graph [e] and nodes [2, e] of all edges, from `position` [g, n, 2]."""
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:
@@ -386,7 +391,7 @@ def _neighbors(similarity: Tensor) -> Tensor:
     size = similarity.size(2)
     itself = torch.eye(size, dtype=torch.bool)
     order = similarity.masked_fill(itself, -1.0).argsort(dim=2, stable=True)
-    # Of 32-bit and 64-bit numbers, the result of numpy depends on the processor.
+    # For 32-bit and 64-bit numbers, argpartition's order depends on the processor.
     place = torch.arange(size, dtype=torch.int16).expand_as(order)
     rank = torch.empty(order.shape, dtype=torch.int16).scatter_(2, order, place)
     parted = np.argpartition(rank.numpy(), size - NEIGHBORS - 2, axis=2)
@@ -420,10 +425,10 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
-    As in the published reader of these folds, `x` is the one-hot vector of the node
-    label, or of the degree in IMDB-B, among those that occur. All nodes of REDDIT-B
-    have the same embedding: with degrees, as in another reader, GIN-AK+ was worse on
-    both folds tried. Downloaded data get ten random stratified folds.
+    As in the published reader of these folds, `x` is the one-hot node label or, in
+    IMDB-B, the one-hot node degree; values that do not occur have no column. All nodes
+    of REDDIT-B have the same feature, since GIN-AK+ scored worse with degrees on both
+    folds tried. Downloaded data have no such folds and get ten random stratified folds.
     """
     name = info.name
     required = () if name in NO_LABELS else ("x",)
@@ -450,7 +455,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
     """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it.
 
-    If the graphs have no edges, these are computed and cached on disk.
+    If the data file has no edges, `superpixel_edges` computes them; they are cached.
     """
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
@@ -478,7 +483,7 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add edges, each stored once, to the superpixels; `x` stays from 0 to 255."""
+    """Add `superpixel_edges`, one direction of each; `x` remains in 0..255."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):
@@ -490,7 +495,6 @@ def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
 
 
 def _digest(store: GraphStore) -> str:
-    """Return a hash of the superpixels, for the name of the cache file."""
     assert store.x is not None
     content = hashlib.sha256(store.num_nodes.numpy().tobytes())
     content.update(store.x.to(torch.uint8).numpy().tobytes())

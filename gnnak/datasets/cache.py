@@ -38,7 +38,10 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Find a data file in `data_dir`, the folder `GNNAK_DATA` or the cache folder."""
+    """Return the path of a data file, or None if no folder has the file.
+
+    Searches `data_dir`, then the folder named by `GNNAK_DATA`, then the cache folder.
+    """
     folders = [cache_dir()]
     for option, folder in (
         (DATA_VARIABLE, os.environ.get(DATA_VARIABLE)),
@@ -56,15 +59,15 @@ def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path |
 
 
 VERSION = 2
-"""Version in the names of cache files. A release that generates other graphs increases
-it, so that old cache files are not read."""
+"""Part of the names of cache files. A release that generates different graphs increases
+it, so that old cache files are ignored."""
 
 Progress = Callable[[int, int], None]
-"""Called as `progress(done, total)`."""
+"""Progress callback, called as `progress(done, total)`."""
 
 
 def no_progress(done: int, total: int) -> None:
-    """Do nothing."""
+    """Do nothing: the default progress callback."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,13 @@ class Request:
     """Options that the user gives when loading a data set."""
 
     target: str | None = None
-    """Name of the target to predict; None = the default target."""
+    """Name of the target to predict; if None, the default target."""
     seed: int = 0
     """Seed of generated graphs and random folds."""
     data_dir: str | None = None
-    """Folder that is searched first for data files, before `GNNAK_DATA` and the
-    cache."""
+    """Folder that is searched for data files before `GNNAK_DATA` and the cache."""
     progress: Progress = no_progress
-    """Called as `progress(done, total)` while graphs are generated or edges are
-    computed."""
+    """Called as `progress(done, total)` while graphs or edges are computed."""
 
 
 def cached_path(name: str, *options: object) -> Path:
@@ -95,8 +96,8 @@ def cached_path(name: str, *options: object) -> Path:
 def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
     """Read graphs from a cache file; if there is none, create the graphs and the file.
 
-    `make` returns graphs with each undirected edge stored once; the result has both
-    directions. If the cache folder is not writable, a warning is logged.
+    `make` creates graphs with one direction of each undirected edge; both directions
+    are returned. If the cache file cannot be written, a warning is logged.
     """
     if path.is_file():
         try:
@@ -117,7 +118,7 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
 
 
 def with_node_features(store: GraphStore) -> GraphStore:
-    """Return the graphs with one constant node feature, [n, 1], if they have none."""
+    """Add a constant node feature, zeros [n, 1], to graphs without node features."""
     if store.x is not None:
         return store
     x = torch.zeros(int(store.num_nodes.sum()), 1, dtype=torch.long)
@@ -125,7 +126,7 @@ def with_node_features(store: GraphStore) -> GraphStore:
 
 
 def one_direction(store: GraphStore) -> GraphStore:
-    """Keep only the direction from the lower to the higher node of undirected edges."""
+    """Keep one direction of each undirected edge: from the lower to the higher node."""
     source, target = store.edge_index
     keep = source < target
     if 2 * int(keep.sum()) != keep.numel():

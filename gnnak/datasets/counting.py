@@ -68,7 +68,6 @@ def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
 
 
 def _count(adjacency: Tensor, substructure: Substructure) -> Tensor:
-    """Count one substructure in each graph, given the padded adjacency matrices."""
     degree = adjacency.sum(dim=2)
     if substructure == "star":
         return (degree * (degree - 1) * (degree - 2)).sum(dim=1) / 6
@@ -88,7 +87,7 @@ SHAPES = ((10, 6), (15, 6), (20, 5), (30, 5))
 PARTS = (1500, 1000, 2500)
 """Number of graphs for training, validation and test."""
 ENTROPY = 0
-"""Seeds the random generator, together with the user's seed."""
+"""Seed of the random generator, combined with the user's seed."""
 
 
 def counting_graphs(
@@ -122,8 +121,9 @@ def regular_edges(
 ) -> NDArray[np.int64]:
     """Sample a random graph in which every node has `degree` neighbours; return [e, 2].
 
-    This is the pairing model: stubs (half-edges) are paired at random. Pairs that would
-    be a self loop or a duplicate edge are paired again, for 100 rounds, then all.
+    In the pairing model, each node has `degree` half-edges, and half-edges are paired
+    at random. Pairs that would be a self loop or a duplicate edge are split and paired
+    again. If some are left after 100 rounds, sampling starts again with an empty graph.
     """
     while True:
         edges: set[tuple[int, int]] = set()

@@ -40,7 +40,7 @@ class Description:
     node_features: str
     """Type and size, for example `categorical 28` for 28 categories."""
     edge_features: str
-    """As for nodes; empty if edges have no features."""
+    """Like `node_features`; an empty string if edges have no features."""
     task: str
     """`regression`, `classification` or `multilabel`."""
     outputs: int
@@ -52,14 +52,13 @@ class Description:
     source: str
     """Where the graphs come from: a file name, `generated (seed 0)`, ..."""
     paper_graphs: str | None
-    """Number of graphs as printed in the paper's table; None if it is not there."""
+    """Number of graphs printed in the paper; None if the paper has no such number."""
     paper_nodes: str | None
-    """Mean number of nodes, likewise."""
+    """Mean number of nodes per graph printed in the paper, or None."""
     paper_edges: str | None
-    """Mean number of edges, likewise."""
+    """Mean number of edges per graph printed in the paper, or None."""
     note: str
-    """Known reason why the paper's numbers differ from the measured ones; may be
-    empty."""
+    """Known reason why the paper's numbers differ from the measured ones, or ""."""
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""
@@ -106,7 +105,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
 
 
 def agrees(measured: float, printed: str) -> bool:
-    """Return whether a number, rounded or truncated like the printed one, equals it.
+    """Return whether `measured` rounds or truncates to the printed number.
 
     >>> agrees(23.155, "23.1"), agrees(39.0575, "39.06"), agrees(25.64, "14.29")
     (True, True, False)
@@ -116,7 +115,7 @@ def agrees(measured: float, printed: str) -> bool:
 
 
 def describe_features(features: Features | None) -> str:
-    """Return features as text, such as `categorical 28`; an empty string for None."""
+    """Return features as text, such as `categorical 28`; None gives an empty string."""
     if features is None:
         return ""
     if isinstance(features, Categorical):
@@ -150,7 +149,7 @@ class SubgraphSizes:
     """Sizes of the rooted subgraphs of g graphs."""
 
     nodes: Tensor
-    """[g], int64: number of nodes, and so of rooted subgraphs, of each graph."""
+    """[g], int64: number of nodes, and of rooted subgraphs, of each graph."""
     copies: Tensor
     """[g], int64: number of node copies of each graph."""
     edge_copies: Tensor
@@ -180,8 +179,7 @@ class SubgraphSizes:
 
         for L GNN-AK layers of width d, each with a base GNN of one layer and hop
         embeddings of width h, on batches of b graphs with $\bar m$ node copies and
-        $\bar f$ edge copies on average. Weights, optimiser state and data are not
-        included.
+        $\bar f$ edge copies on average. Weights, optimiser state and data are excluded.
         """
         states = (
             STATES_PER_COPY * self.copies.double().mean()
@@ -204,7 +202,7 @@ def subgraph_sizes(
 def _measure(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None
 ) -> SubgraphSizes:
-    """Measure the rooted subgraphs of a store; if memory is short, half by half."""
+    """Measure the rooted subgraphs of a store; if memory is short, in two halves."""
     batch = store.union()
     try:
         found = extract(
@@ -232,8 +230,7 @@ SAMPLE = 64
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
     """Measure the rooted subgraphs of up to `SAMPLE` graphs, evenly spaced in a store.
 
-    Returns None if the store is empty, or if the subgraphs of a single graph do not fit
-    into memory.
+    Returns None if the store is empty, or if memory is too small for a single graph.
     """
     if not len(store):
         return None
@@ -250,7 +247,7 @@ def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | No
 
 
 def memory_advice(needed: float, batch_size: int, device: torch.device) -> str | None:
-    """Say what to do if a step needs more bytes than are free; None if they suffice."""
+    """Return advice if a training step needs more bytes than are free, else None."""
     free = free_bytes(device)
     if free is None or needed <= free:
         return None

@@ -39,8 +39,8 @@ INSIDE, ACROSS, TO_PATTERN = 0.5, 0.35, 0.5
 between the pattern and a community."""
 CHUNK = 100
 ENTROPY = 28
-"""Seeds the random generator, together with the user's seed. Chosen so that, for seed
-0, the mean numbers of nodes and edges are within 1 % of the published ones."""
+"""Seed of the random generator, combined with the user's seed. Chosen so that, with
+seed 0, the mean numbers of nodes and edges are within 1 % of the published ones."""
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -51,10 +51,10 @@ def pattern_graphs(
 ) -> GraphFile:
     """Generate the PATTERN graphs (a stochastic block model), each edge stored once.
 
-    A graph consists of five communities and one of 100 patterns, which are sampled
-    once, with their inner edges and node colours. Nodes of communities get a random
-    colour in each graph. Nodes are permuted at random. `x` [n, 3] is the one-hot vector
-    of the colour; `y` is 1 for pattern nodes and 0 for other nodes.
+    A graph consists of five communities and one of 100 patterns. The patterns, with
+    their inner edges and node colours, are sampled once for all graphs; the colours of
+    community nodes are sampled for each graph. Nodes are permuted at random. `x` [n, 3]
+    is the one-hot colour; `y` is 1 for pattern nodes and 0 for other nodes.
     """
     random = np.random.default_rng([ENTROPY, seed])
     sizes = random.integers(SMALLEST, LARGEST, PATTERNS)
@@ -84,9 +84,9 @@ def pattern_graphs(
 def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
-    """Generate a chunk of graphs, given size, edges and colours of each one's pattern.
+    """Generate one graph for each of the given patterns.
 
-    Returns the numbers of nodes and of edges, all edges, colours and labels.
+    Returns numbers of nodes, numbers of edges, edges, node colours and node labels.
     """
     graphs = len(pattern_size)
     communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
@@ -109,7 +109,10 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample edges, upper triangles [g, n, n]; block 0 of [g, n] copies `pattern`."""
+    """Sample adjacency matrices, [g, n, n], as upper triangles.
+
+    `block` [g, n] is the community of each node; 0 is the pattern, with fixed edges.
+    """
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)
@@ -123,7 +126,10 @@ def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
-    """Load 200 pairs of 4-regular graphs, with and without triangles; 2 : 1 : 1."""
+    """Generate 200 pairs of 4-regular graphs, one with and one without triangles.
+
+    Half of the pairs are training, a quarter validation and a quarter test graphs.
+    """
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
     source = f"generated (seed {request.seed})"
@@ -131,7 +137,10 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP: pairs 2i, 2i + 1 that 1-WL cannot distinguish, in the same fold."""
+    """Load EXP, pairs of graphs of opposite class that 1-WL cannot distinguish.
+
+    Graphs 2i and 2i + 1 are a pair, in the same fold.
+    """
     file, source = read_or_make("exp.npz", request, required=("x",))
     pair = torch.arange(len(file.store)) // 2
     file = replace(file, folds=folds_by_group(pair, 10, request.seed))
@@ -141,7 +150,7 @@ def load_exp(info: DatasetInfo, request: Request) -> Dataset:
 def load_generated(
     make: Callable[[int], GraphFile], info: DatasetInfo, request: Request
 ) -> Dataset:
-    """Generate a small data set with `make(seed)`, without the disk cache."""
+    """Generate a small data set with `make(seed)`; it is not cached on disk."""
     file = make(request.seed)
     file = replace(file, store=with_reverse_edges(file.store))
     return build(info, file, f"generated (seed {request.seed})")
@@ -169,7 +178,7 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
-    """Load the graph-properties task; targets are divided by the training maximum."""
+    """Load the graph-properties task; targets are divided by their training maximum."""
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
     target: Property = request.target  # type: ignore[assignment]
@@ -179,7 +188,7 @@ def load_properties(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
-    """Load PATTERN: predict which nodes belong to a hidden subgraph; `x` is one-hot."""
+    """Load PATTERN: predict which nodes are in the pattern; `x` is a one-hot colour."""
     make = partial(pattern_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("pattern.npz", request, make, seeded=True)
     return build(info, file, source, Categorical((2,) * COLORS))

@@ -22,14 +22,13 @@ PARTS = ((512, range(15, 25)), (128, range(15, 20)), (256, range(15, 20)))
 """For training, validation and test: the number of graphs of each size, and the sizes
 (numbers of nodes)."""
 KEEP_THRESHOLD = 0.9
-"""See `toggled`."""
+"""Threshold with which `toggled` keeps an edge of a sparse graph."""
 ENTROPY = 0
-"""Seeds the random generator, together with the user's seed. The mean number of edges
-varies by 1.4 % between seeds; for seed 0 it is within 1 % of the published mean."""
+"""Seed of the random generator, combined with the user's seed. The mean number of edges
+varies by 1.4 % between seeds; with seed 0 it is within 1 % of the published mean."""
 
 
 def _seed(random: np.random.Generator) -> int:
-    """Sample a seed for a graph generator of networkx."""
     return int(random.integers(2**31))
 
 
@@ -50,7 +49,10 @@ def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
 def _tree_on_path(
     size: int, spine: int, near: int, random: np.random.Generator
 ) -> nx.Graph:
-    """Sample a tree: a path, nodes up to `near` attached to it, others to those."""
+    """Sample a tree that starts with a path of `spine` nodes.
+
+    The next `near - spine` nodes are attached to the path, all others to these nodes.
+    """
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
     rest = range(near, size)
@@ -98,9 +100,9 @@ def property_graphs(
     """Generate random graphs for the task of predicting graph properties.
 
     Each graph is sampled from a random model of `MIXTURE`, its nodes are permuted, and
-    `toggled` changes some edges. Graphs with isolated nodes are rejected. The columns
-    of `x` are 1 at one random node, and uniform noise. Each undirected edge is stored
-    once. A `share` below 1 generates fewer graphs.
+    `toggled` changes some edges. Graphs with isolated nodes are rejected. `x` [n, 2]
+    has a column that is 1 at one random node and 0 elsewhere, and a column of uniform
+    noise. Each undirected edge is stored once. `share` scales the number of graphs.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -128,11 +130,12 @@ def property_graphs(
 
 
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
-    """Remove some edges of a matrix, bool [n, n], at random and add about as many.
+    """Remove some random edges of an adjacency matrix [n, n] and add about as many.
 
-    A pair with an edge keeps it if a random number is below `keep`, another pair gets
-    an edge if it is below `add`. As in the published generator, the number is the mean
-    of two uniform ones, so that 98 % of the edges remain, not 90 %.
+    Each pair of nodes gets a random number. An edge remains if its number is below a
+    threshold `keep`; two other nodes are joined if their number is below a threshold
+    `add`. As in the published generator, each number is the mean of two uniform ones,
+    so `keep` = 0.9 keeps 98 % of the edges instead of 90 %.
     """
     size = len(joined)
     edges = joined.sum() / 2

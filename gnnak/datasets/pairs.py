@@ -19,7 +19,7 @@ from gnnak.typing import check_count
 
 EXP_LIKE_PAIRS, CSL_COPIES, CFI_COPIES = 600, 15, 10
 CORES = tuple(range(3, 9))
-"""Possible numbers of nodes of the two short cycles in `exp_like_graphs`."""
+"""Possible numbers of nodes of each of the two short cycles in `exp_like_graphs`."""
 
 CFI_BASES = {
     "K4": nx.complete_graph(4),
@@ -62,9 +62,9 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
     Graphs 2i and 2i + 1 are a pair, in the same fold; there are ten folds. Each graph
     contains a core: one cycle of 2m nodes (class 0) or two cycles of m nodes (class 1).
-    The same tree is attached to every core node, and the same random graph is a further
-    component. Node features are random bits, equal in all trees and in both graphs of a
-    pair.
+    Both graphs of a pair have the same tree attached to every core node, and the same
+    random graph as a further component. Node features are random bits, equal in all
+    these trees and in both graphs.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -90,8 +90,8 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
     """Build cycles with a tree at every node, and `extra` as a further component.
 
-    `lengths` has the size of each cycle, `parent` the parent of each tree node
-    except the root, which is a node of the cycle.
+    `lengths` are the sizes of the cycles. `parent[i]` is the parent of tree node i + 1;
+    the root, tree node 0, lies on the cycle.
     """
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
@@ -115,8 +115,7 @@ def relabelled(
 ) -> GraphStore:
     """Permute the nodes of every graph at random and collect the graphs in a store.
 
-    Each undirected edge is stored once. `features` has an integer per node of each
-    graph.
+    Each undirected edge is stored once. `features` has one tensor [n] per graph.
     """
     edges, x = [], []
     for position, (edge_index, size) in enumerate(graphs):
@@ -138,8 +137,8 @@ SIZES = tuple(range(12, 17))
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
     """Generate pairs of 4-regular graphs, one without triangles and one with triangles.
 
-    Graphs 2i (label 0) and 2i + 1 (label 1) have the same number of nodes, so the
-    accuracy of a message-passing GNN is exactly 50 %.
+    Graphs 2i (label 0) and 2i + 1 (label 1) have the same number of nodes, so a
+    message-passing GNN cannot distinguish them: its accuracy is exactly 50 %.
 
     >>> regular_triangles(2).y.tolist()
     [0, 1, 0, 1]
@@ -161,7 +160,6 @@ def count_triangles(graph: nx.Graph) -> int:
 
 
 def _with_triangles(size: int, random: np.random.Generator) -> nx.Graph:
-    """Sample 4-regular graphs until one has a triangle."""
     for _ in range(1000):
         graph = nx.random_regular_graph(DEGREE, size, seed=int(random.integers(2**31)))
         if count_triangles(graph):
@@ -172,7 +170,7 @@ def _with_triangles(size: int, random: np.random.Generator) -> nx.Graph:
 
 
 def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
-    """Swap edges of a 4-regular graph, but never add triangles, until it has none."""
+    """Sample a 4-regular graph and swap edges until it has no triangles."""
     for _ in range(100):
         graph = _with_triangles(size, random)
         left, swaps = count_triangles(graph), _Swaps(graph)
@@ -187,7 +185,7 @@ def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
 
 
 class _Swaps:
-    """A graph in which swaps replace edges a-b, c-d by a-c, b-d, and keep degrees."""
+    """A graph in which pairs of edges are swapped: a-b, c-d become a-c, b-d."""
 
     def __init__(self, graph: nx.Graph) -> None:
         self.neighbors = {node: set(graph[node]) for node in graph}
@@ -198,25 +196,23 @@ class _Swaps:
             self.ends[self.place[a]].append(b)
 
     def edges(self) -> list[tuple[int, int]]:
-        """Return all edges, ordered as those of a networkx graph."""
+        """Return all edges in the order in which networkx lists them."""
         return [(a, b) for a in self.neighbors for b in self.ends[self.place[a]]]
 
     def sample(self, random: np.random.Generator) -> tuple[int, int, int, int] | None:
-        """Sample two edges a-b, c-d; None if their swap makes a loop or a duplicate."""
+        """Sample two edges; return None if swapping them gives a loop or duplicate."""
         edges = self.edges()
         (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))
         joined = c in self.neighbors[a] or d in self.neighbors[b]
         return None if joined or len({a, b, c, d}) < 4 else (a, b, c, d)
 
     def added_triangles(self, a: int, b: int, c: int, d: int) -> int:
-        """Return by how much a swap increases the number of triangles."""
         of = self.neighbors
         lost = len(of[a] & of[b]) + len(of[c] & of[d])
         gained = len((of[a] & of[c]) - {b, d}) + len((of[b] & of[d]) - {a, c})
         return gained - lost
 
     def apply(self, a: int, b: int, c: int, d: int) -> None:
-        """Replace the edges a-b, c-d by a-c, b-d."""
         for first, second in ((a, b), (c, d)):
             self.neighbors[first].remove(second)
             self.neighbors[second].remove(first)
@@ -228,7 +224,6 @@ class _Swaps:
             self.ends[self.place[first]].append(second)
 
     def graph(self) -> nx.Graph:
-        """Return the graph after all swaps."""
         graph = nx.Graph()
         graph.add_nodes_from(self.neighbors)
         graph.add_edges_from(self.edges())

@@ -16,16 +16,16 @@ from gnnak.nn.features import Features
 from gnnak.typing import check_known
 
 Task = Literal["regression", "classification", "multilabel"]
-"""The task. `multilabel`: predict several binary labels, one column each, NaN where the
-label is unknown."""
+"""Task of a data set. In `multilabel`, `y` has one column of 0 and 1 per label, with
+NaN where the label is unknown."""
 
 
 class MetricKind(NamedTuple):
-    """One metric."""
+    """How a metric is computed, and the tasks that it fits."""
 
     torchmetrics: str
-    """Class in torchmetrics; for classes and labels without the prefix `Binary` or
-    `Multiclass`."""
+    """Name of the torchmetrics class, without the prefix `Binary` or `Multiclass` that
+    metrics of classes and labels have there."""
     tasks: tuple[Task, ...]
     lower: bool = False
     """Whether lower values are better."""
@@ -79,7 +79,7 @@ def metrics_for(task: Task) -> tuple[str, ...]:
 
 
 def check_metric(name: str, task: Task) -> None:
-    """Raise `OptionError` unless there is such a metric and it fits the task."""
+    """Raise `OptionError` unless `name` is a metric that fits the task."""
     check_known("metric", name, METRICS)
     if task not in METRICS[name].tasks:
         raise OptionError(
@@ -97,8 +97,8 @@ Protocol = Literal["split", "published", "held-out"]
 """How a data set is split and scored.
 
 - `split`: the data set has fixed training, validation and test graphs.
-- `published`: as in the paper's code. Either one fold is used for validation and test,
-  or all graphs are used for training, validation and test.
+- `published`: as in the paper's code. Either one fold serves as validation and as test
+  set, or all graphs serve as training, validation and test set.
 - `held-out`: training, validation and test graphs are in different folds. A data set
   without folds is split as in `published`, but BatchNorm is always in evaluation mode
   when the model is scored.
@@ -114,7 +114,7 @@ class Scaling:
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
-    """1 where the target is constant."""
+    """The standard deviation of each target; 1 if the target is constant."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,11 @@ class DatasetInfo:
     task: Task
     """`regression`, `classification` or `multilabel`."""
     metric: str
-    """The metric of predictions; see `gnnak.datasets.record`."""
+    """Name of the metric of predictions, such as `mae`."""
     num_outputs: int
     """Number of regression targets, classes, or binary labels."""
     node_features: Features
-    """Categorical or continuous, and how many categories or channels."""
+    """Type of the node features, and their numbers of categories or channels."""
     edge_features: Features | None
     """Like `node_features`; None if edges have no features."""
     source: str
@@ -143,22 +143,22 @@ class DatasetInfo:
     """Whether each node has a target, instead of each graph."""
     published_in_folds: bool = False
     """Whether the protocol `published` cross-validates over the folds, as for the TU
-    data sets; False = it trains and scores on all graphs."""
+    data sets. If False, it trains and scores on all graphs."""
     batch_statistics: bool = False
     """Whether BatchNorm uses the statistics of the batch, as in training, when the
     protocol `published` scores the model."""
     targets: tuple[str, ...] = ()
-    """Names of the targets, such as the columns of a table; empty = not known."""
+    """Names of the targets, such as the columns of a table; empty if unknown."""
     classes: tuple[str, ...] = ()
-    """Names of the classes; empty = the classes are numbers."""
+    """Names of the classes; empty if classes have only numbers."""
     scaling: Scaling | None = None
-    """How regression targets are normalised in training; None = not at all."""
+    """Normalisation of regression targets in training; None if there is none."""
     featurizer: str | None = None
-    """How SMILES strings of own data become graphs: `ogb`, the features of the Open
-    Graph Benchmark. None if the data are not SMILES strings."""
+    """Name of the featurizer (`ogb`: features of the Open Graph Benchmark) for the
+    user's SMILES strings; None if the data are not SMILES strings."""
     skipped: tuple[str, ...] = ()
-    """The rows of own data that were left out, with the reasons; of more than 100 only
-    the first ones."""
+    """Rows of the user's own data that were left out, with the reasons; if there are
+    more than 100, only the first ones."""
     own_data: bool = False
     """Whether the data are the user's own, and not one of gnnak's data sets."""
 
@@ -188,7 +188,7 @@ class Dataset:
         return 0 if self.folds is None else self.folds.size(0)
 
     def subset(self, indices: Tensor) -> Dataset:
-        """Return the graphs with these indices, in the same parts and folds."""
+        """Return the selected graphs, with their parts of the split and folds."""
         indices = indices.to(torch.long)
         return Dataset(
             self.info,
@@ -241,8 +241,7 @@ class Published(NamedTuple):
     over_training: tuple[str, ...] = ()
     """Which of `"nodes"` and `"edges"` are means over the training graphs only."""
     note: str = ""
-    """Known reason why the paper's numbers differ from the measured ones; may be
-    empty."""
+    """Known reason why the paper's numbers differ from the measured ones, or ""."""
 
 
 @dataclass(frozen=True)
@@ -261,10 +260,9 @@ class Entry:
     load: Callable[[DatasetInfo, Request], Dataset]
     """Loads the data set, given `info` and the user's options."""
     published: Published | None = None
-    """The row of the paper's table of data sets; None if it has none."""
+    """Statistics in the paper; None if the paper does not have this data set."""
     targets: tuple[str, ...] = ()
-    """Names of the targets to choose from, the default first; empty if there is only
-    one."""
+    """Names of the targets to choose from, the default first; empty if there is one."""
 
     @property
     def name(self) -> str:

@@ -25,7 +25,7 @@ def _info(
     num_outputs: int = 1,
     protocols: tuple[Protocol, ...] = ("split",),
 ) -> DatasetInfo:
-    """Return a `DatasetInfo`; loading replaces its features and source."""
+    """Return a `DatasetInfo` with placeholders for features and source."""
     return DatasetInfo(
         name, title, task, metric, num_outputs, Categorical((1,)), None, "", protocols
     )
@@ -34,12 +34,11 @@ def _info(
 def _classes(
     name: str, title: str, count: int, protocols: tuple[Protocol, ...] = ("split",)
 ) -> DatasetInfo:
-    """Return the `DatasetInfo` of a classification data set with `count` classes."""
     return _info(name, title, "classification", "accuracy", count, protocols)
 
 
 def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
-    """Return the entry of a data set of the TU collection: two classes, ten folds."""
+    """Return the entry of a TU data set; `sizes` has the paper's statistics."""
     info = replace(_classes(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
     graphs, nodes, edges = sizes.split()
     published = Published(graphs, nodes, edges, once=True, note=note)
@@ -192,8 +191,8 @@ def load_dataset(
 
     Args:
         name: One of `dataset_names()`.
-        target: Name of the target to predict, for data sets with several targets; None
-            takes the first one.
+        target: Name of the target to predict, for data sets with several targets. If
+            None, it is the first one.
         seed: Seed of generated graphs and random folds.
         data_dir: Folder that is searched first for the data file, or None.
 

@@ -1,8 +1,8 @@
 """Build the fast backends, which map names of operations to fast implementations.
 
-Implementations are beside the layers and steps that they serve, marked with
-`implements`. Those of sampling and padding are here, because their modules of kernels
-need Triton, and are imported when they are first used.
+Most implementations are functions decorated with `implements`, in `gnnak.fast.layers`
+and `gnnak.fast.step`. This module itself wraps the kernels for sampling and padding,
+and imports them when they are first used, because they need Triton.
 """
 
 from functools import partial
@@ -33,15 +33,15 @@ from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 FAST_NODES = 256
-"""Maximum number of nodes per connected component in the kernels of sampling."""
+"""Largest connected component, in nodes, that the sampling kernels support."""
 
 
 def default_backend() -> Backend:
     """Return the backend for this machine.
 
-    With a GPU, or with Triton's interpreter, this is the backend of `make_backend`;
-    tensors on a CPU then run in plain PyTorch. Without a GPU, this is `cpu_backend`.
-    Triton's interpreter runs the GPU kernels on a CPU, slowly, for tests.
+    With a GPU, this is `make_backend()`, which runs tensors on the CPU in plain
+    PyTorch. Without a GPU, this is `cpu_backend()`. Triton's interpreter, with which
+    tests run GPU kernels on a CPU, counts as a GPU.
     """
     if torch.cuda.is_available() or (has_triton() and interprets_triton()):
         return make_backend()
@@ -52,15 +52,15 @@ def cpu_backend(min_copies: int = 5000) -> Backend:
     """Build the backend for machines without a GPU.
 
     Args:
-        min_copies: Least number of node copies in a batch; smaller batches run in plain
-            PyTorch, which is as fast.
+        min_copies: Batches with fewer node copies run in plain PyTorch, which is as
+            fast for small batches.
     """
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
 
 def _is_full_on_cpu(x: Tensor) -> bool:
-    """Return whether `x` is a tensor on a CPU, in full precision without autocast."""
+    """Return whether `x` is float32 or float64, on a CPU, and autocast is off."""
     kind = x.device.type
     full = x.dtype in (torch.float, torch.double)
     return kind == "cpu" and full and not torch.is_autocast_enabled(kind)
@@ -93,7 +93,7 @@ def _pad_rows(
 
 
 def can_sample(plan: Plan) -> bool:
-    """Return whether the Triton kernels can sample roots in a batch of graphs."""
+    """Return whether the Triton kernels can sample roots in the graphs of `plan`."""
     if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
         return False
     return plan.held.is_cuda or interprets_triton()
@@ -107,7 +107,7 @@ def _sample_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample roots by farthest-point sampling, or else by greedy set cover, [s]."""
+    """Sample roots by farthest points or by set cover; return a boolean mask, [s]."""
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import sample_greedily
@@ -124,7 +124,7 @@ def _filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the weights with which encodings of dropped roots are estimated."""
+    """Compute the weights that estimate dropped roots' encodings from sampled ones."""
     if plan is None or not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import fast_filling

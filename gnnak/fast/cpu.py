@@ -1,8 +1,8 @@
 """GNN-AK layers on a CPU: fewer passes over tensors with a row per node copy.
 
-Many node copies are equal before messages are passed: those of one node at the same
-distance from their roots. States and GINE's messages are computed once per pair (node,
-distance), and summed with `torch.embedding_bag`. Linears that follow each other are
+Copies of one node at equal distance from their roots have equal states before messages
+are passed. So states and GINE's messages are computed once per pair (node, distance),
+and then summed with `torch.embedding_bag`. Linears that follow each other are
 multiplied first: a Linear $A$ at the end of the base GNN and the first Linear $W$ of an
 encoding's MLP become one Linear $W A$. Gates depend only on the distance to the root,
 so node copies of equal distance are summed before they are multiplied by a gate. All
@@ -34,46 +34,43 @@ from gnnak.typing import Encoding, Reduce
 
 
 class Ones(NamedTuple):
-    """Where the ones of a sparse matrix of zeros and ones are, row by row."""
+    """The positions of the ones in a sparse matrix of zeros and ones, row by row."""
 
     columns: Tensor
-    """[q]: the column of each one, sorted by row."""
+    """[q]: the column of each of the q ones, sorted by row."""
     ptr: Tensor | None = None
-    """[r + 1]: where each of the r rows begins in `columns`. None means that each row
-    has exactly one 1; a product then only gathers rows."""
+    """[r + 1]: where each of the r rows begins in `columns`. If None, each row has
+    exactly one 1, and a product with the matrix only gathers rows."""
 
     @property
     def num_rows(self) -> int:
-        """Number of rows, r."""
+        """Number of rows of the matrix."""
         return (self.columns if self.ptr is None else self.ptr[1:]).numel()
 
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """A sparse matrix of zeros and ones, [r, k], and its transpose."""
+    """A sparse matrix of zeros and ones, r rows by k columns, and its transpose."""
 
     ones: Ones
-    """The ones of each row."""
+    """The ones of the matrix."""
     transposed: Ones
-    """The ones of each column: row numbers, sorted by column."""
+    """The ones of the transposed matrix."""
 
     def __matmul__(self, values: Tensor) -> Tensor:
-        """Sum the rows of `values`, [k, c], at the ones of each row, as [r, c].
-
-        The gradient needs no atomic additions.
-        """
+        """Return the product with `values`, [k, c]; its gradient needs no atomics."""
         return _Product.apply(values, self)
 
     @property
     def T(self) -> Incidence:  # noqa: N802 (as in PyTorch)
-        """The transposed matrix, [k, r]."""
+        """The transposed matrix."""
         return Incidence(self.transposed, self.ones)
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
     """Return the matrix whose product with `values`, [size, c], is `values[index]`.
 
-    `in_order` tells that `index` is sorted.
+    Set `in_order` to True only if `index` is sorted.
     """
     groups = group(index, size, in_order)
     order = groups.order
@@ -83,7 +80,7 @@ def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence
 
 
 class _Product(torch.autograd.Function):
-    """Autograd function of the product, also for `torch.func`."""
+    """Autograd function of `Incidence.__matmul__`; it also supports `torch.func`."""
 
     @staticmethod
     def forward(values: Tensor, matrix: Incidence) -> Tensor:
@@ -122,28 +119,29 @@ class _Product(torch.autograd.Function):
 
 
 PairAxis = Literal["node", "subgraph"]
-"""The first key of a pair: the node or the subgraph of a node copy."""
+"""The first element of the pairs in `HopPairs`: a node or a rooted subgraph."""
 
 
 class HopPairs(NamedTuple):
-    """The distinct pairs of a node (or a subgraph) and a row of the hop table.
+    """The u distinct pairs of a node (or a subgraph) and a distance to the root.
 
-    The hop table has a row for each distance to the root. Pairs are sorted by node (or
-    subgraph), then by row of the hop table.
+    The hop table has a row for each of t distances. Pairs are sorted by node (or
+    subgraph), then by distance.
     """
 
     of_copies: Incidence
-    """[m, u]: for each node copy, its pair."""
+    """[m, u]: a one at the pair of each node copy."""
     of_keys: Incidence
-    """[u, k]: for each pair, its node or its subgraph."""
+    """[u, n] or [u, s]: a one at the node (or the subgraph) of each pair."""
     one_hot: Tensor
-    """[u, t]: for each pair, a one at its row of the hop table, and zeros elsewhere."""
+    """[u, t]: a one at the distance of each pair, as a dense matrix."""
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return the distinct values of a key, sorted, [u], and their index per row, [m].
+    """Compute `key.unique(return_inverse=True)` without sorting the values.
 
-    Values are in 0..size-1; the time is proportional to `size`.
+    The result is the distinct values, [u], and the index of each element among these,
+    [m]. Values must be in 0..size-1; the time is proportional to `size`.
 
     >>> numbered(torch.tensor([7, 2, 7, 4]), 9)
     (tensor([2, 4, 7]), tensor([2, 0, 2, 1]))
@@ -159,9 +157,9 @@ def hop_pairs(
     axis: PairAxis,
     dtype: torch.dtype,
 ) -> HopPairs:
-    """Find all pairs of a node (or a subgraph) and a distance to the root that occur.
+    """Find the distinct pairs (node, distance) or (subgraph, distance) of node copies.
 
-    Without a hop table, a pair is a node (or a subgraph) alone. The result is cached in
+    If `hops` is None, a pair is a node (or a subgraph) alone. The result is cached in
     `subgraphs`.
     """
     num_hops = 1 if hops is None else len(hops.weight)
@@ -182,7 +180,7 @@ def hop_pairs(
 
 
 class Messages(NamedTuple):
-    """The different messages, and the node copies that receive them.
+    """The distinct messages, and the node copies that receive them.
 
     There is one message for each of v pairs of an edge and the distance of its source
     to the root. There is one state for each of u pairs of a node and its distance to
@@ -190,9 +188,9 @@ class Messages(NamedTuple):
     """
 
     source: Incidence
-    """[v, u]: for each message, the pair (node, distance) that sends the message."""
+    """[v, u]: for each message, a one at the pair (node, distance) that sends it."""
     edge: Incidence
-    """[v, e]: for each message, its edge."""
+    """[v, e]: for each message, a one at its edge."""
     into: Incidence
     """[m, v + u]: for each node copy, ones at the messages and at the state that it
     sums; the first v columns are messages, the last u columns are states."""
@@ -212,7 +210,7 @@ def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
 def gine_sums(conv: GINEConv, c: Tensor, e: Tensor, messages: Messages) -> Tensor:
     r"""Return $(1 + \epsilon) c_i + \sum_j \text{ReLU}(c_j + e_{ji})$, [m, w].
 
-    `c` are the states of the pairs (node, distance), [u, w].
+    Here $i$ and $j$ are node copies; `c`, [u, w], has a row per pair (node, distance).
     """
     e = e if conv.lin is None else conv.lin(e)
     sent = (messages.source @ c + messages.edge @ e).relu_()
@@ -220,7 +218,7 @@ def gine_sums(conv: GINEConv, c: Tensor, e: Tensor, messages: Messages) -> Tenso
 
 
 def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
-    """Find the different messages of all rooted subgraphs; cached in the subgraphs."""
+    """Find the distinct messages in all rooted subgraphs; cache them in `subgraphs`."""
     num_pairs, num_hops = pairs.one_hot.shape
 
     def find() -> Messages:
@@ -244,10 +242,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Return the matrix `Messages.into`.
-
-    `number` is the message of each edge copy, [f], of `count` different ones.
-    """
+    """Build `Messages.into`; `number`, [f], is the message of each edge copy."""
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.
@@ -265,7 +260,7 @@ def _received(
 
 
 NORMS = (nn.BatchNorm1d, BatchNorm)
-"""Norms whose output may be overwritten: their backward pass does not read it."""
+"""Norms whose backward pass does not read their output: a ReLU may overwrite it."""
 
 
 def cpu_encodings(
@@ -276,7 +271,11 @@ def cpu_encodings(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the same encodings as `GNNAK.encode`, for `min_copies` or more copies."""
+    """Compute the encodings of a layer, as `GNNAK.encode` does.
+
+    Returns `NotImplemented` if there are fewer than `min_copies` node copies, or if the
+    layer or its inputs are not supported.
+    """
     if subgraphs.num_copies < min_copies:
         return NotImplemented
     if not {layer.reduce, context_reduce} <= set(REDUCES):
@@ -308,7 +307,7 @@ def run_base(
 ) -> tuple[Tensor, list[nn.Linear]]:
     """Run the base GNN of a layer, without the Linears at its end.
 
-    Returns a row for each node copy, [m, k], and the Linears still to apply, in order.
+    Returns a row for each node copy, [m, c], and the Linears still to apply, in order.
     """
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
@@ -332,7 +331,7 @@ def run_base(
 
 
 def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
-    """Call modules one after the other; a ReLU overwrites the output of a BatchNorm."""
+    """Call modules in sequence; a ReLU after a batch norm works in place."""
     before = None
     for module in modules:
         if type(module) is nn.Sequential:
@@ -346,7 +345,7 @@ def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
 
 
 def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
-    """Return whether `gine_sums` computes the messages of a conv."""
+    """Return whether `gine_sums` can replace the message passing of `conv`."""
     width = layer.in_channels
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)
@@ -360,11 +359,7 @@ def _can_run(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> bool:
-    """Return whether `cpu_encodings` supports a layer and its inputs.
-
-    This needs full precision, the weights' dtype, subgraphs without padding, and the
-    modules that `GNNAK` builds, without hooks.
-    """
+    """Return whether `cpu_encodings` supports a layer and its inputs."""
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return False
     weights = {weight.dtype for weight in layer.parameters()}
@@ -383,9 +378,9 @@ def _can_run(
 
 
 def _has_known_parts(layer: GNNAK) -> bool:
-    """Return whether the parts of a layer are those that `GNNAK` builds, without hooks.
+    """Return whether a layer has only modules that `GNNAK` builds, without hooks.
 
-    PyG's explainers set masks on convs; layers with such convs run in plain PyTorch.
+    Convs on which PyG's explainers have set masks are not supported either.
     """
     transforms = list(layer.transforms.values())
     blocks = [block for transform in transforms for block in transform.children()]
@@ -401,7 +396,7 @@ def _has_known_parts(layer: GNNAK) -> bool:
 
 
 def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
-    """Return the gates of an encoding for each distance, [t, c]; None without gates."""
+    """Return the gates of an encoding at each distance, [t, c]; None if it has none."""
     if name not in layer.gates:
         return None
     assert layer.hop_table is not None
@@ -411,7 +406,7 @@ def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply `linears`, those at the end of the base GNN, and the MLP of an encoding."""
+    """Apply the last Linears of the base GNN, `linears`, and an encoding's MLP."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)

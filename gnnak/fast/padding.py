@@ -19,7 +19,10 @@ BLOCK = 1024
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Split rows by batch and pad each batch to `size` rows, [b, size, ...]."""
+    """Return the rows of each of b batches, padded to `size` rows, [b, size, ...].
+
+    Batch i has the `count[i]` rows of `value` from row `first[i]` on.
+    """
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])

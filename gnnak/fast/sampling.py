@@ -24,7 +24,7 @@ such compilations rare."""
 
 
 def _block_of(plan: Plan) -> int:
-    """Return how many nodes one program handles: a power of two."""
+    """Return the number of nodes that one program handles, a power of two."""
     return max(2 ** (plan.largest - 1).bit_length(), MIN_BLOCK)
 
 
@@ -38,13 +38,13 @@ def sample_greedily(
 ) -> Tensor:
     """Sample subgraphs greedily until each node is in `min_coverage` sampled subgraphs.
 
-    The result, a boolean mask [s], equals that of
-    `gnnak.sampling.greedy.sample_greedily`, which launches many kernels per sampled
-    root, and synchronises with the host to know when to stop. All nodes of a subgraph
-    must be in the connected component of its root. In each component, the subgraph with
-    the highest `rank`, [s], is sampled first. Later, the score of a subgraph is the
-    distance of its root from the nearest sampled root if `farthest`, and else the
-    number of least covered nodes in it: of all nodes that need more sampled subgraphs,
+    Returns the same boolean mask, [s], as `gnnak.sampling.greedy.sample_greedily`,
+    which launches many kernels per sampled root, and synchronises to know when to stop.
+    All nodes of a subgraph must be in the connected component of its root. In each
+    component, the subgraph with the highest `rank`, [s], is sampled first, and then
+    always the one with the highest score. If `farthest`, the score is the distance of
+    the subgraph's root from the nearest sampled root. Otherwise it is the number of
+    least covered nodes in the subgraph: of all nodes that need more sampled subgraphs,
     those in the fewest.
     """
     kept = torch.zeros_like(rank, dtype=torch.bool)
@@ -78,7 +78,7 @@ def _draw(
     kept, s, min_coverage,
     FARTHEST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Sample roots in one connected component, the highest score first."""
+    """Sample roots in one connected component, one by one, by the highest score."""
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
     # `there`: this element of the block has a node. `able`: the subgraph rooted at that
@@ -118,10 +118,7 @@ def _draw(
 
 @triton.jit
 def _holds(copy_ptr, member, chosen, node):
-    """Return a mask of the nodes that the subgraph `chosen` contains.
-
-    Uses binary search in the subgraph's nodes, which are sorted in `member`.
-    """
+    """Return which nodes the subgraph `chosen` contains, by a binary search."""
     begin = tl.load(copy_ptr + chosen)
     count = tl.load(copy_ptr + chosen + 1) - begin
     at = tl.zeros_like(node) + begin
@@ -134,7 +131,7 @@ def _holds(copy_ptr, member, chosen, node):
 
 @triton.jit
 def _total(copy_ptr, member, marks, node, subgraph, marked, there):
-    """Return, for each subgraph, how many of its nodes are `marked`."""
+    """Count the `marked` nodes of each subgraph."""
     # Threads exchange the marks of their nodes through a buffer in global memory.
     tl.debug_barrier()
     tl.store(marks + node, marked.to(tl.int32), mask=there)
@@ -155,12 +152,12 @@ def _total(copy_ptr, member, marks, node, subgraph, marked, there):
 def fast_filling(
     subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
 ) -> Filling:
-    """Compute the weights with which encodings of dropped roots are estimated.
+    """Compute the weights that estimate encodings of dropped roots from sampled ones.
 
-    The result is the sparse matrix of `plan_filling`, the PyTorch version, which
-    launches several kernels per distance. Here, the entries are sorted by connected
-    component. `kept` [s] is a mask of the sampled subgraphs, at least one in each
-    component; `number` [s] is the index of a sampled subgraph among all sampled ones.
+    The result is the sparse matrix that `plan_filling` computes in PyTorch, with
+    several kernels per distance; here, its entries are sorted by connected component.
+    `kept`, [s], is a mask of the sampled subgraphs, at least one in each component;
+    `number`, [s], is the index of a sampled subgraph among all sampled ones.
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
@@ -192,7 +189,7 @@ def _fill(
     layers, out_node, out_subgraph, weight,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the weights in one connected component, by increasing distance."""
+    """Compute the weights in one connected component, outwards from sampled roots."""
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
     there = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
@@ -233,10 +230,7 @@ def _fill(
 
 @triton.jit
 def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
-    """Initialise the weights: one row per node, and one column per sampled root.
-
-    An entry is 1 if the node is the sampled root, else 0.
-    """
+    """Initialise the weights: 1 where the node (row) is the sampled root (column)."""
     j = 0
     while j < width:
         owner = column == j

@@ -17,9 +17,9 @@ class Neighbors(NamedTuple):
     """
 
     ptr: Tensor
-    """[n + 1]."""
+    """[n + 1]: row pointer."""
     node: Tensor
-    """[e]."""
+    """[e]: the neighbours of all nodes, node after node."""
     edge: Tensor
     """[e]: for each entry of `node`, the column of its edge in `edge_index`."""
     key: Tensor
@@ -81,11 +81,10 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """Return the weakly connected component of every node, [n], and their number.
+    """Return the weakly connected component of each node, [n], and how many there are.
 
-    Components are numbered by their smallest node. In every round of label propagation,
-    each node takes the smallest label among its own and its neighbours', and then the
-    label of the node with that number (pointer jumping), so long paths need few rounds.
+    Components are numbered by their smallest node. Nodes take the smallest label among
+    their neighbours; with pointer jumping, long paths need few rounds.
 
     >>> components(torch.tensor([[3, 1], [0, 2]]), 5)
     (tensor([0, 1, 1, 0, 2]), 3)
@@ -109,7 +108,7 @@ def hops_to_root(
 ) -> Tensor:
     """Return the length of the shortest directed path from each node to any root, [n].
 
-    It is -1 where no path of at most `max_hops` edges exists.
+    The length is -1 if there is no path of at most `max_hops` edges.
 
     >>> path = torch.tensor([[0, 1, 3], [1, 2, 2]])
     >>> hops_to_root(path, torch.tensor([2]), num_nodes=5, max_hops=3)

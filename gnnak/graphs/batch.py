@@ -32,14 +32,14 @@ class GraphBatch:
     """[e, c]: edge features; None if edges have no features."""
     y: Tensor | None
     """Training targets: [g, ...], one row per graph, or [n, ...], one row per node;
-    None = no targets."""
+    None if there are no targets."""
     batch: Tensor
     """[n], int64, in 0..g-1, sorted: the index of the graph each node belongs to."""
     ptr: Tensor
     """[g + 1], int64: row pointer; the nodes of graph `i` are `ptr[i]:ptr[i + 1]`."""
     real: RealCounts | None = None
     """For a batch padded to a fixed size, the numbers of nodes, edges and graphs that
-    are not padding; None = there is no padding."""
+    are not padding; None if there is no padding."""
 
     @property
     def num_nodes(self) -> int:
@@ -84,7 +84,7 @@ class GraphBatch:
         """Check that every field is as documented above and return the batch.
 
         Raises:
-            GraphError: If it is not; the message names the first such field.
+            GraphError: If a field is wrong; the message names the first one.
         """
         check_counts("ptr", self.ptr)
         check_counts("batch", self.batch, self.device)

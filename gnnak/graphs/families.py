@@ -1,8 +1,7 @@
 """Families of graphs that Weisfeiler-Leman (WL) tests can hardly distinguish.
 
-Graphs are pairs `(edge_index, num_nodes)` with both directions of every edge:
-circulant graphs, Cai-Fürer-Immerman (CFI) and Fürer pairs, and strongly regular
-graphs.
+Circulant graphs, Cai-Fürer-Immerman (CFI) and Fürer pairs, and strongly regular graphs,
+all as `(edge_index, num_nodes)` with both directions of every edge.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,8 +42,8 @@ def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     In the CSL graph with skip s, node i is joined to the nodes i ± 1 and i ± s; s must
     be coprime to `num_nodes`. All CSL graphs are 4-regular, so 1-WL and 2-WL
     distinguish no two of them. The ten default graphs on 41 nodes are pairwise
-    non-isomorphic, and 3-WL distinguishes all of them. The paper's test Subgraph-1-WL*,
-    which compares egonets by 1-WL, can only detect triangles if it uses 1-hop egonets.
+    non-isomorphic, and 3-WL distinguishes all of them. With 1-hop egonets, the paper's
+    test Subgraph-1-WL*, which compares egonets by 1-WL, detects nothing but triangles.
     Only the graph with skip 2 has triangles; to distinguish the others, the test needs
     larger egonets.
     """
@@ -159,7 +158,7 @@ def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def _furer_graph(base: nx.Graph, negated: tuple[object, object] | None) -> Graph:
-    """Build one of the two graphs of `furer_pair`: the first if `negated` is None."""
+    """Build the first graph of `furer_pair` if `negated` is None, else the second."""
     members = {
         x: [
             (x, frozenset(chosen))
@@ -221,11 +220,11 @@ def triple_systems() -> list[list[Block]]:
 
 
 def regular_two_graphs() -> list[Matrix]:
-    """Return Seidel matrices of graphs from the four regular two-graphs on 26 points.
+    """Return a Seidel matrix for each of the four regular two-graphs on 26 points.
 
     A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
-    Graphs that switching turns into each other (see `switched`) form a two-graph; it is
-    regular if the matrix has only two eigenvalues, here 5 and -5.
+    Graphs that switching turns into each other (see `switched`) form a two-graph, which
+    is regular if their Seidel matrices have only two eigenvalues, here 5 and -5.
 
     >>> [bool((s @ s == 25 * np.eye(26)).all()) for s in regular_two_graphs()]
     [True, True, True, True]
@@ -243,19 +242,18 @@ def regular_two_graphs() -> list[Matrix]:
 
 
 def _seidel(joined: NDArray[np.bool_]) -> Matrix:
-    """Convert a boolean adjacency matrix to a Seidel matrix."""
     matrix = np.where(joined, -1, 1)
     np.fill_diagonal(matrix, 0)
     return matrix.astype(np.int64)
 
 
 def switched(matrix: Matrix, signs: Matrix) -> Matrix:
-    """Multiply row i and column i of a Seidel matrix by `signs[i]` (1 or -1)."""
+    """Switch a graph: multiply row and column i of its Seidel matrix by `signs[i]`."""
     return matrix * np.outer(signs, signs)
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Isolate each node of a Seidel matrix in turn, and remove it from the graph."""
+    """For each node, switch the graph so that it is isolated, then remove the node."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -266,9 +264,9 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return all regular graphs of row sum `value` into which switching turns a graph.
+    """Return all switchings of a graph in which all rows of the matrix sum to `value`.
 
-    The vector of signs is then an eigenvector with eigenvalue `value`, and vice versa.
+    The signs of such a switching are an eigenvector with eigenvalue `value`.
     """
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
@@ -284,7 +282,6 @@ def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
 
 
 def _independent_rows(space: NDArray[np.float64]) -> list[int]:
-    """Return the indices of rows that form a basis of the row space."""
     chosen: list[int] = []
     for row in range(len(space)):
         if np.linalg.matrix_rank(space[[*chosen, row]], tol=1e-6) > len(chosen):
@@ -352,12 +349,10 @@ def srg28() -> list[Graph]:
 
 
 def _cycle(points: range) -> list[tuple[int, int]]:
-    """Return the edges of the cycle through `points`, each as (smaller, larger)."""
     ends = zip(points, [*points[1:], points[0]], strict=True)
     return [(min(end), max(end)) for end in ends]
 
 
 def _graph_of_matrix(matrix: Matrix) -> Graph:
-    """Build a graph from a symmetric matrix in which -1 marks an edge."""
     edges = np.argwhere(np.triu(matrix == -1))
     return undirected([(int(u), int(v)) for u, v in edges], len(matrix))

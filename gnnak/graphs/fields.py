@@ -41,7 +41,7 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` unless every edge joins two nodes of its graph, from 0 on."""
+    """Raise `GraphError` unless edges join nodes of their graph, numbered from 0."""
     check_tensor("edge_index", edge_index, num_nodes.device)
     check_edge_shape(edge_index)
     total = int(num_edges.sum())
@@ -72,7 +72,7 @@ def check_rows(
 ) -> None:
     """Raise `GraphError` unless `value` has `rows` rows, one for every `owner`.
 
-    With `columns`, it must have exactly two dimensions.
+    If `columns`, `value` must have exactly two dimensions.
     """
     tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):
@@ -107,7 +107,7 @@ def check_alike(
 
 
 def describe(value: Tensor | None) -> str:
-    """Return the shape of a tensor as text, such as "[5, 1]"; "None" for None."""
+    """Return the shape of a tensor as text, such as "[5, 1]", or "None" for None."""
     return "None" if value is None else str(list(value.shape))
 
 

@@ -25,9 +25,9 @@ def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
 def four_regular_pair() -> tuple[Graph, Graph]:
     """Return two 4-regular graphs on 8 nodes that 1-WL cannot distinguish.
 
-    They differ in two edges: 0-1 and 2-4, or 0-2 and 1-4. The 1-hop egonets of nodes 0,
-    2, 3, 4 and 5 differ, so Subgraph-1-WL* distinguishes the graphs (Theorem 2). The
-    paper shows a pair like this in a figure but does not list its edges.
+    The first has the edges 0-1 and 2-4, the second 0-2 and 1-4; the other edges are
+    equal. The 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so Subgraph-1-WL*
+    distinguishes the graphs (Theorem 2). The paper only shows such a pair in a figure.
     """
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]
@@ -37,7 +37,7 @@ def four_regular_pair() -> tuple[Graph, Graph]:
 
 
 def rook() -> Graph:
-    """Return the 4x4 rook's graph: cells of a board, joined in rows and columns."""
+    """Return the 4x4 rook's graph: cells in the same row or column are joined."""
     cells = [(row, column) for row in range(4) for column in range(4)]
     edges = [
         (i, j)

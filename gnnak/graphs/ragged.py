@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Return the row pointer of rows with the lengths `counts`, [..., rows + 1].
+    """Return the row pointer of rows of lengths `counts`: [..., rows + 1].
 
     >>> pointers(torch.tensor([2, 0, 3]))
     tensor([0, 2, 2, 5])
@@ -20,8 +20,8 @@ def ragged_ranges(
 ) -> tuple[Tensor, Tensor]:
     """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 
-    Returns the index `i` of the range of each entry, and its value, both [total].
-    `total` is the sum of `count`: None = compute it, which synchronises with the
+    Returns two tensors [total]: the index `i` of each entry's range, and the entries.
+    If `total`, the sum of `count`, is None, it is computed, which synchronises with the
     device. `ptr` is the row pointer of `count`, if known.
 
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
@@ -35,13 +35,16 @@ def ragged_ranges(
 def ragged_ranges_to(
     stop: Tensor, count: Tensor, end: Tensor, total: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Return `ragged_ranges`, given the cumulative sum `end` of `count`."""
+    """Like `ragged_ranges`, given where each range stops.
+
+    `stop` is `start + count`, and `end` is the cumulative sum of `count`.
+    """
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return the index of the range of each entry, and its value: position + shift."""
+    """Return the index of each entry's range, and its position plus `shift`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -49,7 +52,7 @@ def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, T
 
 
 def range_ends(count: Tensor) -> tuple[Tensor, int]:
-    """Return the cumulative sum of `count`, and its total, which synchronises.
+    """Return the cumulative sum of `count`, and the total as an int; this synchronises.
 
     >>> range_ends(torch.tensor([2, 0, 3]))
     (tensor([2, 2, 5]), 5)
@@ -69,7 +72,7 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Return where to split rows with the costs `work` into chunks of about `limit`.
+    """Return positions that split rows of costs `work` into chunks of about `limit`.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]

@@ -13,8 +13,8 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded; "copies" are node copies."""
 
 REAL = "_real_counts"
-"""The attribute of a padded PyG batch that refers to its `RealCounts`. It is no field
-of the batch, so that users may have a field of any name."""
+"""The attribute of a padded PyG batch that refers to its `RealCounts`. It is not a PyG
+field, so it cannot clash with a user's field."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +26,8 @@ class RealCounts:
     """
 
     counts: Tensor
-    """[6], int64, on the batch's device: the numbers in the order of `BATCH_AXES`;
-    those of subgraphs are 0 if the batch has no subgraphs."""
+    """[6], int64, on the batch's device: the numbers in the order of `BATCH_AXES`; the
+    last three are 0 if the batch has no rooted subgraphs."""
 
     @property
     def graphs(self) -> Tensor:
@@ -71,7 +71,7 @@ class RealCounts:
 
 
 def real_counts_of(batch: object) -> RealCounts | None:
-    """Return the counts of a padded `GraphBatch` or PyG batch; None for others."""
+    """Return the `RealCounts` of a padded batch; None if the batch is not padded."""
     for name in (REAL, "real"):
         found = getattr(batch, name, None)
         if isinstance(found, RealCounts):

@@ -1,4 +1,4 @@
-"""A whole data set as flat tensors, from which batches are gathered; reverse edges."""
+"""`GraphStore`, a data set as flat tensors; functions for reverse edges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gnnak.graphs.fields import (
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 
 Indices = int | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor
-"""What can select graphs; bools are a mask."""
+"""Values that select graphs; a sequence of bools is a mask."""
 
 KINDS = "an int, a slice, a list, or a tensor of bools or ints"
 
@@ -56,7 +56,10 @@ def as_indices(indices: Indices, size: int) -> Tensor:
 def indices_at(
     indices: Indices, size: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Convert to positions on the host and on `device`, without synchronising."""
+    """Convert indices to positions in 0..size-1, both on the CPU and on `device`.
+
+    If `indices` are on the CPU, this does not synchronise with the device.
+    """
     chosen = as_indices(indices, size)
     host = chosen.cpu()
     there = chosen if chosen.device == device else host.to(device, non_blocking=True)
@@ -74,7 +77,6 @@ def _from_slice(part: slice, size: int) -> Tensor:
 
 
 def _flat(indices: object) -> Tensor:
-    """Convert an int, or a list, array or tensor of ints or bools, to a vector."""
     # PyTorch would move tensors to the default device, if a user has set one.
     device = indices.device if isinstance(indices, Tensor) else torch.device("cpu")
     try:
@@ -121,13 +123,13 @@ class GraphStore:
     """[2, e], int64: directed edges, graph after graph; nodes are numbered from 0 in
     each graph. Self loops and parallel edges are allowed."""
     x: Tensor | None = None
-    """[n, c]: node features, graph after graph (int64 if categorical); None = no
-    features."""
+    """[n, c]: node features, graph after graph (int64 if categorical); None if there
+    are no features."""
     edge_attr: Tensor | None = None
-    """[e, c]: edge features in the order of `edge_index`; None = no features."""
+    """[e, c]: edge features in the order of `edge_index`; None if there are none."""
     y: Tensor | None = None
     """Training targets: [g, ...], one row per graph, or, if `node_targets`, [n, ...],
-    one row per node; None = no targets."""
+    one row per node; None if there are no targets."""
     node_targets: bool = False
     """Whether `y` has one row per node instead of one row per graph."""
 
@@ -141,22 +143,22 @@ class GraphStore:
 
     @cached_property
     def node_ptr(self) -> Tensor:
-        """Position of each graph's first node; the last entry is the node count."""
+        """[g + 1]: position of each graph's first node, and the number of nodes."""
         return pointers(self.num_nodes)
 
     @cached_property
     def edge_ptr(self) -> Tensor:
-        """Position of each graph's first edge; the last entry is the edge count."""
+        """[g + 1]: position of each graph's first edge, and the number of edges."""
         return pointers(self.num_edges)
 
     @cached_property
     def counts(self) -> Tensor:
-        """Numbers of nodes and of edges of each of the g graphs, on the CPU, [2, g]."""
+        """[2, g], on the CPU: numbers of nodes and of edges of each graph."""
         return torch.stack([self.num_nodes, self.num_edges]).cpu()
 
     @cached_property
     def _table(self) -> Tensor:
-        """For each graph: number of nodes and edges, first node and edge, [4, g]."""
+        """[4, g]: number of nodes, number of edges, first node and first edge."""
         start = self.node_ptr[:-1], self.edge_ptr[:-1]
         return torch.stack([self.num_nodes, self.num_edges, *start])
 
@@ -311,8 +313,8 @@ def add_reverse_edges(
 ) -> tuple[Tensor, Tensor]:
     """Insert the reverse edge directly after every edge, except after self loops.
 
-    `directed`, [e], masks edges that get none. Returns the edges and, for each, the
-    position in `edge_index` of the edge that it equals or reverses.
+    Edges in the mask `directed` [e] get no reverse edge. Returns the new edges and, for
+    each of them, the position in `edge_index` of the edge that it copies or reverses.
 
     >>> add_reverse_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
     (tensor([[0, 1, 2, 1, 2],
@@ -330,7 +332,7 @@ def add_reverse_edges(
 
 
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
-    """Return the store with the edges of `add_reverse_edges`, and their attributes."""
+    """Add the edges of `add_reverse_edges`, with the attributes of their originals."""
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
     return replace(
@@ -344,8 +346,8 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 def without_reverse_edges(store: GraphStore) -> GraphStore | None:
     """Return the store with only one direction of every undirected edge.
 
-    The reverse of an edge has equal attributes; the first of the two remains. Self
-    loops remain. Returns None if another edge has no reverse edge.
+    Two opposite edges with equal attributes are an undirected edge; the first one
+    remains. Self loops remain. Returns None if any other edge has no reverse edge.
     """
     edge_index, graph = store.edge_index, _graph_of_edge(store)
     group = _same_edge(store, graph)
@@ -380,7 +382,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Number the edges; equal edges, also reversed ones, get the same number, [e]."""
+    """Number the edges, [e]; edges of equal ends and attributes share a number."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     size = int(store.node_ptr[-1])
     pair = ends.amin(dim=0) * size + ends.amax(dim=0)

@@ -1,4 +1,4 @@
-"""Assemble batches with their rooted subgraphs: windows of several on a GPU."""
+"""Assemble batches with their rooted subgraphs; on a GPU, several batches at once."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ budget of one byte makes every window a single batch."""
 WINDOW_BATCHES = 4
 """Number of batches that a window should have if subgraphs are cached."""
 MAX_FACTOR = 4
-"""The budget is multiplied by at most this factor, for `WINDOW_BATCHES` batches."""
+"""To fit `WINDOW_BATCHES` batches, the memory budget is multiplied by at most this."""
 EXTRACTION_FACTOR = 8
-"""The budget is multiplied by this factor if subgraphs are extracted in each epoch.
-Extraction gains more from large windows than loading from a cache."""
+"""The memory budget is multiplied by this factor if subgraphs are extracted in each
+epoch, since extraction gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
 """The memory estimate assumes that SubgraphDrop samples at least this fraction of the
 subgraphs."""
 SAMPLE_GRAPHS = 32
-"""Number of graphs, at most, from which the memory of all subgraphs is estimated."""
+"""Largest number of graphs from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
 """Largest number of node pairs in a window, if SubgraphDrop uses farthest-point
 sampling, which needs the distance of every pair of nodes of a graph."""
@@ -55,19 +55,20 @@ class Subgraphs:
     """Where a loader gets the rooted subgraphs of a batch: a cache or an extractor."""
 
     cached: CachedSubgraphs | None = None
-    """The subgraphs of all graphs; None = subgraphs are not cached."""
+    """The subgraphs of all graphs, or None if they are not cached."""
     extractor: Extractor | None = None
     """Extracts the subgraphs of each batch if `cached` is None. If both are None, the
     loader yields batches without subgraphs."""
     drop: SubgraphDrop | None = None
-    """Samples some of the subgraphs of each batch; None = all subgraphs are used."""
+    """Samples some of the subgraphs of each batch. If None, all subgraphs are used."""
     plans: CachedPlans | None = None
-    """What SubgraphDrop precomputes for all graphs; None = it is computed per batch."""
+    """The sampling plans of all graphs. If None, `drop` computes a plan for each
+    batch."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator
     ) -> RootedSubgraphs | None:
-        """Return the subgraphs of a batch, given the positions of its graphs."""
+        """Return the subgraphs of a batch, given its graphs' positions in the store."""
         edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
         if self.cached is not None:
             subgraphs = self.cached[positions]
@@ -87,7 +88,7 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
     def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return the argument `counts` of `make_window`, None if it is not known."""
+        """Return each graph's sizes, for `make_window`, or None if unknown."""
         if self.extractor is not None or self.drop is not None:
             return None
         counts = store.counts if self.cached is None else self.cached.counts
@@ -97,7 +98,7 @@ class Subgraphs:
 def find_subgraphs(
     store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
 ) -> Subgraphs:
-    """Extract and cache subgraphs that are not random and fit into memory."""
+    """Cache all subgraphs, unless they are random or need too much memory."""
     if extractor is None:
         return Subgraphs()
     cached = cache_if_small(store, extractor)
@@ -113,9 +114,9 @@ def memory_shares(
     drop: SubgraphDrop | None = None,
     fraction: float = 1.0,
 ) -> Tensor:
-    """Return which fraction of a window's memory budget each graph takes, [g].
+    """Estimate the fraction of a window's memory budget that each graph takes, [g].
 
-    `fraction` is that of the subgraphs that `drop` samples; see `sampled_fraction`.
+    `fraction` is the fraction of subgraphs that `drop` samples; see `sampled_fraction`.
     """
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
@@ -130,7 +131,7 @@ def memory_shares(
 
 
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
-    """Return shares of a budget that is large enough for several batches, [g]."""
+    """Lower memory shares, [g], so that about `WINDOW_BATCHES` batches fit a window."""
     wanted = WINDOW_BATCHES * batch_size * share.mean()
     return share / wanted.clamp(1, MAX_FACTOR)
 
@@ -141,7 +142,7 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate from `most` graphs which fraction of memory SubgraphDrop samples."""
+    """Estimate, from `most` graphs, the memory of sampled relative to all subgraphs."""
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -157,7 +158,7 @@ def estimated_memory_shares(
     drop: SubgraphDrop | None = None,
     most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """Do as `memory_shares`, with the mean over `most` graphs in place of a cache."""
+    """Estimate `memory_shares` without a cache, from the subgraphs of `most` graphs."""
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
     entries = 4 * (graphs.num_nodes + graphs.num_edges)
@@ -177,12 +178,12 @@ def _some_positions(store: GraphStore, most: int) -> Tensor:
 
 
 def _entries(copies: Count, edge_copies: Count) -> Count:
-    """Return how many int64 numbers all tensors of rooted subgraphs have together."""
+    """Return the number of int64 values in all tensors of rooted subgraphs."""
     return 6 * copies + 5 * edge_copies
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add the memory of distances for farthest-point sampling; return it on the CPU."""
+    """Add the memory of distances for farthest-point sampling; return a CPU tensor."""
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
     return share.cpu()
@@ -208,7 +209,7 @@ def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tens
 
 
 def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tensor:
-    """Return which fraction of a window's memory budget each graph takes, [g]."""
+    """Return each graph's fraction of a window's memory budget, [g], for any source."""
     generator = torch.Generator(store.device).manual_seed(0)
     drop = source.drop
     if source.extractor is not None and not isinstance(source.extractor, EgoNets):
@@ -233,16 +234,16 @@ class Assembled(NamedTuple):
     """A batch and, if it is needed, the same batch with padding."""
 
     item: Item
-    """The batch, without padding unless `Padder.both` is False."""
+    """The batch; it has padding only if `Padder.both` is False."""
     padded: Item | None
-    """The padded form of the batch; None = there is none."""
+    """The padded form of the batch, or None if there is none."""
 
 
 class Assembler:
-    """Assembles batches from graphs on a device: those of a window together.
+    """Assembles all batches of a window together, from graphs on the device.
 
-    A full batch has `batch_size` graphs; None = it varies. If `single`, every window is
-    a single batch; if not, the memory budget decides how many batches a window has.
+    If `batch_size` is None, the number of graphs per batch varies. If `single`, every
+    window is one batch; otherwise the memory budget limits the batches of a window.
 
     Attributes:
         share: Fraction of the memory budget that each graph takes, [g].
@@ -278,7 +279,7 @@ class Assembler:
     def _items(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> tuple[list[Item], list[Item]]:
-        """Return the batches of a window, and the padded forms of the first ones."""
+        """Return the batches of a window, and the padded forms of the first few."""
         store, attributes = self.graphs.store, self.graphs.attributes
         positions = torch.cat(batches)
         graphs = store[positions]
@@ -314,7 +315,7 @@ class EpochWindows:
     used. During the last window of an epoch, the first window of the next epoch is
     prefetched. If `reseed`, the random subgraphs of a window depend only on the seed of
     the epoch and on the number of the window's first batch, so that an epoch can start
-    at a later batch. If not, they also depend on the windows before.
+    at a later batch. Otherwise, random subgraphs also depend on earlier windows.
     """
 
     def __init__(
@@ -333,7 +334,10 @@ class EpochWindows:
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch, from batch `first` on; prefetch if `more`."""
+        """Yield the windows of an epoch of `count` batches, from batch `first` on.
+
+        If `more`, another epoch follows, and its first window is prefetched.
+        """
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:
@@ -351,7 +355,7 @@ class EpochWindows:
             windows.close()
 
     def _prefetch(self, epoch: int) -> None:
-        """Start the work for an epoch; close that started early for another one."""
+        """Start to prefetch an epoch; first stop prefetching any other epoch."""
         self.close()
         self._prefetched = epoch, self._start(epoch)
 
@@ -375,7 +379,7 @@ def _start(
     """Return an iterator over the windows of an epoch; prefetch the first at once."""
 
     def assembled() -> Generator[list[Assembled], None, None]:
-        """Assemble the windows; the first one lacks the batches before `first`."""
+        """Yield assembled windows; the first one lacks the batches before `first`."""
         if assembler.padder is not None:
             assembler.padder.demand.begin_epoch()
         generator, end = torch.Generator(assembler.device), 0

@@ -30,8 +30,8 @@ FORM = "_padded"
 `Unpadded` if the loader could have padded the batch but did not. If a field of the
 graphs cannot be padded, the attribute is a text that says so."""
 STRUCTURE = ("edge_index", "batch", "ptr")
-"""Fields that must not change, nor may the rooted subgraphs: a batch with other edges
-cannot be padded."""
+"""A batch cannot be padded after one of these fields, or its subgraphs, were
+changed."""
 STORED = ("x", "edge_attr", "y")
 """Fields of a `GraphBatch` that may be replaced."""
 TOO_SMALL = "this batch has fewer graphs than the full batches, or only one"
@@ -42,9 +42,9 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts batches of `graphs` to PyG batches; with a `padder`, they can be padded.
+    """Converts assembled batches to PyG batches, which a `padder` can pad.
 
-    `wants_padding` without a `padder` means that a field cannot be padded.
+    If `wants_padding` but `padder` is None, a field of the graphs cannot be padded.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class BatchMaker:
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
     def make(self, item: Item, padded: Item | None) -> Batch:
-        """Return a PyG batch, which refers to its padded form if the loader pads."""
+        """Return a PyG batch that refers to its padded form, if there is one."""
         batch = self.build(item)
         if self.padder is None:
             if self._obstacle is not None:
@@ -107,7 +107,7 @@ class BatchMaker:
         return batch
 
     def _axis(self, name: str) -> str | None:
-        """Return the axis that a field has rows on; None if it cannot be padded."""
+        """Return the axis of a field's rows, or None if the field cannot be padded."""
         if name == "y" and self.graphs.store.y is not None:
             return "nodes" if self.graphs.store.node_targets else "graphs"
         attribute = self.graphs.attributes.tensors.get(name)
@@ -116,7 +116,7 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set what PyG's `Batch.to_data_list` reads; it is computed when it is read."""
+        """Set the dicts that PyG's `Batch.to_data_list` reads, computed on access."""
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             positions = torch.tensor(numbers, device="cpu")
@@ -176,21 +176,22 @@ class _Lazy(Mapping):
 
 @dataclass(frozen=True, eq=False)
 class PaddedForm:
-    """The padded form of a PyG batch, and the fields of the batch at that time."""
+    """The padded form of a PyG batch, and the batch's fields when it was padded."""
 
     item: Item
     """The padded batch."""
     build: Callable[[Item], Batch]
-    """Returns a padded item as a PyG batch, which also has the attribute `REAL`."""
+    """Converts a padded item to a PyG batch, whose attribute `REAL` has the numbers of
+    real rows."""
     fields: dict[str, tuple[Any, int, str | None]]
-    """The fields of the PyG batch by name, when it was padded: the value, the version
-    counter of a tensor (how often it was changed in place), and the axis that the field
-    has rows on, such as "nodes"."""
+    """For each field of the PyG batch, when it was padded: the value, the version
+    counter (the number of in-place changes of a tensor), and the axis of the rows, such
+    as "nodes"."""
     padder: Padder
     """Pads the batches of the loader."""
 
     def pad_to_largest(self) -> None:
-        """Pad the next few batches to the largest shape, which is captured first."""
+        """Pad the next few batches to the largest shape, so it is captured first."""
         # A prefetching thread may use `shapes`, which is not safe for two threads.
         with prefetching_paused():
             self.padder.shapes.pad_to_largest()
@@ -212,8 +213,8 @@ class Unpadded:
 
     This object does not refer to tensors with a row per node, edge or graph, so that
     their memory can be freed when the batch is moved to another device. Deep copies and
-    pickles of the batch cannot be padded. `axes` has, for each field of the batch, the
-    axis that it has rows on, such as "nodes"; None if it cannot be padded.
+    pickles of the batch cannot be padded. `axes` maps each field of the batch to the
+    axis of its rows, such as "nodes", or to None if the field cannot be padded.
     """
 
     def __init__(
@@ -238,7 +239,7 @@ class Unpadded:
         }
 
     def with_item(self, batch: Batch, item: Item) -> PaddedForm:
-        """Return the padded form of the batch, given the batch with padding."""
+        """Return the padded form of `batch`, given the padded batch as `item`."""
         now = batch._store._mapping
         fields = {
             name: (now[name], _version_of(now[name]), axis)
@@ -247,7 +248,7 @@ class Unpadded:
         return PaddedForm(item, self.build, fields, self.padder)
 
     def pad(self, batch: Batch) -> PaddedForm | str:
-        """Return the padded form of the batch, or why there is none."""
+        """Return the padded form of `batch`, or a text that says why there is none."""
         now = dict(batch._store.items())
         for name, axis in self.axes.items():
             if name not in now:
@@ -266,7 +267,7 @@ class Unpadded:
         return TOO_SMALL if item is None else self.with_item(batch, item)
 
     def _can_pad(self, name: str, axis: str | None, now: Mapping[str, Any]) -> bool:
-        """Return whether a field can be padded, given the present fields by name."""
+        """Return whether a field can be padded; `now` has the current fields."""
         value = now[name]
         if name in self._structure:
             before, version = self._structure[name]
@@ -284,14 +285,14 @@ class Unpadded:
 
 
 def is_structure(name: str, value: object) -> bool:
-    """Return whether a field of a batch is its edges, its graphs or its subgraphs."""
+    """Return whether a field is one of `STRUCTURE` or contains the rooted subgraphs."""
     return name in STRUCTURE or isinstance(value, RootedSubgraphs)
 
 
 def padded_form(batch: Any) -> PaddedForm | str:
     """Return the padded form of a PyG batch, or a text that says why there is none.
 
-    What was added, replaced or changed in place since is padded now.
+    Fields that were added, replaced or changed since the last padding are padded now.
     """
     form: Any = getattr(batch, "__dict__", {}).get(FORM)
     if isinstance(form, Unpadded | PaddedForm):
@@ -329,7 +330,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Return the axis of a field, by its number of rows; None if it is not unique."""
+    """Infer the axis of a field from its number of rows; None if that is ambiguous."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None
@@ -357,7 +358,6 @@ def _is_plain(value: object, rows: int, device: torch.device) -> bool:
 
 
 def _describe_obstacle(name: str, value: object) -> str:
-    """Return a text that says why a field of a batch cannot be padded."""
     gradient = isinstance(value, Tensor) and value.requires_grad
     reason = "requires a gradient" if gradient else "was added, replaced or changed"
     return f"the field {name!r} of the batch {reason}"

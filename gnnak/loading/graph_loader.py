@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class GraphLoader:
-    """Iterate over batches of many small graphs; a replacement of PyG's `DataLoader`.
+    """Iterate over batches of many small graphs; a replacement for PyG's `DataLoader`.
 
     All graphs are moved to `device` once. Batches are assembled there, without a loop
     over graphs. On a GPU, several batches are assembled at once, and prefetched. A
@@ -70,19 +70,19 @@ class GraphLoader:
             of nodes or node copies (a node as it occurs in one rooted subgraph) of a
             batch.
         shuffle: Whether the graphs are in a random order, a new one in each epoch.
-        device: The device of the batches; None = that of the graphs.
-        subgraphs: Extracts the rooted subgraphs, for example `EgoNets(3)`; None =
+        device: The device of the batches. If None, the device of the graphs.
+        subgraphs: Extracts the rooted subgraphs, for example `EgoNets(3)`. If None,
             batches have no subgraphs. Subgraphs that are not random and fit into memory
             are extracted once, and cached.
-        drop: Samples the rooted subgraphs of each batch (SubgraphDrop), for training;
-            None = batches have all subgraphs.
+        drop: Samples the rooted subgraphs of each batch (SubgraphDrop), for training.
+            If None, batches have all subgraphs.
         seed: Random seed of the order and of random subgraphs.
-        pad: Whether to compute, for each batch, also a padded form, which
-            `TrainingStep` needs to capture CUDA graphs. The batch itself never has
-            padding. None = on a GPU, as long as a `TrainingStep` uses the padded forms;
-            other batches are padded when a `TrainingStep` first gets them.
-        drop_last: Whether to leave out a last batch that is smaller than the others;
-            not with a `Budget`.
+        pad: Whether each batch also gets a padded form, which `TrainingStep` needs to
+            capture CUDA graphs. The batch itself never has padding. If None, batches on
+            a GPU are padded in advance while a `TrainingStep` uses the padded forms;
+            any other batch is padded when a `TrainingStep` first gets it.
+        drop_last: Whether to leave out a last batch that is smaller than the others.
+            Not allowed with a `Budget`.
 
     Attributes:
         dataset: The argument `graphs`. For a name, the `GraphStore` of its graphs; for
@@ -150,7 +150,7 @@ class GraphLoader:
         self._current: object = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy, which shares no window that is prefetched."""
+        """Return the state for copies and pickles, without prefetched windows."""
         own = {"_windows": copy(self._windows), "_resumed": True, "_current": None}
         return self.__dict__ | own
 
@@ -170,7 +170,7 @@ class GraphLoader:
 
     @property
     def epoch(self) -> int:
-        """Number of the current epoch; between two epochs, that of the next one."""
+        """Number of the current epoch, or, between two epochs, of the next epoch."""
         return self._epoch
 
     @epoch.setter
@@ -217,16 +217,16 @@ class GraphLoader:
         return {"epoch": self._epoch, "batch": self._done} | self._built()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue another loader's epoch: the next iteration yields its next batch.
+        """Continue where another loader stopped: yield its next batch first.
 
         Args:
             state: The `state_dict()` of a loader that was built with the same
                 arguments.
 
         Raises:
-            CheckpointError: If that loader was built with other arguments or graphs, or
-                in another number of processes, if an epoch has too few batches, or if
-                an entry of the state is missing or damaged.
+            CheckpointError: If the other loader was built with other arguments, graphs
+                or number of processes, if an epoch has too few batches, or if an entry
+                of the state is missing or damaged.
             OptionError: If `state` is no dict.
         """
         epoch, done = read_state(state, self._built())
@@ -270,11 +270,11 @@ class GraphLoader:
 
 
 class Loader:
-    """Iterate over the batches of an epoch, as `Item`s on the store's device.
+    """Iterates over the batches of an epoch, as `Item`s on the store's device.
 
-    A batch is either padded or not; if `padded`, batches before the first one with
-    `sampler.batch_size` graphs are not. `timed` returns a context manager that times
-    the wait for a window. Without `epochs`, every iteration is epoch 0.
+    If `padded`, batches are yielded with padding, except those before the first batch
+    of `sampler.batch_size` graphs. `timed` returns a context manager that times the
+    wait for a window. Without `epochs`, every iteration is epoch 0.
     """
 
     def __init__(
@@ -317,18 +317,19 @@ class Loader:
 
 
 POSITION = ("epoch", "batch")
-"""Entries of a state that say where the loader was."""
+"""Entries of a `state_dict` that say how far the loader has got."""
 ADDED = ("nodes", "edges", "sizes", "processes")
-"""Entries that states of older versions do not have."""
+"""Entries that a `state_dict` of an older version may lack."""
 DEFAULTS = {"drop_last": False}
-"""Entries that states of older versions do not have either, and what they mean then."""
+"""Values of further entries that a `state_dict` of an older version may lack."""
 UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 
 def identify(counts: Tensor) -> dict[str, int]:
-    """Return what a state says of the graphs, from their numbers of nodes and edges.
+    """Return the entries of a `state_dict` that identify the graphs.
 
-    Takes [2, g], on the CPU. The checksum `sizes` depends on the order of the graphs.
+    `counts`, [2, g] on the CPU, has the number of nodes and edges of each graph. The
+    checksum `sizes` depends on the order of the graphs.
 
     >>> import torch
     >>> identify(torch.tensor([[3, 4], [2, 6]]))
@@ -342,7 +343,7 @@ def identify(counts: Tensor) -> dict[str, int]:
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the epoch and the next batch, if a state fits the arguments `mine`."""
+    """Return the epoch and next batch of `state`, if its other entries equal `mine`."""
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."
@@ -358,7 +359,6 @@ def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, 
 
 
 def _check_entry(name: str, theirs: Any, mine: int | str) -> None:
-    """Raise `CheckpointError` unless both loaders have the same value of an entry."""
     theirs = theirs if isinstance(theirs, str | Number) else kind_of(theirs)
     if theirs == mine:
         return
@@ -380,7 +380,7 @@ def _check_entry(name: str, theirs: Any, mine: int | str) -> None:
 
 
 def _number(name: str, value: object) -> int:
-    """Return a number of a state as an int; raise `CheckpointError` if it is none."""
+    """Return an entry of a state as an int, or raise `CheckpointError`."""
     try:
         return as_count(name, value)
     except OptionError as error:

@@ -1,4 +1,4 @@
-"""Batches as the loader yields them, and the tensors of nested records."""
+"""The record of a batch, and functions for all tensors of a nested record."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -15,7 +15,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True)
 class Shape:
-    """How many graphs, nodes, edges and so on a padded batch has, with the padding.
+    """The numbers of graphs, nodes and so on of a padded batch, including padding.
 
     The last graph is padding: it consists of all padding nodes. Sizes that a batch does
     not have, such as those of subgraphs, are 0.
@@ -31,7 +31,7 @@ class Shape:
     """Number of entries of the `Filling` of SubgraphDrop."""
 
     def fits(self, rows: Mapping[str, int]) -> bool:
-        """Return whether a batch with `rows` on each axis is smaller on every axis."""
+        """Return whether this shape has more than the given `rows` on every axis."""
         return all(count < getattr(self, axis) for axis, count in rows.items())
 
 
@@ -45,15 +45,15 @@ class Item:
     """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
     if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
-    """The sizes that the batch is padded to; None = the batch is not padded. Batches
-    that have the same sizes without padding may have a shape, too."""
+    """The sizes that the batch is padded to, or None if it is not padded. Unpadded
+    batches may have a shape, too, if all have the same sizes."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of the batch by name; for example, positions of nodes."""
     sizes: dict[str, int] | None = None
-    """For a padded batch, how many graphs, nodes and so on are not padding: the numbers
-    in `batch.real`, on the host. None = the batch is not padded."""
+    """For a padded batch, its numbers of real graphs, nodes and so on: those in
+    `batch.real`, but on the host. None if the batch is not padded."""
     positions: list[int] | None = None
-    """Positions of the batch's graphs in the store; None = not given."""
+    """Positions of the batch's graphs in the store, if known."""
 
 
 DERIVED = "_derived"
@@ -61,7 +61,7 @@ DERIVED = "_derived"
 
 
 def tensors_of(record: Any) -> list[Tensor]:
-    """Return all tensors of a nested record, also cached ones, in a fixed order.
+    """Return all tensors of a nested record, including cached ones, in a fixed order.
 
     A record is a dataclass, dict or tuple of tensors, plain values or further records.
 
@@ -88,12 +88,11 @@ def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:
-    """Return a copy of a record with other tensors, in the order of `tensors_of`."""
+    """Return a copy of a record with `tensors` in place of `tensors_of(record)`."""
     return _rebuilt(record, iter(tensors))
 
 
 def _collect(record: Any, found: list[Tensor]) -> None:
-    """Append all tensors of a nested record to a list."""
     # The same order as in `_parts`, but without lists of pairs, since every step calls
     # this function.
     if isinstance(record, Tensor):
@@ -115,7 +114,7 @@ def _collect(record: Any, found: list[Tensor]) -> None:
 
 
 def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
-    """Return a copy of a record with the next tensors of an iterator."""
+    """Return a copy of a record whose tensors are taken from the iterator `tensors`."""
     if isinstance(record, Tensor):
         return next(tensors)
     parts = _parts(record)
@@ -150,7 +149,6 @@ def _parts(record: Any) -> list[tuple[Any, Any]] | None:
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...] | None:
-    """Return the names of the fields of a dataclass; None for other types."""
     if not is_dataclass(kind):
         return None
     return tuple(field.name for field in fields(kind))

@@ -15,7 +15,7 @@ from gnnak.typing import check_count, convert_count
 
 
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """Return the random seed of an epoch in one process, given that of the run."""
+    """Derive the random seed of an epoch in process `rank` from the seed of the run."""
     mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
     return mixed % (2**63 - 1)
 
@@ -33,9 +33,10 @@ class Budget:
     """
 
     nodes: int | None = None
-    """The largest number of nodes of a batch; None = any number."""
+    """The largest number of nodes of a batch. If None, nodes are not limited."""
     copies: int | None = None
-    """The largest number of node copies of a batch; None = any number."""
+    """The largest number of node copies of a batch. If None, node copies are not
+    limited."""
 
     def __post_init__(self) -> None:
         if self.nodes is None and self.copies is None:
@@ -46,9 +47,10 @@ class Budget:
 
 
 class BatchOrder(ABC):
-    """Choose the graphs of each batch of an epoch, by their positions in a store, [g].
+    """Chooses the graphs of each batch of an epoch.
 
-    They are shuffled in each epoch, unless `seed` is None.
+    `positions`, [g], are the graphs' positions in a store. They are shuffled in each
+    epoch, unless `seed` is None.
     """
 
     def __init__(
@@ -72,14 +74,14 @@ class BatchOrder(ABC):
 
 
 class GraphOrder(BatchOrder):
-    """The batches of a `GraphLoader`, of `batch_size` graphs in each process.
+    """Chooses the batches of a `GraphLoader`: `batch_size` graphs in each process.
 
-    In distributed training, each process gets other graphs and equally many batches. If
-    the graphs cannot be divided evenly, a few of them occur in two processes, as with
-    PyTorch's `DistributedSampler`.
+    In distributed training, the processes get different graphs and equally many
+    batches. If the graphs cannot be divided evenly, a few of them occur in two
+    processes, as with PyTorch's `DistributedSampler`.
 
-    `sizes` are the sizes of all `count` graphs that a `Budget` limits, by name
-    ("nodes", "copies"), on the CPU, [g] each.
+    `sizes` has the sizes that a `Budget` can limit, by name ("nodes", "copies"): for
+    each name, the sizes of all `count` graphs, [g], on the CPU.
     """
 
     def __init__(
@@ -116,10 +118,10 @@ class GraphOrder(BatchOrder):
         return order[self.rank :: self.processes]
 
     def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
-        """Fill batches up to a budget, and return those of this process.
+        """Fill batches up to a budget, and return the batches of this process.
 
-        If some processes would get more batches than others, the last ones are merged
-        and divided among all processes.
+        If some processes would get more batches than others, the last batches are
+        merged and divided among all processes.
         """
         cuts, begin = [], 0
         ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
@@ -141,7 +143,6 @@ class GraphOrder(BatchOrder):
         return batches[self.rank :: self.processes]
 
     def _check_last(self, batch_size: int) -> None:
-        """Raise `OptionError` if `drop_last` leaves no batch."""
         share = -(-self.count // self.processes)
         if self.drop_last and share < batch_size:
             raise OptionError(
@@ -150,7 +151,6 @@ class GraphOrder(BatchOrder):
             )
 
     def _check_budget(self, budget: Budget) -> None:
-        """Raise `OptionError` if a graph exceeds the budget, or sizes are unknown."""
         for name in _limited(budget):
             limit = getattr(budget, name)
             if name not in self.sizes:
@@ -174,12 +174,12 @@ def _limited(budget: Budget) -> list[str]:
 
 
 class BatchSampler(BatchOrder):
-    """The batches of `gnnak train`, of `batch_size` graphs over all processes.
+    """Chooses the batches of `gnnak train`: `batch_size` graphs over all processes.
 
-    Each process takes its part of every batch; together they see the batches that a
-    single process would see. If the last batch has fewer than two graphs per process,
-    it is merged into the batch before: BatchNorm cannot compute statistics of a single
-    graph.
+    Each process takes its part of every batch; together, the processes see the batches
+    that a single process would see. If the last batch has fewer than two graphs per
+    process, it is merged into the batch before: BatchNorm cannot compute statistics of
+    a single graph.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Pad the batches of a loader to a few shapes: several at once, or a single one later.
+"""Pad the batches of a loader to a few shapes: a whole window at once, or one batch.
 
 A shape is the number of rows on each axis, such as graphs, nodes and edges. A training
 step is captured as a CUDA graph once per shape, so shapes should be few and change
@@ -27,8 +27,9 @@ FEW_BATCHES = 4
 the largest shape then has the sizes of the largest batch, multiplied by `SLACK`."""
 SLACK = 1.05
 LARGEST_STDS = 5.0
-"""With more batches, the largest shape has the mean size of a batch plus this many
-standard deviations, or the size of the largest batch if that is larger."""
+"""With more than `FEW_BATCHES` batches, the largest shape has the mean size of a batch
+plus this many standard deviations, or the size of the largest batch if that is
+larger."""
 ENOUGH_BATCHES = 8
 """Number of batches that are padded to the largest shape before smaller shapes are
 used. The sizes of these batches determine the smaller shapes."""
@@ -41,11 +42,10 @@ or about 1/128 of the size, whichever is larger."""
 
 
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
-    """Return a shape for batches of at most the given sizes, with room for padding.
+    """Return a shape for batches of at most the sizes `most`, with room for padding.
 
-    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, no
-    two other axes have the same size, so that the number of rows of a tensor tells its
-    axis.
+    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, all
+    other axes differ in size, so that the number of rows of a tensor tells its axis.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies
@@ -92,7 +92,7 @@ class Shapes:
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
         """Return the smallest fitting shape for each of the first `until` batches.
 
-        New shapes are chosen from the first `full` ones, which have all their graphs.
+        New shapes are chosen from the first `full` batches, which are full.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -120,7 +120,7 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Add new sizes to those seen; if there are enough, choose smaller shapes."""
+        """Add `counts` to `seen`; choose smaller shapes once enough sizes are seen."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -137,7 +137,7 @@ class Shapes:
                 self.smaller.append(shape)
 
     def _grow(self, counts: Mapping[str, list[int]]) -> None:
-        """Grow the largest shape, so that hardly any batch after these is larger."""
+        """Grow the largest shape so that hardly any later batch will exceed it."""
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
         most = {
             axis: _upper_bound(rows, self.most[axis]) for axis, rows in counts.items()
@@ -151,7 +151,7 @@ class Shapes:
 
 
 def _upper_bound(rows: list[int], most: int) -> int:
-    """Estimate a size that hardly any batch will exceed, from those of some batches."""
+    """Estimate, from the sizes of some batches, an upper bound for later batches."""
     if len(rows) <= FEW_BATCHES:
         return math.ceil(most * SLACK)
     return max(most, _mean_plus(LARGEST_STDS, rows))
@@ -178,7 +178,7 @@ between two epochs of training."""
 
 
 class Demand:
-    """Decides whether a loader pads its next window: always, or if padding is used.
+    """Decides whether a loader pads its next window: always, or while padding is used.
 
     `TrainingStep` uses the padded form of a batch; a plain training loop does not. The
     thread that prefetches windows calls `begin_epoch` and `pads_next`, while the thread
@@ -223,8 +223,8 @@ class Padder:
 
     A last batch of a single graph is not padded: PyTorch's BatchNorm raises an error
     for a single row. A last batch with more graphs than the others, into which a few
-    remaining graphs were merged, is not padded either. If not `both`, padded batches
-    replace those without padding.
+    remaining graphs were merged, is not padded either. If `both` is False, padded
+    batches take the place of batches without padding.
     """
 
     def __init__(
@@ -234,9 +234,10 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return padded forms of batches, and batches; or none, and padded batches.
+        """Return the padded forms of a window's batches, and the batches themselves.
 
-        The lists lack batches that cannot be padded, or all if padding is not used now.
+        If `both` is False, return no padded forms, and batches with padding. The lists
+        lack batches that cannot be padded; both are empty if padding is unused.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:
@@ -251,7 +252,7 @@ class Padder:
         subgraphs: RootedSubgraphs | None,
         extra: Mapping[str, tuple[str, Tensor]],
     ) -> Item | None:
-        """Pad a batch that was assembled without padding; None if it cannot be."""
+        """Return an unpadded batch with padding, or None if it cannot be padded."""
         sizes = [batch.num_graphs]
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.
@@ -260,7 +261,7 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Return shapes for the batches: none for a last one that cannot be padded."""
+        """Choose a shape per batch; the last one gets none if it cannot be padded."""
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)

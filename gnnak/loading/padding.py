@@ -20,17 +20,20 @@ class Field:
     """An int64 tensor of a window, with the entries of one batch after another."""
 
     value: Tensor
-    """The r entries of all batches: [r]; [2, r] for "edges"; [r + 1] for "pointers"."""
+    """The r entries of all batches, [r]; if `kind` is "edges", [2, r]; if "pointers",
+    [r + 1]."""
     axis: str
-    """What has one entry each, such as "nodes"; for "pointers", what has one group."""
+    """The axis of the entries, such as "nodes"; for "pointers", the axis of the
+    groups."""
     refers_to: str | None = None
-    """If the values are indices, what they refer to, such as "graphs"; for "pointers",
-    what is grouped. None = the values are not indices, and padding is 0."""
+    """If the values are indices, the axis that they index, such as "graphs"; for
+    "pointers", the axis of the grouped rows. If None, the values are not indices, and
+    padding is 0."""
     kind: Literal["rows", "edges", "pointers"] = "rows"
-    """Whether the tensor is an `edge_index`, a CSR row pointer, or neither."""
+    """Whether the tensor is an `edge_index`, a CSR row pointer, or neither ("rows")."""
 
     def lines(self) -> Sequence[Tensor]:
-        """Return the tensor as vectors: sources and targets for "edges", else one."""
+        """Return vectors: sources and targets for "edges", else only the tensor."""
         return self.value.unbind() if self.kind == "edges" else (self.value,)
 
 
@@ -72,7 +75,7 @@ def _by_batch(
     counts: Mapping[str, list[int]],
     parts: Iterator[Tensor],
 ) -> list[dict[Key, Tensor]]:
-    """Return the fields of each batch, given the parts of each line of each field."""
+    """Group the parts of all fields, which are in the order of `fields`, by batch."""
     found = []
     for field in fields.values():
         sizes = counts[field.axis]
@@ -89,7 +92,7 @@ def _by_batch(
 def _last_pointers(
     fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
 ) -> Iterator[Tensor]:
-    """Return the last entry of the row pointer of each batch, for all such fields."""
+    """Return the last entry of each batch's row pointer, for all "pointers" fields."""
     numbers: list[int] = []
     for field in fields.values():
         if field.kind == "pointers" and field.refers_to is not None:
@@ -121,8 +124,8 @@ def pad_rows(
 ) -> Tensor:
     """Return the rows of each batch, padded at the end to `size` rows, [b, size, ...].
 
-    `value` has the r rows of all b batches, [r, ...]; `first` and `count` say where the
-    rows of each batch start, and how many there are, [b].
+    `value` has the r rows of all b batches, [r, ...]. `first` and `count`, [b], are the
+    position of the first row of each batch, and the number of its rows.
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])
@@ -136,11 +139,11 @@ def pad_rows(
 
 ALIGNMENT = 2
 """Tensors start at a multiple of this number of int64 values (16 bytes), since Triton
-compiles another version of some kernels for tensors that do not."""
+compiles separate versions of some kernels for tensors that are not aligned."""
 
 
 class _Part(NamedTuple):
-    """Where one batch has its part of a field, in the block of memory."""
+    """The position of one batch's part of a field in the memory of a `Joint`."""
 
     begin: int
     """Position of the first entry."""
@@ -152,7 +155,7 @@ class _Part(NamedTuple):
     """Number of entries of a line, with padding."""
 
     def shaped(self, view: Tensor, trim: bool) -> Tensor:
-        """Return a vector, or an `edge_index` of two lines, from a view of memory."""
+        """Return this part as a vector or `edge_index`; with `trim`, unpadded."""
         if self.lines == 1:
             return view
         return view.as_strided((2, self.real if trim else self.size), (self.size, 1))
@@ -162,10 +165,10 @@ class Joint(Generic[Key]):
     """The fields of all batches of a window, in one block of memory.
 
     In each batch, indices count from 0, and padding comes after the real entries.
-    Padding indices are spread evenly over the padding rows, and CSR row pointers are
-    padded with empty groups; but the last graph has all padding nodes. `starts` is as
+    Padding indices are spread evenly over the padding rows. CSR row pointers are padded
+    with empty groups, except that the last graph has all padding nodes. `starts` is as
     in `Window`. `sizes` has, for each axis, the number of rows of each batch with
-    padding; batches at the end without a number are left out.
+    padding; if these lists are shorter than `starts`, the last batches are left out.
     """
 
     memory: Tensor
@@ -240,7 +243,7 @@ def pack(
 
 
 class _Block:
-    """Collects `end` int64 values, and then allocates them as one block."""
+    """Collects int64 values, so far `end` of them, and allocates them as one block."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -262,13 +265,13 @@ class _Block:
         self.end += count
 
     def align(self) -> None:
-        """Append numbers without meaning, so that the next values are aligned."""
+        """Append a few unused numbers, so that the next values are aligned."""
         missing = -self.end % ALIGNMENT
         self.padding[-1][0] += missing
         self.end += missing
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
-        """Return the block of memory, with the next parts of `padding`."""
+        """Return one tensor of all values; `padding` yields those of `pad` calls."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)
@@ -277,7 +280,7 @@ class _Block:
 
 
 def _padding(blocks: Sequence[_Block], device: torch.device) -> Iterator[Tensor]:
-    """Return the numbers of each call of `pad`, one block after the other."""
+    """Compute the numbers that each call of `_Block.pad` appends, block by block."""
     calls = [call for block in blocks for call in block.padding]
     counts = [count for count, *_ in calls]
     first = list(accumulate(counts, initial=0))
@@ -293,7 +296,7 @@ def _padding(blocks: Sequence[_Block], device: torch.device) -> Iterator[Tensor]
 def _split_lines(
     field: Field, counts: Mapping[str, list[int]]
 ) -> list[tuple[Tensor, ...]]:
-    """Split the lines of a field by batch, without padding."""
+    """Split each vector of `field.lines()` by batch, without padding."""
     sizes = counts[field.axis]
     # A row pointer has one more entry, the number of all rows.
     sizes = [*sizes, field.value.size(-1) - sum(sizes)]

@@ -27,7 +27,7 @@ _END = object()
 def prefetch(
     results: Generator[T, None, None], device: torch.device
 ) -> "Generator[T, None, None] | Prefetcher[T]":
-    """Return `results`, or on a GPU an iterator that computes the next result early."""
+    """Return `results`, or on a GPU a `Prefetcher` that iterates over `results`."""
     if device.type != "cuda":
         return results
     return Prefetcher(results, SideStream(device))
@@ -35,13 +35,13 @@ def prefetch(
 
 @contextmanager
 def prefetching_paused() -> Iterator[None]:
-    """Context manager: pause all prefetching, after the result being computed."""
+    """Context manager: pause all prefetching, after the result in progress is done."""
     with _making:
         yield
 
 
 class SideStream:
-    """The side stream of a GPU; its work starts after all work launched before.
+    """A GPU's stream for prefetching; it waits for work launched before `__init__`.
 
     All `SideStream` objects of a device share one stream, because PyTorch's allocator
     reuses freed memory only on the stream that the memory was allocated on.
@@ -66,8 +66,8 @@ class SideStream:
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:
         """Make the consumer's current stream wait until the result is computed.
 
-        The allocator does not reuse its memory before that stream is done with it. Most
-        tensors are views of a few large ones, whose memory is registered once.
+        The allocator then does not reuse the result's memory before that stream is
+        done. Each block of memory is registered once, since most tensors are views.
         """
         here = torch.cuda.current_stream(self.device)
         here.wait_event(event)
@@ -76,7 +76,7 @@ class SideStream:
 
 
 class Prefetcher(Iterator[T]):
-    """Iterate over results; when one is taken, a thread starts to compute the next."""
+    """Iterates over results; whenever one is taken, a thread computes the next one."""
 
     def __init__(self, results: Iterator[T], stream: SideStream) -> None:
         self._stream = stream

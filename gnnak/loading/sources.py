@@ -25,7 +25,7 @@ from gnnak.typing import as_count
 
 
 def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
-    """Return the argument `batch_size`, a number as an int, or raise `OptionError`."""
+    """Check `batch_size`, and return it with a NumPy integer converted to int."""
     if not isinstance(batch_size, Budget):
         return as_count("batch_size", batch_size, least=1)
     if drop_last:
@@ -56,7 +56,7 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
 
 
 def check_subgraphs(extractor: object, drop: object) -> None:
-    """Check the types of `subgraphs` and `drop`: no `drop` without `subgraphs`."""
+    """Raise `OptionError` for wrong types, or for a `drop` without an extractor."""
     if extractor is not None:
         check_extractor("subgraphs", extractor)
     if drop is None:
@@ -74,7 +74,7 @@ def check_subgraphs(extractor: object, drop: object) -> None:
 
 
 def check_field_names(fields: Attributes, extractor: object) -> None:
-    """Raise `GraphError` if subgraphs would replace a field of the user."""
+    """Raise `GraphError` if the loader would overwrite a field called `subgraphs`."""
     names = {*fields.tensors, *fields.objects}
     if extractor is not None and "subgraphs" in names:
         raise GraphError(
@@ -88,7 +88,7 @@ PARTS = ("train", "validation", "test")
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Return graphs that can be counted and indexed: of a name, the `GraphStore`."""
+    """Return graphs that have a length; a name is loaded as a `GraphStore`."""
     if isinstance(graphs, str):
         return _named(graphs)
     if isinstance(graphs, Dataset):
@@ -131,7 +131,6 @@ def read_graphs(graphs: Any) -> FieldStore:
 
 
 def _warn_of_transform(graphs: object) -> None:
-    """Warn that the transform of a PyG data set is not applied anew in each epoch."""
     whole = _whole_data_sets(graphs)
     found = [each for each in whole if getattr(each, "transform", None) is not None]
     for name in dict.fromkeys(type(each).__name__ for each in found):
@@ -143,7 +142,7 @@ def _warn_of_transform(graphs: object) -> None:
 
 
 def _whole_data_sets(graphs: object) -> Iterator[object]:
-    """Yield the data sets that a `Subset` or a `ConcatDataset` has graphs of."""
+    """Yield the data sets inside a `Subset` or `ConcatDataset`, or `graphs` itself."""
     if isinstance(graphs, torch_data.Subset):
         yield from _whole_data_sets(graphs.dataset)
     elif isinstance(graphs, torch_data.ConcatDataset):

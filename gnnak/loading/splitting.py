@@ -23,18 +23,16 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 
 Name = tuple[str, str]
-"""Names an int64 tensor of a window: what it is part of, and its name there."""
+"""Key of an int64 tensor of a window: its owner and name, such as ("graphs", "ptr")."""
 
 
 class _Splitter(ABC):
-    """Splits a window into its batches."""
-
     numbers: list[dict[Name, Tensor]]
-    """For each batch, its part of each of the `_fields`."""
+    """For each batch, its part of every tensor that `_fields` returns."""
     real: Sequence[RealCounts | None]
-    """How many rows of each batch are not padding; None = no padding."""
+    """The numbers of real rows of each batch; None for a batch without padding."""
     shapes: Sequence[Shape | None]
-    """The shape of each padded batch; None = no padding."""
+    """The shape of each batch; None for a batch without padding."""
 
     @abstractmethod
     def sizes(self, axis: str) -> list[int]:
@@ -42,7 +40,7 @@ class _Splitter(ABC):
 
     @abstractmethod
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split a tensor [r, ...], whose rows are no indices, by batch."""
+        """Split a tensor without indices, [r, ...]; `padding` fills padding rows."""
 
 
 class _SliceSplitter(_Splitter):
@@ -106,7 +104,7 @@ class _PaddingSplitter(_Splitter):
 
 
 class _TrimmingSplitter(_Splitter):
-    """Splits a window without padding, into views of the padded batches."""
+    """Splits a window into unpadded batches, which are views of the padded batches."""
 
     def __init__(self, padded: _PaddingSplitter) -> None:
         self.padded = padded
@@ -140,8 +138,8 @@ SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Two more groupings, in the form of `GROUPS`, for subgraphs sampled by SubgraphDrop.
-They group the entries of the `Filling` by row, a node, and by column, a subgraph."""
+"""Two more groupings for subgraphs sampled by SubgraphDrop, in the form of `GROUPS`:
+the entries of the `Filling` grouped by row (a node) and by column (a subgraph)."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -158,7 +156,7 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
 
     In each batch, padding comes after the real data. The last graph is padding and
     contains all padding nodes. Padding edges join padding nodes, and padding subgraphs
-    contain only padding nodes. Shapes are larger than their batch on every axis.
+    contain only padding nodes. A shape must be larger than its batch on every axis.
     """
     return _padded(window, _PaddingSplitter(window, shapes))
 
@@ -166,7 +164,7 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
 def split_both(
     window: Window, shapes: Sequence[Shape]
 ) -> tuple[list[Item], list[Item]]:
-    """Return what `split_padded` returns, and views of it without padding."""
+    """Return padded batches, as `split_padded`, and views of these without padding."""
     splitter = _PaddingSplitter(window, shapes)
     padded = _padded(window, splitter)
     return padded, _items(window, _TrimmingSplitter(splitter), groups=True)
@@ -193,7 +191,7 @@ def _items(window: Window, splitter: _Splitter, groups: bool) -> list[Item]:
 
 
 def _extra(window: Window, splitter: _Splitter) -> Iterator[dict]:
-    """Yield the further fields of each batch, by name."""
+    """Yield, for each batch, its part of the fields in `window.extra`, by name."""
     if not window.extra:
         return repeat({})
     fields = window.extra.items()
@@ -203,7 +201,6 @@ def _extra(window: Window, splitter: _Splitter) -> Iterator[dict]:
 
 
 def _batches(window: Window, splitter: _Splitter) -> Iterator[GraphBatch]:
-    """Split the graphs of a window by batch, and yield those of each batch."""
     batch, numbers = window.batch, splitter.numbers
 
     def rows(value: Tensor | None, axis: str) -> Iterable[Tensor | None]:
@@ -224,7 +221,7 @@ def _batches(window: Window, splitter: _Splitter) -> Iterator[GraphBatch]:
 def _records(
     window: Window, whole: RootedSubgraphs, splitter: _Splitter, groups: bool
 ) -> Iterator[RootedSubgraphs]:
-    """Split the rooted subgraphs of a window by batch, and yield those of each."""
+    """Yield the rooted subgraphs of each batch; `whole` are those of the window."""
     sampled: Iterator[dict[str, Any]] = repeat({})
     kind: type[RootedSubgraphs] = RootedSubgraphs
     if isinstance(whole, SampledSubgraphs):
@@ -247,9 +244,10 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return the int64 tensors of a window that are packed: of graphs, of subgraphs.
+    """Return a window's int64 tensors in two dicts: those of graphs and of subgraphs.
 
-    The blocks of memory differ, so that `batch.batch` does not keep subgraphs alive.
+    Each dict gets its own block of memory, so that `batch.batch` does not keep the
+    memory of subgraphs alive.
     """
     batch, whole = window.batch, window.subgraphs
     fields = {
@@ -298,7 +296,7 @@ def _sampled_fields(
 
 
 def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
-    """Yield, for each batch, its structural encodings, as `extracted_encodings`."""
+    """Yield each batch's structural encodings, in the form of `extracted_encodings`."""
     cached = extracted_encodings(whole)
     if not cached:
         return repeat({})

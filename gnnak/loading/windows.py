@@ -28,7 +28,7 @@ class Window:
     batch: GraphBatch
     """The graphs of all batches, sorted by batch."""
     subgraphs: RootedSubgraphs | None
-    """The rooted subgraphs, sorted by graph; None = batches have no subgraphs."""
+    """The rooted subgraphs, sorted by graph, or None if batches have no subgraphs."""
     node_targets: bool
     """Whether the targets `batch.y` have one row per node; if not, one per graph."""
     starts: dict[str, list[int]]
@@ -38,8 +38,8 @@ class Window:
     """`max_hop` (the largest distance of a node to its root) and `in_order` (whether
     subgraph i is rooted at node i for all i), over all subgraphs of the window."""
     extra: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
-    """Further fields by name: the axis that they have rows on, such as "nodes", and
-    the rows of all batches."""
+    """Further fields by name: the axis of a field's rows, such as "nodes", and the rows
+    of all batches."""
 
     @property
     def num_batches(self) -> int:
@@ -68,11 +68,11 @@ def make_window(
 ) -> Window:
     """Make a window from several batches that were assembled as one large batch.
 
-    `sizes` are the numbers of graphs of each batch. `counts` are the numbers of nodes
-    and edges of each graph, on the CPU, [2, g] or, with subgraphs, [4, g]: also those
-    of node copies and edge copies. The subgraphs are then those of all nodes in order,
-    and have cached their `max_hop`. Without `counts`, the numbers are read from the
-    device, which synchronises once.
+    `sizes` has the number of graphs of each batch. `counts`, on the CPU, has the
+    numbers of nodes and edges of each graph, [2, g], and with subgraphs also of node
+    copies and edge copies, [4, g]. With `counts`, subgraph i must be rooted at node i,
+    and `max_hop` must be cached. Without, the numbers are read from the device, which
+    synchronises once.
     """
     ends = [0, *accumulate(sizes)]
     extra = dict(extra or {})
@@ -99,7 +99,6 @@ def _starts(ends: list[int], counts: Tensor) -> dict[str, list[int]]:
 def _sort_filling(
     batch: GraphBatch, subgraphs: SampledSubgraphs, ends: list[int]
 ) -> SampledSubgraphs:
-    """Sort the entries of the `Filling` by batch."""
     filling = subgraphs.filling
     number = torch.searchsorted(
         _on_device(ends, batch), batch.batch[filling.node], right=True

@@ -23,7 +23,7 @@ from gnnak.nn.calling.signature import VARIADIC, arguments_of
 NUM_GRAPHS = ("num_graphs", "batch_size")
 """Names of parameters that get the number of graphs."""
 GIVE_CALL = "give call=lambda model, batch: model(...)."
-"""What to do about a model that cannot be called by the names of its parameters."""
+"""Advice in errors about models that cannot be called by their parameters' names."""
 
 
 def call_model(model: nn.Module, batch: Batch) -> Any:
@@ -33,7 +33,7 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
     or is called `batch`, the model gets the whole batch. Otherwise each parameter gets
     the field of its name: `x`, `edge_index`, `edge_attr`, `batch` and so on. The
     parameters `num_graphs` and `batch_size` get the number of graphs. A single `Data`
-    is one graph: its `batch` is a vector of zeros, for a parameter without a default.
+    counts as one graph: a required parameter `batch` gets a vector of zeros.
     """
     inside = _inside(model)
     _check_batch(batch, inside)
@@ -91,7 +91,6 @@ def _check_batch(batch: object, model: nn.Module) -> None:
 
 
 def _takes_batch(parameters: list[Parameter], batch: Batch) -> bool:
-    """Return whether a model with these parameters gets the whole batch."""
     required = [p.name for p in parameters if p.default is p.empty]
     names = required or [p.name for p in parameters[:1]]
     if len(names) > 1:
@@ -100,7 +99,7 @@ def _takes_batch(parameters: list[Parameter], batch: Batch) -> bool:
 
 
 def _value(parameter: Parameter, batch: Batch) -> Any:
-    """Return the field of a parameter's name, a number, the default, or `empty`."""
+    """Return the argument for a parameter, or `Parameter.empty` if there is none."""
     name = parameter.name
     if name in batch:
         return batch[name]
@@ -114,7 +113,7 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return the vector `batch` or the number of graphs of a PyG `Data`, or `empty`."""
+    """Return a `Data`'s vector `batch` or number of graphs, else `Parameter.empty`."""
     if name in NUM_GRAPHS:
         return int(graph["batch"].max()) + 1 if "batch" in graph else 1
     if name != "batch":
@@ -125,7 +124,6 @@ def _value_of_one(name: str, graph: BaseData) -> Any:
 
 
 def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
-    """Return the error about a batch without the field `name`."""
     start = f"{type(model).__name__}.forward needs {name!r}"
     fields = batch.to_dict()
     # The model was first called with the same batch without padding, which has `name`.
@@ -137,11 +135,11 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""The modules whose weights are cast together; subclasses may change weights first."""
+"""Modules whose weights are cast together; subclasses may change weights before use."""
 
 
 class CastTogether(TorchFunctionMode):
-    """Context manager: with autocast, weights of Linears are cast by a single call.
+    """Context manager: autocast casts the weights of all Linears in a single call.
 
     Values and gradients are those of autocast. As with autocast's cache, a weight that
     is used several times is cast once, and its gradients are summed in autocast's
@@ -172,33 +170,30 @@ class CastTogether(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func`; if it is `linear`, with cast weights that are still valid."""
+        """Call `func`; `linear` gets cast weights, unless they have changed since."""
         if func is F.linear and self._dtype == _autocast_dtype(self._device):
             args = tuple(map(self._replaced, args))
         return func(*args, **kwargs or {})
 
     def _replaced(self, value: Any) -> Any:
-        """Return the cast form of a weight, and anything else unchanged."""
+        """Return the cast form of an unchanged weight, and other values as they are."""
         version, cast = self._cast.get(id(value), (None, None))
         return value if cast is None or value._version != version else cast
 
 
 def _autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """Return the dtype that autocast uses on a device; None if autocast is off."""
     if not torch.is_autocast_enabled(device.type):
         return None
     return torch.get_autocast_dtype(device.type)
 
 
 def _can_cast(weight: nn.Parameter, device: torch.device) -> bool:
-    """Return whether a weight is trained, in float32 and on a device."""
+    """Return whether a weight is trained, in float32 and on `device`."""
     plain = type(weight) is nn.Parameter and weight.requires_grad
     return plain and weight.dtype == torch.float32 and weight.device == device
 
 
 class _Cast(torch.autograd.Function):
-    """Autograd function that casts several tensors to one dtype."""
-
     @staticmethod
     def forward(ctx: Any, dtype: torch.dtype, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.dtypes = [tensor.dtype for tensor in tensors]

@@ -24,12 +24,12 @@ def is_inexact(tensor: Tensor) -> bool:
 
 
 def real_dtype(tensor: Tensor) -> torch.dtype:
-    """Return the dtype of a tensor's real numbers, or of real and imaginary parts."""
+    """Return a tensor's dtype; for complex numbers, the dtype of their real parts."""
     return tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype
 
 
 NUMBERS = (bool, int, float, complex, str, type(None), np.generic)
-"""The types of values that are called numbers here."""
+"""Types of the values that are called numbers in this module."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
@@ -43,13 +43,16 @@ such as vocabularies, are left out."""
 
 
 class Place(NamedTuple):
-    """A number, or a container (a dict, list, tuple, dataclass or namespace)."""
+    """A place in a model that has a number or a container.
+
+    A container is a dict, list, tuple, dataclass or namespace.
+    """
 
     module: nn.Module
     name: str
     """The name of the value in its module, such as `config['p']`."""
     get: Callable[[Any], Any]
-    """Takes `key`, and returns the present value."""
+    """`get(key)` returns the present value."""
     key: Any
     value: Any
     """The value when it was found."""
@@ -66,7 +69,7 @@ class Place(NamedTuple):
 def find_numbers(model: nn.Module) -> list[Place]:
     """Return the places of all numbers of a model, and of the containers around them.
 
-    They are attributes of modules, or entries of containers that are attributes of
+    Numbers are attributes of modules, or entries of containers that are attributes of
     modules, up to `MOST_LEVELS` and `MOST_ENTRIES`.
     """
     found: list[Place] = []
@@ -104,7 +107,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return a container and all inside; nothing if there are no numbers."""
+    """Return a container and all places in it; an empty list if it has no numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -115,7 +118,7 @@ def _in_container(
 
 
 def _entries(container: Place) -> Iterator[Place]:
-    """Yield the places of the entries of a container, numbers and containers."""
+    """Yield a place for each entry of a container that is a number or container."""
     module, name, value = container.module, container.name, container.value
     get, keys = _access(value)
     pattern = "[{!r}]" if isinstance(value, dict | list | tuple) else ".{}"
@@ -132,7 +135,7 @@ def _entries(container: Place) -> Iterator[Place]:
 
 
 def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
-    """Return a function that returns an entry of a container, and the keys."""
+    """Return a function that maps a key to a container's entry, and all keys."""
     if isinstance(value, dict):
         # Subclasses may have methods that raise errors.
         keys = [key for key in dict.keys(value) if isinstance(key, NUMBERS)]
@@ -146,7 +149,10 @@ def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
 
 
 class ModelWatch:
-    """Detects changes of addresses, frozen weights, modes of modules, and autocast."""
+    """Detects changes of a model's tensors, frozen weights and modes, and of autocast.
+
+    A change of a tensor means that the tensor has another address.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -162,10 +168,11 @@ class ModelWatch:
         self._state: tuple | None = None
 
     def has_changed(self, quick: bool) -> bool:
-        """Return whether one of these has changed since the last call.
+        """Return whether the model or autocast has changed since the last call.
 
-        If `quick`, do not list modules anew, which takes long. If not, addresses of
-        buffers do not matter, since some modules replace a buffer in each call.
+        If `quick`, modules are listed anew only after a change, since this takes long.
+        If not, addresses of buffers are ignored: some modules replace them in each
+        call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -176,7 +183,6 @@ class ModelWatch:
         return self._state[1:] != before[1:]
 
     def _list_all(self) -> None:
-        """List all modules of the model, with their weights and buffers."""
         self._modules = list(self.model.modules())
         weights = _places(each._parameters for each in self._modules)
         buffers = _places(each._buffers for each in self._modules)
@@ -189,13 +195,12 @@ class ModelWatch:
         self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
 
     def _has_listed(self) -> bool:
-        """Return whether the modules still have the weights and buffers listed."""
+        """Return whether the modules still have the listed weights and buffers."""
         return all(map(is_, self._present_tensors(), self._listed)) and all(
             map(is_lazy, self._lazy)
         )
 
     def _present_tensors(self) -> list[Tensor | None]:
-        """Return the tensors that the modules have at the listed places."""
         return [tensors.get(name) for tensors, name in self._places]
 
     def _present_state(self) -> tuple:
@@ -245,7 +250,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Context manager for a call of the model: ignore numbers that it changes."""
+        """Context manager for a call of the model: ignore numbers that change in it."""
         if not self._is_same():
             self.remember()
         yield
@@ -286,19 +291,18 @@ class NumberWatch:
 
 
 def _is_equal(before: Place, now: Place | None) -> bool:
-    """Return whether a number has the value that it had before."""
     if now is None or type(now.value) is not type(before.value):
         return False
     return now.value is before.value or now.value == before.value
 
 
 def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Return all pairs of a dict and one of its keys."""
+    """Return a pair (dict, key) for every key of the given dicts."""
     return [(tensors, name) for tensors in parts for name in tensors]
 
 
 def built_weights(model: nn.Module) -> list[nn.Parameter]:
-    """Return the weights of a model, without those that its first call will build."""
+    """Return a model's weights, except lazy ones, which its first call will build."""
     return [each for each in model.parameters() if _built(each) is not None]
 
 
@@ -308,7 +312,7 @@ def is_unbuilt(model: nn.Module) -> bool:
 
 
 def _built(tensor: Tensor | None) -> Tensor | None:
-    """Return a tensor, or None if it has no shape yet, or no address (sparse)."""
+    """Return `tensor`, or None if it is lazy (no shape yet) or sparse (no address)."""
     if tensor is None or is_lazy(tensor) or tensor.layout != torch.strided:
         return None
     return tensor
@@ -339,7 +343,7 @@ class StoredTensors:
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield the names and values of a module's attributes, and of entries of dicts."""
+    """Yield (name, value) of a module's attributes; for dicts, of their entries."""
     for name, value in vars(module).items():
         if name in OF_LIBRARIES:
             continue
@@ -351,7 +355,7 @@ def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
 
 
 def _tensors_in(value: object, levels: int = MOST_LEVELS) -> Iterator[Tensor]:
-    """Yield a value that is a tensor, or the tensors in nested lists, tuples, dicts."""
+    """Yield `value` if it is a tensor, else all tensors nested in it."""
     if isinstance(value, Tensor):
         yield value
     elif levels and isinstance(value, dict | list | tuple):

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 DISTURBANCE = 100.0
-"""Size of the random numbers in padding rows while a model is compared."""
+"""Size of the random numbers in padding rows while outputs are compared."""
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Return a dict from the (unique) size of an axis to its name and real rows."""
+    """Return {size of an axis with padding: (axis, real rows)}; all sizes differ."""
     assert item.sizes is not None
     return {
         getattr(item.shape, axis): (axis, rows)
@@ -37,10 +37,10 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Return the axis, such as "nodes", of the rows of each output, by `tree_leaves`.
+    """Return the axis of the rows of each of the `tree_leaves` of a model's outputs.
 
-    None for outputs without padding rows. `plain` and `padded` are the outputs for a
-    batch and for its padded form, `item`.
+    An axis, such as "nodes", is None if a leaf has no padding rows. `plain` and
+    `padded` are the outputs for a batch and for its padded form, `item`.
     """
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
@@ -65,7 +65,7 @@ def _num_rows(value: Any) -> int:
 
 
 def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
-    """Return the outputs of a model, of which `axes_of` tells the axes, unpadded."""
+    """Remove the padding rows from a model's outputs, whose axes are from `axes_of`."""
     assert item.sizes is not None
     leaves, form = tree_flatten(outputs)
     if len(leaves) != len(axes):
@@ -85,8 +85,8 @@ def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
 
     Every second padding row, from the first, gets large random numbers, which change
     sums and means. The others get copies of random real rows, which change the nearest
-    neighbours of real rows. Other values, tensors without padding rows, and tensors of
-    integers are returned unchanged. `rows` is from `padded_rows`.
+    neighbours of real rows. Anything but a floating-point tensor with padding rows is
+    returned unchanged. `rows` is from `padded_rows`.
     """
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):
@@ -101,7 +101,7 @@ def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
 
 
 def _is_plain_lookup(*args: Any, **options: Any) -> bool:
-    """Return whether a call of `torch.nn.functional.embedding` uses no option."""
+    """Return whether a call of `F.embedding` sets no option, such as `max_norm`."""
     return len(args) >= 2 and not any(
         option is not None and option is not False
         for option in (*args[2:4], *args[5:], *options.values())
@@ -109,7 +109,6 @@ def _is_plain_lookup(*args: Any, **options: Any) -> bool:
 
 
 def _is_index(value: object) -> bool:
-    """Return whether a value is a vector of indices."""
     return isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 1
 
 
@@ -121,8 +120,8 @@ class IgnorePadding(TorchFunctionMode):
     embedding tables get a faster backward pass.
 
     If the model looks up numbers that it computes, such as degrees, in a table
-    (`nn.Embedding`, `F.one_hot` or `table[index]`), the table may not have those of
-    padding rows. They are replaced by the nearest number that the table has.
+    (`nn.Embedding`, `F.one_hot` or `table[index]`), the numbers of padding rows may be
+    out of range, so they are clamped to the range of the table.
 
     With `disturb`, padding rows get other values after each Linear, embedding and
     BatchNorm; see `disturbed`. An operation that mixes padding rows with real rows then
@@ -138,7 +137,6 @@ class IgnorePadding(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func`, or what replaces it."""
         kwargs = kwargs or {}
         if func is F.embedding and len(args) >= 2:
             index = self._valid_index(args[0], args[1].size(0))
@@ -153,7 +151,7 @@ class IgnorePadding(TorchFunctionMode):
         return found
 
     def _call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
-        """Call `func`, or what replaces it."""
+        """Call `func`, or the replacement for padded batches, if there is one."""
         if func is F.batch_norm:
             return self.batch_norm(*args, **kwargs)
         if func is F.embedding and _is_plain_lookup(*args, **kwargs):
@@ -166,7 +164,7 @@ class IgnorePadding(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _valid_index(self, index: Tensor, size: int) -> Tensor:
-        """Return indices that a table of `size` rows has, also in padding rows."""
+        """Clamp the padding rows of `index` to 0..size-1, the range of a table."""
         found = self.rows.get(index.size(0)) if index.dim() else None
         if found is None or size < 1 or index.data_ptr() in self._fields:
             return index
@@ -210,18 +208,18 @@ class IgnorePadding(TorchFunctionMode):
 
 
 def copied(batch: Batch) -> Batch:
-    """Return a copy of a batch, which a model may change, except its structure."""
+    """Return a copy of a batch; tensors not in `forms.STRUCTURE` are cloned."""
     return _with(batch, Tensor.clone)
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of a padded batch, `item`, with `disturbed` fields."""
+    """Return a copy of `batch`, the PyG form of `item`, with `disturbed` fields."""
     rows = padded_rows(item)
     return _with(batch, lambda value: disturbed(value.clone(), rows))
 
 
 def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """Return a copy of a batch with changed fields; edges and graphs stay."""
+    """Return a copy of a batch; `change` replaces tensors not in `forms.STRUCTURE`."""
     found = copy.copy(batch)
     for name, value in batch._store.items():
         if isinstance(value, Tensor) and not is_structure(name, value):

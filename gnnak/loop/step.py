@@ -20,9 +20,10 @@ def take_step(optimizer: Optimizer, device: torch.device) -> None:
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Prepare Adam in place for steps with CUDA graphs, which need tensors, or without.
+    """Set Adam's options and state in place, for steps with or without CUDA graphs.
 
-    The state of Adam may come from a checkpoint that was written on another device.
+    CUDA graphs need the learning rate and the step count as tensors on the device. The
+    state of Adam may come from a checkpoint that was written on another device.
     """
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
@@ -51,7 +52,7 @@ Step = Callable[[Item], Tensor]
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
-    """Return whether steps can be captured; False unless the fast backend says so.
+    """Return whether steps can be captured; without the fast backend, they cannot.
 
     `precision` is "32", "64", "bf16" or "16".
     """
@@ -62,7 +63,7 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return `step` unchanged; the fast backend captures it, once for each shape.
+    """Return `step`; the fast backend instead returns a step captured once per shape.
 
     `release` frees the gradients, which a step leaves allocated.
     """
@@ -87,7 +88,7 @@ def make_step(
         take_step(optimizer, device)
 
     def step(item: Item) -> Tensor:
-        """Train on an item; the caller's autocast, such as Lightning's, is off."""
+        """Train on an item, without the caller's autocast, such as Lightning's."""
         with torch.autocast(device.type, enabled=False):
             return train_once(lambda: loss_of(item), optimizer, update, device, narrow)
 
@@ -101,7 +102,7 @@ def train_once(
     device: torch.device,
     autocast: torch.dtype | None,
 ) -> Tensor:
-    """Take one training step; an `autocast` of None is the caller's autocast."""
+    """Take one training step; if `autocast` is None, the caller's autocast applies."""
     kind = device.type
     # Each captured CUDA graph needs its own gradients, and must not read weights that
     # autocast has cached while another CUDA graph was captured.

@@ -49,7 +49,7 @@ each set of field names, widths and dtypes of its batches."""
 
 @dataclass
 class CapturedModel:
-    """Calls a model with padded batches; the class of `gnnak.fast` replays calls."""
+    """Calls a model with padded batches; the class in `gnnak.fast` replays captures."""
 
     forward: Callable[[Item], Any]
     update: Callable[[], object]
@@ -57,7 +57,7 @@ class CapturedModel:
     gave_up: bool = False
     """Whether a capture has failed."""
     reason: str | None = None
-    """Why it has failed."""
+    """Why the capture has failed."""
     update_reason: str | None = None
     """Why clipping and optimiser steps are not captured; None if they may be."""
 
@@ -144,15 +144,15 @@ class TrainingStep:
             `edge_index`, `edge_attr`, `batch` and so on; see `call`.
         loss: `loss(output, batch)` returns the loss as a scalar tensor.
         optimizer: Updates the weights. Schedulers of the learning rate work as usual.
-        clip: Largest norm of all gradients together; None = gradients are not clipped.
+        clip: Largest norm of all gradients together. If None, they are not clipped.
         call: `call(model, batch)` calls the model and returns its output, if the model
             cannot be called as above.
-        autocast: Data type of mixed precision, such as `torch.bfloat16`; None = full
-            precision.
+        autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, full
+            precision, or the autocast that is active where the step is called.
         capture: Whether steps on a GPU are captured as CUDA graphs.
         padded_loss: Whether `loss(output, batch, real)` is called with padding, so that
             it can be captured. Outputs and fields then have padding rows at the end;
-            `real.graphs`, `real.nodes` and `real.edges` are the numbers of other rows,
+            `real.graphs`, `real.nodes` and `real.edges` are the numbers of real rows,
             as tensors on the device. `real` is None if there is no padding. The loss
             must not read numbers that change, except attributes of a loss module.
 
@@ -239,7 +239,7 @@ class TrainingStep:
         self.optimizer.step()
 
     def _loss_of(self, batch: Batch) -> Any:
-        """Return the loss of a batch, replayed if possible; also choose `_update`."""
+        """Return the loss, by a replay if possible; set `_update` accordingly."""
         self._notice_changes()
         self._update = self._update_weights
         found = self._find_captured(batch)
@@ -255,7 +255,7 @@ class TrainingStep:
         return self.loss(real_rows_of(result, item, axes), batch)
 
     def _find_captured(self, batch: Batch) -> tuple[Captured, Item] | None:
-        """Return the captured model for a batch, and its padded form; None = none."""
+        """Return the captured model for a batch and the padded batch, or None."""
         if self.reason is not None or not self.capture:
             return None
         form = padded_form(batch)
@@ -274,7 +274,7 @@ class TrainingStep:
         return captured, form.item
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
-        """Prepare the capture of steps, or log and store the `reason` against it."""
+        """Prepare to capture steps; if impossible, log `reason` and return False."""
         forward = functools.partial(self._forward, form.build)
         compared = _Compared(self._compared, forward, batch, form.item)
         if isinstance(self.model, nn.parallel.DistributedDataParallel):
@@ -309,7 +309,7 @@ class TrainingStep:
         return True
 
     def _trains_others(self) -> bool:
-        """Return whether the optimiser trains weights outside of what is captured."""
+        """Return whether the optimiser trains weights of neither model nor loss."""
         inside = set(map(id, self._inside.parameters()))
         groups = self.optimizer.param_groups
         return any(id(w) not in inside for group in groups for w in group["params"])
@@ -327,7 +327,7 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Return what `_compared` returns, for a padded item and with padding rows."""
+        """Return what `_compared` returns, but for a padded item, with padding rows."""
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
@@ -409,7 +409,6 @@ class _Compared:
     _outputs: Any = None
 
     def plain(self) -> Any:
-        """Return the outputs for the batch."""
         self._outputs = self.call(copied(self.batch))
         return self._outputs
 
@@ -456,7 +455,7 @@ def check_options(
 
 
 def _check_loss(loss: object, given: str) -> None:
-    """Check that a loss takes the arguments `given`; those of PyTorch do not."""
+    """Check that a loss takes the arguments `given`; PyTorch's own losses do not."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     inside: Any = loss
@@ -498,7 +497,7 @@ def _check_parameters(option: str, given: str, function: Callable) -> None:
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser trains model or loss, if not frozen; without closure."""
+    """Check that an optimiser needs no closure, and trains the model or the loss."""
     name = type(optimizer).__name__
     parameters = inspect.signature(optimizer.step).parameters
     closure = parameters.get("closure")
@@ -522,7 +521,7 @@ def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> No
 def check_choices(
     clip: object, call: object, autocast: object, capture: bool, padded_loss: bool
 ) -> None:
-    """Raise `OptionError` if an option of `TrainingStep` is not as it should be."""
+    """Raise `OptionError` if an option of `TrainingStep` is invalid."""
     check_flag("padded_loss", padded_loss)
     number = isinstance(clip, Real) and not isinstance(clip, bool)
     if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
@@ -541,7 +540,7 @@ def check_choices(
 
 
 def checked_loss(value: object) -> Tensor:
-    """Return the loss as a 0-dim tensor, if it is a real number with a gradient."""
+    """Return the loss as a 0-dim tensor, or raise if it is no scalar with gradient."""
     if not isinstance(value, Tensor):
         kind = kind_of(value)
         raise OptionError(f"loss returned {kind}; return a tensor with one number.")

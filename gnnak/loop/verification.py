@@ -27,7 +27,7 @@ from gnnak.loop.step import backward_in_calling_thread
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Context manager: matrix products on a GPU do not use TF32, which rounds."""
+    """Context manager: matrix products on a GPU use full float32, not TF32."""
     change, within, after = _setting()
     if within == after:
         yield
@@ -40,7 +40,7 @@ def full_precision() -> Iterator[None]:
 
 
 def _setting() -> tuple[Callable[[Any], object], Any, Any]:
-    """Return a function that changes a setting, its value without TF32, and its value.
+    """Return a setter for TF32, the value that turns TF32 off, and the current value.
 
     PyTorch has three such settings, and raises an error if they contradict each other.
     """
@@ -67,7 +67,7 @@ DROPOUTS = (
 )
 """Functions that do nothing but dropout."""
 ATTENTIONS = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}
-"""Functions with a parameter `dropout_p`, and its position."""
+"""Maps each function with a parameter `dropout_p` to the position of that parameter."""
 RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 """The functions that `nn.LSTM`, `nn.GRU` and `nn.RNN` call; their dropout is between
 layers."""
@@ -100,10 +100,10 @@ BUFFER_TOLERANCES = {
     torch.half: (5e-2, 4e-3),
     torch.bfloat16: (5e-2, 2e-2),
 }
-"""Largest allowed difference of a buffer after two calls, by dtype: relative to the
-largest change by the first call, plus relative to the largest value."""
+"""By dtype, two factors (a, b): after the two calls, a buffer may differ by a times its
+largest change in the first call plus b times its largest value."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
-"""The same at least, if the calls run with autocast."""
+"""With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class _Place:
     has_gradient: bool
 
     def is_replaced(self) -> bool:
-        """Return whether the module has another tensor, or other memory, as buffer."""
+        """Return whether the buffer is now another tensor, or has other memory."""
         now = self.module._buffers.get(self.name)
         if now is not self.tensor:
             return True
@@ -154,7 +154,7 @@ class _Place:
 
 
 class SavedBuffers:
-    """The buffers of a model without lazy and sparse ones, to be restored."""
+    """Saves and restores the buffers of a model, except lazy and sparse ones."""
 
     def __init__(self, model: nn.Module) -> None:
         self._places = [
@@ -170,20 +170,20 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers, call a function, and return the new buffers, too."""
+        """Restore the buffers and call `run`; return its result and new buffers."""
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
 
     def replaced(self) -> tuple[nn.Module, str] | None:
-        """Return the first module that has replaced a buffer, and the buffer's name."""
+        """Return the module and the name of the first replaced buffer, or None."""
         found = (p for p in self._places if p.is_replaced())
         return next(((place.module, place.name) for place in found), None)
 
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
     ) -> tuple[nn.Module, str] | None:
-        """Return the first module and buffer that differ after two calls, or None."""
+        """Return the module and the name of the first differing buffer, or None."""
         for place, one, other in zip(self._places, wanted, found, strict=True):
             if place.copy is None or (one is None and other is None):
                 continue
@@ -202,7 +202,7 @@ def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
 
 
 def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:
-    """Return whether buffers are equal but for rounding, relative to their change."""
+    """Return whether two buffers are equal up to `BUFFER_TOLERANCES`."""
     if not is_inexact(wanted):
         return torch.equal(wanted, found)
     change, size = (
@@ -220,12 +220,12 @@ def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) ->
 
 
 NOISE = 0.3
-"""Size of the random numbers that are added to weights for a second comparison. They
-are divided by the square root of the number of inputs of a Linear."""
+"""Size of the random numbers that are added to weights for a second comparison. For a
+Linear, the numbers are divided by the square root of its number of inputs."""
 
 
 class SavedWeights:
-    """The weights of a model, to be restored at the same address and version."""
+    """Saves and restores a model's weights, without changing addresses or versions."""
 
     def __init__(self, model: nn.Module) -> None:
         every = [weight.data for weight in built_weights(model)]
@@ -233,7 +233,7 @@ class SavedWeights:
         self._saved = [weight.clone() for weight in self._weights]
 
     def have_changed(self) -> bool:
-        """Return whether a weight has other values than at the beginning."""
+        """Return whether a weight has other values than when it was saved."""
         pairs = zip(self._weights, self._saved, strict=True)
         return not all(torch.equal(now, before) for now, before in pairs)
 
@@ -246,13 +246,13 @@ class SavedWeights:
             weight.add_(noise.mul_(NOISE / max(inputs, 1) ** 0.5))
 
     def restore(self) -> None:
-        """Give all weights the values that they had at the beginning."""
+        """Set all weights to their saved values."""
         for weight, values in zip(self._weights, self._saved, strict=True):
             weight.copy_(values)
 
 
 def add_noise(buffers: Iterable[Tensor]) -> None:
-    """Add positive random numbers to buffers, since variances must be positive."""
+    """Add random numbers to buffers; only positive ones, to keep variances positive."""
     for buffer in buffers:
         if not is_lazy(buffer) and is_inexact(buffer) and _is_plain(buffer):
             noise = torch.randn_like(buffer, dtype=torch.float)
@@ -260,7 +260,7 @@ def add_noise(buffers: Iterable[Tensor]) -> None:
 
 
 def _is_plain(weight: Tensor) -> bool:
-    """Return whether a tensor can be changed in place: no two elements are one."""
+    """Return whether noise can be added in place: no two elements share memory."""
     strides = zip(weight.shape, weight.stride(), strict=True)
     overlapping = any(size > 1 and not stride for size, stride in strides)
     return (
@@ -269,10 +269,10 @@ def _is_plain(weight: Tensor) -> bool:
 
 
 GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
-"""Largest allowed norm of a difference by dtype, relative to the norm of the gradient
-plus `GRADIENT_FLOOR` times the norm of all gradients. Rounding errors change the sign
-of some inputs of ReLUs, so they change gradients more than outputs. For other dtypes,
-and with autocast, only NaN and infinity are differences."""
+"""By dtype, the largest allowed norm of a gradient's difference, relative to the norm
+of the gradient plus `GRADIENT_FLOOR` times the norm of all gradients. Rounding errors
+change the sign of some inputs of ReLUs, so they change gradients more than outputs. For
+other dtypes, and with autocast, only NaN and infinity are differences."""
 GRADIENT_FLOOR = 1e-2
 """See `GRADIENT_TOLERANCES`: some gradients are zero but for rounding, such as that of
 a bias before a BatchNorm."""
@@ -281,8 +281,8 @@ a bias before a BatchNorm."""
 class GradientComparison:
     """Computes the gradients of a model's weights in two calls, and compares them.
 
-    The same random numbers are the gradients of the outputs in both calls. They are
-    positive, since others would hide means over all rows.
+    Both calls use the same random numbers as gradients of the outputs. All numbers are
+    positive, since numbers of both signs could cancel in a mean over all rows.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -314,7 +314,7 @@ class GradientComparison:
         return outputs, [each.to_dense() for each in found]
 
     def difference(self, wanted: list[Tensor], found: list[Tensor]) -> str | None:
-        """Say which gradient padding changes, from `wanted` to `found`; None = none."""
+        """Say which gradient padding changes; return None if there is none."""
         finite = [each for each in wanted if each.isfinite().all()]
         size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
@@ -336,8 +336,8 @@ class GradientComparison:
 
 
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
-"""Largest allowed difference by dtype (of complex numbers, by the dtype of their real
-parts), relative to the largest value plus `FLOOR`; for all other dtypes, and with
+"""By dtype, the largest allowed difference, relative to the largest value plus `FLOOR`.
+Complex numbers count as the dtype of their real parts. For other dtypes, and with
 autocast, it is `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
 """Largest allowed difference for float16 and bfloat16, as in `TOLERANCES`."""
@@ -359,12 +359,13 @@ def find_difference(
     and buffers. New models often have weights that are zero or very small, which would
     hide a difference. Tensors that the model stores as attributes are compared, too.
 
-    All calls run without dropout and TF32, and start with the same buffers, which are
-    restored at the end, as are random number generators. They run on the stream of
-    captures: PyTorch keeps a cuBLAS workspace of 32 MB for each stream.
+    All calls run without dropout and TF32, and start with the same buffers. Buffers and
+    random number generators are restored at the end. The calls run on the capture
+    stream, since PyTorch allocates a cuBLAS workspace of 32 MB for each stream.
 
-    `plain` and `padded` return the outputs without padding rows; `padded` takes whether
-    these are disturbed. Returns what differs or which error was raised, or None.
+    `plain()` and `padded(disturb)` return the outputs without padding rows; `disturb`
+    says whether padding rows get other values. Returns a text that says what differs or
+    which error was raised, or None if nothing differs.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -485,7 +486,6 @@ class _Calls:
 
 
 def _raised(what: str, error: Exception) -> str:
-    """Say in one line which error a call raised."""
     first = (str(error).splitlines() or [""])[0].rstrip(".")[:MOST_LETTERS]
     return f"{what} raised {type(error).__name__}: {first}"
 
@@ -527,7 +527,6 @@ def _are_same(wanted: Any, found: Any) -> bool:
 
 
 def _is_close(wanted: object, found: object) -> bool:
-    """Return whether two leaves of outputs are equal but for rounding."""
     if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
         return isinstance(wanted, SIMPLE) and wanted == found
     if wanted.shape != found.shape or wanted.dtype != found.dtype:

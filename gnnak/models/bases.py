@@ -20,7 +20,7 @@ from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.base.stack import Stack
 
 OWN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
-"""The form `package.module:Class` of the name of a base GNN of the user."""
+"""Matches the name of a user's own base GNN, `package.module:Class`."""
 
 
 def is_own_name(name: str) -> bool:
@@ -33,12 +33,12 @@ def is_own_name(name: str) -> bool:
 
 
 def module_of(name: str) -> str:
-    """Return the module in a name `package.module:Class`."""
+    """Return the module name in `package.module:Class`."""
     return name.partition(":")[0]
 
 
 def find_class(name: str) -> type[nn.Module]:
-    """Return the class that a name `package.module:Class` names."""
+    """Return the class called `package.module:Class`; its module must be imported."""
     module, _, word = name.partition(":")
     if module not in sys.modules:
         raise OptionError(
@@ -54,10 +54,10 @@ def find_class(name: str) -> type[nn.Module]:
 
 
 def make_own(name: str, width: int) -> nn.Module:
-    """Build a base GNN of the user that maps states of a width to the same width.
+    """Build a user's own base GNN, which has `width` input and output channels.
 
     The class is called as `Class(width, width)` if it has the argument `out_channels`,
-    else as `Class(width)`, and with `edge_dim=width` if it has this argument.
+    else as `Class(width)`; `edge_dim=width` is added if it has that argument.
     """
     kind = find_class(name)
     known = inspect.signature(kind).parameters
@@ -74,7 +74,7 @@ def make_own(name: str, width: int) -> nn.Module:
 
 
 def reads_edges(name: str) -> bool:
-    """Return whether the class takes edge attributes in its forward pass."""
+    """Return whether the `forward` of a user's own base GNN takes `edge_attr`."""
     return "edge_attr" in inspect.signature(find_class(name).forward).parameters
 
 
@@ -88,7 +88,8 @@ class Base:
     """How to build one of the base GNNs, such as GIN, and which inputs it reads."""
 
     make: Callable[[int, ModelOptions, Degrees], nn.Module]
-    """Takes the width of the states, the options and the histogram of in-degrees."""
+    """Builds the GNN, given the width of the states, the options and the histogram of
+    in-degrees."""
     reads_edges: bool = True
     """Whether the GNN reads edge attributes; if not, edge features are ignored."""
     needs_degrees: bool = False

@@ -79,7 +79,6 @@ def model_names() -> list[str]:
 
 
 def _fits(member: Member, base: str) -> bool:
-    """Return whether a member of the family can use a base GNN."""
     if member.only is not None:
         return base in member.only
     return member.takes_whole or base not in BASES or not BASES[base].has_depth
@@ -161,10 +160,10 @@ def build_model(
             `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
-        edge_features: The same for the edge features; None = there are none, and all
+        edge_features: The same for the edge features. If None, there are none, and all
             edges get the same learned vector. `gcn` and `sage` ignore edge features.
         out_channels: Number of outputs per graph, or per node if `node_task`.
-        options: All other options; the field `name` in them is ignored. None = the
+        options: All other options, of which the field `name` is ignored. If None, the
             defaults of `ModelOptions`.
         node_task: Whether to predict for each node instead of for each graph.
         degrees: For `pna`: the histogram of in-degrees in the training set.

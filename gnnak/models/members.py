@@ -35,7 +35,7 @@ from gnnak.typing import PairEncoding, Reduce
 
 @dataclass(frozen=True)
 class Parts:
-    """What the functions that build a member need."""
+    """What `Member.build` needs to build a subgraph GNN."""
 
     options: ModelOptions
     conv: Callable[[], nn.Module]
@@ -49,7 +49,7 @@ class Parts:
         return self.options.channels
 
     def reduce(self, published: Reduce) -> Reduce:
-        """Return the option `reduce`, or that of the publication if it is None."""
+        """Return the option `reduce`, or the value `published` if it is None."""
         return self.options.family.reduce or published
 
     def convs(self) -> list[nn.Module]:
@@ -86,7 +86,7 @@ def _sswl(parts: Parts, layer: type[SSWLLayer] = SSWLLayer) -> SubgraphGNN:
 
 @dataclass(frozen=True)
 class Member:
-    """How to build one member of the family, and its published defaults."""
+    """How to build one of the subgraph GNNs, and its published defaults."""
 
     build: Callable[[Parts], SubgraphGNN]
     """Builds the member, without the encoder of node features and the head."""
@@ -96,7 +96,7 @@ class Member:
     """How node states are pooled over a graph."""
     kind: SubgraphKind = "egonets"
     num_hops: int | None = None
-    """The radius of the egonets; None = the option `num_hops`."""
+    """The radius of the egonets. If None, the option `num_hops` sets it."""
     takes_pairs: bool = True
     """Whether the options `pairs`, `max_distance` and `num_steps` have an effect."""
     takes_order: bool = False
@@ -104,7 +104,7 @@ class Member:
     takes_whole: bool = False
     """Whether the base GNN may be a whole GNN, such as PPGN, instead of a conv."""
     only: tuple[str, ...] | None = None
-    """The base GNNs that the member can use; None = any."""
+    """The base GNNs that the member can use. If None, it can use any."""
 
 
 MEMBERS: dict[str, Member] = {
@@ -156,7 +156,7 @@ MEMBERS: dict[str, Member] = {
 
 
 SIZES: dict[str, PairEncoding] = {"max_distance": "distance", "num_steps": "rrwp"}
-"""The encoding of (root, node) whose size an option sets, by the option."""
+"""Maps an option to the encoding of (root, node) whose size the option sets."""
 
 
 def check_family_options(

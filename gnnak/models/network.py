@@ -48,8 +48,8 @@ class Network(nn.Module):
             which have no readout.
         extractor: Extracts the rooted subgraphs if `forward` is called without them;
             None if no layer needs subgraphs.
-        drop: Samples the rooted subgraphs that a forward pass in training uses; None =
-            use all of them. Evaluation always uses all.
+        drop: Samples the rooted subgraphs that a forward pass in training uses. If
+            None, training uses all subgraphs, as evaluation always does.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Network(nn.Module):
             recompute: Whether training saves only the node states between layers for
                 the backward pass, which recomputes the activations inside each layer.
             max_copies: In evaluation, each GNN-AK layer computes about this many node
-                copies at a time; None = all at once. Other subgraph GNNs ignore it.
+                copies at a time; if None, all at once. Other subgraph GNNs ignore it.
         """
         if max_copies is not None:
             check_count("max_copies", max_copies, least=1)
@@ -117,13 +117,13 @@ class Network(nn.Module):
                 `GraphBatch`, which also contains edge_index, edge_attr and batch.
             edge_index: Directed edges, [2, e].
             edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
-            batch: Index of the graph that each node is in, [n]; None = all nodes are in
-                one graph.
-            subgraphs: Rooted subgraphs of the batch; None = extract them.
-            num_graphs: Number of graphs, g; None = `x.num_graphs` if `x` has it, else
+            batch: Index of the graph that each node is in, [n]. If None, all nodes are
+                in one graph.
+            subgraphs: Rooted subgraphs of the batch. If None, they are extracted.
+            num_graphs: Number of graphs, g. If None, `x.num_graphs` if `x` has it, else
                 `batch.max() + 1`, which is too small if the last graphs have no nodes.
             generator: Source of randomness in training, for random walks and
-                SubgraphDrop; None = the global random state of PyTorch.
+                SubgraphDrop. If None, the global random state of PyTorch.
 
         Returns:
             The output: one row per graph, [g, out], or in node tasks one row per node,
@@ -193,7 +193,7 @@ class Network(nn.Module):
         num_nodes: int,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        """Return a random sample of the subgraphs in training, else all of them."""
+        """Return a sample of the subgraphs in training with `drop`, else all."""
         if isinstance(subgraphs, SampledSubgraphs):
             return subgraphs
         if subgraphs.num_subgraphs != num_nodes:
@@ -209,7 +209,6 @@ class Network(nn.Module):
 def _check_graph(
     edge_index: Tensor, batch: Tensor, num_nodes: int, num_graphs: int | None
 ) -> None:
-    """Raise `GraphError` if `edge_index` or `batch` is malformed."""
     if batch.shape != (num_nodes,) or batch.dtype != torch.long:
         raise GraphError(
             f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each node "
@@ -235,9 +234,9 @@ class OuterLayer(nn.Module):
 
     Args:
         kernels: The GNNs $K_i$, whose outputs are summed. Usually there is one; there
-            are two if a conv on the whole graph is added to a GNN-AK layer. The second
+            are two if a conv on the whole graph is added to a GNN-AK layer. This conv
             then has no edge encoder: it reads the first c channels of the edge states
-            of the first.
+            of the GNN-AK layer.
         channels: Width of the node states.
         dropout: Dropout probability after the ReLU.
     """
@@ -327,8 +326,8 @@ class Kernel(nn.Module):
             batch: Index of the graph that each node is in, [n].
             subgraphs: Rooted subgraphs; required if `gnn` is a `GNNAK` layer, unused
                 otherwise.
-            edge_states: Edge features that are encoded already, [e, c]; None = encode
-                `edge_attr`.
+            edge_states: Edge features that are encoded already, [e, c]. If None,
+                `edge_attr` is encoded.
         """
 
         def run(states: Tensor | None) -> Tensor:

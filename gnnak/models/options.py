@@ -36,7 +36,7 @@ class SubgraphOptions:
     """"egonets": the nodes within `num_hops` hops of the root. "walks": the nodes that
     `repeats` random walks from the root visit. "whole": the whole graph. "deletion":
     the graph without the edges of the root. "masked-egonets": the graph without the
-    edges that are not in the egonet. None = the kind that the model was published
+    edges that are not in the egonet. If None, the kind that the model was published
     with."""
     num_hops: int = 3
     """For egonets: the largest distance from the root, k."""
@@ -50,14 +50,14 @@ class SubgraphOptions:
     """For walks: the in-out parameter of node2vec."""
     copy_limit: int | None = None
     """The largest number of node copies and edge copies of a batch together; a batch
-    with more is refused. None = as many as fit into the free memory of the device."""
+    with more is refused. If None, as many as fit into the free memory of the device."""
 
     def __post_init__(self) -> None:
         if self.kind is not None:
             check_choice("model.subgraphs.kind", self.kind, get_args(SubgraphKind))
 
     def build(self, kind: SubgraphKind = "egonets") -> Extractor:
-        """Build the extractor, of the given kind if the option `kind` is None."""
+        """Build the extractor; the argument `kind` is used if the option is None."""
         kind, limit = self.kind or kind, self.copy_limit
         if kind == "egonets":
             return EgoNets(self.num_hops, copy_limit=limit)
@@ -80,16 +80,16 @@ class FamilyOptions:
 
     pairs: tuple[PairEncoding, ...] | None = None
     """The encodings of (root, node) that are added to the input: "mark" (is the node
-    the root?), "distance", "rrwp" (random-walk probabilities), "resistance". None =
-    those that the model was published with."""
+    the root?), "distance", "rrwp" (random-walk probabilities), "resistance". If None,
+    the encodings that the model was published with."""
     max_distance: int = 5
     """For "distance": larger distances are encoded like this one."""
     num_steps: int = 20
     """For "rrwp": the largest number of steps of a walk."""
     reduce: Reduce | None = None
     """How states are pooled, "sum" or "mean", in the layers, over subgraphs and over
-    graphs. None = as published. A sum is more powerful: it knows the number of
-    nodes."""
+    graphs. If None, as published. A sum is more expressive, since it depends on the
+    number of nodes."""
     order: ReadoutOrder = "VS"
     """For `sswl` and `sswl+`: whether the readout first pools the nodes of each
     subgraph ("VS") or the subgraphs of each node ("SV")."""
@@ -165,6 +165,6 @@ class ModelOptions(LayerOptions):
         return self.extractor_for("egonets")
 
     def extractor_for(self, kind: SubgraphKind) -> Extractor:
-        """Return the extractor, of the given kind if `subgraphs` names none."""
+        """Return the extractor; `kind` is used if `subgraphs` does not name one."""
         chosen = self.subgraphs
         return chosen.build(kind) if isinstance(chosen, SubgraphOptions) else chosen

@@ -3,14 +3,14 @@
 There are operations that copy states to node copies (`lift`, `lift_subgraph`), that
 read states of other node copies (`at_centroid`, `to_nodes`, `at_root`,
 `at_own_centroid`), that pool states (`pool_subgraph`, `pool_context`, `pool_graph`),
-and that pass messages (`inside`, `across`). They all have these arguments:
+and that pass messages (`inside`, `across`). Their arguments are:
 
 - `x`: states $x_i$ of n nodes, [n, c].
 - `z`: states $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, for all m node
   copies, [m, c].
 - `s`: states $s_j$ of s rooted subgraphs, [s, c].
 - `subgraphs`: the rooted subgraphs.
-- `reduce`: what POOL is, "sum" or "mean".
+- `reduce`: whether POOL is "sum" or "mean".
 """
 
 from collections.abc import Callable
@@ -154,7 +154,7 @@ def pass_across(
     edge_attr: Tensor | None,
     links: AcrossEdges,
 ) -> Tensor:
-    """Pass messages across subgraphs along given links; see `across`."""
+    """Pass messages along `links`, the edges across subgraphs; see `across`."""
     e = None if edge_attr is None else edge_attr.index_select(0, links.edge)
     with on_copies(subgraphs):
         return conv(z, links.edge_index, e, subgraphs.node)
@@ -162,10 +162,10 @@ def pass_across(
 
 @operation
 def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Gather rows of a small table, such as embeddings: [m, c] for m indices.
+    """Gather the rows `index`, [m], of a small table, such as embeddings, as [m, c].
 
-    A backend can replace this function by one with a faster backward pass, which sums
-    very many gradients into few rows.
+    The backward pass sums many gradients into few rows. A backend can replace this
+    function by one whose backward pass is faster.
     """
     return table.index_select(0, index)
 

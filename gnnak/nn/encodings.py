@@ -38,11 +38,11 @@ class HopTable(nn.Module):
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return the row of `weight` that belongs to each node copy, [m]."""
+        """Return the row number in `weight` for the distance of each node copy, [m]."""
         return subgraphs.hop_rows(self.max_hops + 2)
 
     def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return for each node copy the row of `table` for its distance, [m, c]."""
+        """Return the row of `table` for the distance of each node copy, [m, c]."""
         return lookup(table, self.rows(subgraphs))
 
     def extra_repr(self) -> str:
@@ -79,7 +79,7 @@ class ConcatFuse(nn.Module):
 
     Difference from the paper: the Linear $W$ maps the concatenation to the width of a
     node state. With `num_layers` > 1, an MLP with BatchNorm and ReLU replaces $W$; its
-    hidden layers are as wide as the concatenation, r c.
+    hidden layers are as wide as the concatenation.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ def make_fuse(options: LayerOptions, num_encodings: int, channels: int) -> nn.Mo
 def context_encoding(
     gated: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
 ) -> Tensor:
-    r"""Return the context encoding: gated states of each node in all subgraphs, pooled.
+    r"""Pool the gated states of each node over all subgraphs that contain the node.
 
     With SubgraphDrop, only the subgraphs of a sampled set $\mathcal{S}$ of roots are
-    encoded. A mean is then taken over these subgraphs. A sum over these subgraphs is
-    scaled, to estimate the sum over all subgraphs that contain $v$:
+    encoded. "mean" is then the mean over the sampled subgraphs. "sum" is scaled, to
+    estimate the sum over all subgraphs that contain node $v$:
 
     $$h_v^{\text{Context}} = \frac{|\{j : v \in \text{Sub}[j]\}|}
         {|\{j \in \mathcal{S} : v \in \text{Sub}[j]\}|}
@@ -130,7 +130,7 @@ def context_encoding(
 
 
 def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Scale sums over sampled subgraphs, [n, c]; see `context_encoding`."""
+    """Estimate sums over all subgraphs, [n, c], from sums over sampled subgraphs."""
     if not isinstance(subgraphs, SampledSubgraphs):
         return context
     return context * subgraphs.scale(context.dtype)[:, None]
@@ -161,13 +161,12 @@ def at_nodes(
 def fill_dropped(
     encodings: dict[Encoding, Tensor], subgraphs: SampledSubgraphs, num_nodes: int
 ) -> dict[Encoding, Tensor]:
-    """Estimate the encodings of all nodes, [n, c], from those of the sampled roots."""
+    """Estimate encodings of all nodes, [n, c], from encodings of the sampled roots."""
     values = torch.cat(list(encodings.values()), dim=1)
     return _split(fill(values, subgraphs.filling, num_nodes), encodings)
 
 
 def _split(values: Tensor, encodings: dict[Encoding, Tensor]) -> dict[Encoding, Tensor]:
-    """Split concatenated encodings into a dict with the keys of `encodings`."""
     return dict(zip(encodings, values.chunk(len(encodings), dim=1), strict=True))
 
 
@@ -202,8 +201,6 @@ def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgra
 def _cut(
     subgraphs: RootedSubgraphs, roots: slice, copies: slice, edges: slice
 ) -> RootedSubgraphs:
-    """Return a range of subgraphs, node copies and edge copies, renumbered from 0."""
-
     def from_zero(values: Tensor, start: int) -> Tensor:
         return values - start if start else values
 
@@ -223,10 +220,10 @@ Encodings = dict[Encoding, Tensor]
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether encoding the subgraphs in slices gives the same output of `layer`.
+    """Return whether `layer` has the same output if it encodes subgraphs in slices.
 
-    It does not in training, because BatchNorms then use the statistics of the whole
-    batch, and not for sampled subgraphs, whose scale depends on all of them.
+    The output differs in training, where BatchNorms use the statistics of the whole
+    batch, and for sampled subgraphs, whose scale depends on the whole sample.
     """
     norms = (m for m in layer.modules() if isinstance(m, _BatchNorm))
     fixed = not layer.training and not any(norm.training for norm in norms)
@@ -243,9 +240,9 @@ def sliced_encodings(
 ) -> Encodings:
     """Encode slices of the subgraphs one after the other, to save memory.
 
-    The centroid and the subgraph encodings of the slices are concatenated. Their
-    context encodings, which `encode` returns as sums, are added, and for a mean divided
-    by the number of subgraphs of each node.
+    The centroid and the subgraph encodings of the slices are concatenated. `encode`
+    must return context encodings as sums. These are added and, if `reduce` is "mean",
+    divided by the number of subgraphs that contain each node.
     """
     found: dict[Encoding, list[Tensor]] = {}
     for part in slices(subgraphs, max_copies):

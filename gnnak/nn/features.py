@@ -16,7 +16,7 @@ from gnnak.typing import check_count
 
 
 def is_finite(*tensors: Tensor | None) -> bool:
-    """Return whether no value is NaN or infinite; synchronises on a GPU, once.
+    """Return whether all values are finite; synchronises once on a GPU.
 
     >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, torch.nan]))
     (True, False)
@@ -35,14 +35,13 @@ def is_finite(*tensors: Tensor | None) -> bool:
 
 
 def _can_check(values: Tensor | None) -> TypeGuard[Tensor]:
-    """Return whether a tensor can have a value that is NaN or infinite, and be read."""
     if values is None or not values.is_floating_point() or values.is_meta:
         return False
     return not (values.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def warn_not_finite(name: str, values: Tensor, stacklevel: int = 2) -> None:
-    """Warn of values that are NaN or infinite, and name the first of them."""
+    """Warn that `values` has NaN or infinite entries, and show the first one."""
     wrong = (~values.detach().isfinite()).nonzero()
     first = wrong[0].tolist()
     warnings.warn(
@@ -92,7 +91,7 @@ def describe(values: Tensor | None) -> Features | None:
             [rows]; None if the data set has no such features.
 
     Returns:
-        The description; None if `values` is None.
+        The description, or None if `values` is None.
 
     >>> describe(torch.tensor([[0, 3], [2, 1]]))
     Categorical(sizes=(3, 4))
@@ -127,10 +126,10 @@ def make_encoder(
     Call the module as `encoder(values, num_rows)`; it returns states, [num_rows, c].
 
     Args:
-        features: Description of the features, as returned by `describe`; None = the
+        features: Description of the features, as returned by `describe`. If None, the
             data has no features, and all rows get the same learned vector.
         channels: Width of the states, c.
-        rows: Whether the features are those of nodes or of edges.
+        rows: Whether the features belong to nodes or to edges.
     """
     if features is None:
         return ConstantEncoder(channels)
@@ -140,7 +139,7 @@ def make_encoder(
 
 
 class ConstantEncoder(nn.Module):
-    """Encoder for data without features: every node or edge gets one learned vector."""
+    """Encoder for data without features: all rows get the same learned vector."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -157,9 +156,10 @@ class ConstantEncoder(nn.Module):
 
 
 class CategoricalEncoder(nn.Module):
-    """Encode categorical features: the sum of one learned embedding per column.
+    """Encode categorical features as the sum of one learned embedding per column.
 
-    Column i has the rows `first[i]` to `first[i] + limit[i] - 1` of one table.
+    The embeddings of column i are the rows `first[i]` to `first[i] + limit[i] - 1` of
+    one table.
     """
 
     first: Tensor
@@ -189,7 +189,6 @@ class CategoricalEncoder(nn.Module):
         return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
-        """Raise an error if a category is outside 0..k-1, for k categories."""
         if values.is_cuda and torch.cuda.is_current_stream_capturing():
             return
         inside = ((values >= 0) & (values < self.limit)).all()
@@ -234,7 +233,6 @@ class ContinuousEncoder(nn.Module):
         return values.to(next(self.block.parameters()).dtype)
 
     def _warn_if_not_finite(self, values: Tensor) -> None:
-        """Warn once of features that are NaN or infinite; not checked on a GPU."""
         if self.warned or values.is_cuda or torch.compiler.is_compiling():
             return
         if not is_finite(values):
@@ -243,10 +241,8 @@ class ContinuousEncoder(nn.Module):
 
 
 def _as_columns(values: Tensor | None) -> Tensor | None:
-    """Reshape a 1-dim tensor [rows] to [rows, 1]; return other values unchanged."""
     return values[:, None] if values is not None and values.dim() == 1 else values
 
 
 def _shown(values: Tensor | None) -> str:
-    """Describe features for an error message: their dtype and shape."""
     return "None" if values is None else f"{values.dtype} {list(values.shape)}"

@@ -22,12 +22,16 @@ from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 RowAxis = Literal["nodes", "edges", "graphs"]
-"""What the rows of a BatchNorm's input are; see `RealRows`."""
+"""Whether a row of a BatchNorm's input belongs to a node, an edge or a graph."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """Numbers of real rows or, in rooted subgraphs, real copies; None = no padding."""
+    """Numbers of real nodes, edges and graphs of a padded batch, as 0-dim tensors.
+
+    In rooted subgraphs, the fields count node copies, edge copies and subgraphs
+    instead. A field is None if there is no padding.
+    """
 
     nodes: Tensor | None = None
     edges: Tensor | None = None
@@ -43,9 +47,9 @@ def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training ignore padding rows of their input.
 
     A BatchNorm computes mean and variance from the real rows, which come first, and
-    replaces padding rows by the mean, so that their values stay bounded. The numbers
-    are tensors on the device, so nothing synchronises. Not supported with several
-    processes.
+    replaces padding rows by the mean, so that their values stay bounded. The numbers of
+    real rows are tensors on the device, so nothing synchronises. Not supported with
+    several processes.
 
     >>> norm = BatchNorm(1)
     >>> with real_rows(RealRows(nodes=torch.tensor(2))):
@@ -61,19 +65,19 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the numbers of the enclosing `real_rows`; `ALL_REAL` in compiled code."""
+    """Return the `RealRows` of the enclosing block; in compiled code, `ALL_REAL`."""
     return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
 
 
 def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
-    """Return a context for modules that run on the graphs of a batch."""
+    """Return a `real_rows` context for modules that run on the graphs of a batch."""
     if real is None:
         return _unpadded()
     return real_rows(RealRows(real.nodes, real.edges, real.graphs))
 
 
 def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
-    """Return a context for modules that run on rooted subgraphs, such as a base GNN."""
+    """Return a `real_rows` context for modules that run on rooted subgraphs."""
     real = subgraphs.real
     if real is None:
         return _unpadded()
@@ -81,12 +85,12 @@ def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
 
 
 def on_rows(count: Tensor | None) -> AbstractContextManager[None]:
-    """Return a context for node states of which `count` are real; None = all."""
+    """Return a `real_rows` context for `count` real rows (None if all are real)."""
     return _unpadded() if count is None else real_rows(RealRows(nodes=count))
 
 
 def _unpadded() -> AbstractContextManager[None]:
-    """Return a context in which BatchNorms treat no row as padding."""
+    """Return a `real_rows` context in which no row is padding."""
     padded = current_real_rows() is not ALL_REAL
     return real_rows(ALL_REAL) if padded else nullcontext()
 
@@ -128,11 +132,10 @@ class BatchNorm(nn.BatchNorm1d):
         return self._with_running_statistics(x)
 
     def real_rows(self) -> Tensor | None:
-        """Return the number of real rows, as a 0-dim tensor; None without padding."""
+        """Return the number of real rows, 0-dim, or None if there is no padding."""
         return getattr(current_real_rows(), self.rows)
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
-        """Normalise rows with the running statistics, as in evaluation."""
         return nn.functional.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
         )
@@ -152,7 +155,6 @@ class BatchNorm(nn.BatchNorm1d):
         return self._affine(found.rows).to(x.dtype)
 
     def _over_processes(self, x: Tensor) -> Tensor:
-        """Normalise rows with the mean and variance over the rows of all processes."""
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
         rows = torch.tensor([x.size(0)], dtype=x.dtype, device=x.device)
         dist.all_reduce(rows)
@@ -167,13 +169,12 @@ class BatchNorm(nn.BatchNorm1d):
         return self._affine(scaled).to(narrow)
 
     def _affine(self, x: Tensor) -> Tensor:
-        """Multiply by the learned weight and add the bias, if the module has them."""
         return x * self.weight + self.bias if self.affine else x
 
     def _update_running(
         self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None
     ) -> None:
-        """Update the running mean and variance, unless `wanted`, 0-dim, is False."""
+        """Update the running statistics, unless the 0-dim tensor `wanted` is False."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.momentum is not None
@@ -187,13 +188,13 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class NormalisedRows(NamedTuple):
-    """Rows that were normalised without padding, and statistics of the real rows."""
+    """The normalised rows of a padded tensor, and the statistics of its real rows."""
 
     rows: Tensor
-    """[n, c], in float32 or float64; zero in padding rows."""
+    """[n, c], in float32 or float64; padding rows are zero."""
     mean: Tensor
     variance: Tensor
-    """[c], unbiased."""
+    """[c]: the unbiased variance."""
     several: Tensor
     """0-dim bool: whether there are two or more real rows."""
 
@@ -203,7 +204,8 @@ def normalised_real_rows(
 ) -> NormalisedRows:
     r"""Compute $(x - \mu) / \sqrt{\sigma^2 + \epsilon}$ over the first `count` rows.
 
-    With fewer than two real rows, use the mean and variance in `running`, if given.
+    If there are fewer than two real rows and `running` has a mean and a variance, these
+    are used instead of the statistics of `x`.
     """
     x = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
@@ -231,9 +233,10 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply a batch norm in training to [n, c] of which `count` rows are real.
+    """Apply batch norm in training mode to `x`, [n, c], with `count` real rows.
 
-    The running statistics are updated in place. Padding rows have no meaning.
+    The running statistics are updated in place. Padding rows of the result have no
+    meaning.
     """
     found = normalised_real_rows(x, count, eps)
     with torch.no_grad():
@@ -261,14 +264,13 @@ class _SumOverProcesses(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
-        """Return the sum of `value` over all processes."""
         total = value.clone()
         dist.all_reduce(total)
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Return the sum of the gradients of all processes, since all use the sum."""
+        """Sum the gradients of all processes, since every process uses the sum."""
         total = gradients[0].clone()
         dist.all_reduce(total)
         return total

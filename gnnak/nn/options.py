@@ -33,12 +33,12 @@ class LayerOptions:
     """
 
     hop_channels: int = 16
-    """Width h of the embedding of a node's distance to the root of its subgraph (the
-    paper's D2C, distance to the centroid); 0 = no distances and no gates, as in
-    GNN-AK."""
+    """Width of the embedding of a node's distance to the root of its subgraph (the
+    paper's D2C, distance to the centroid). If 0, the layer uses no distances and no
+    gates, as in GNN-AK."""
     encodings: tuple[Encoding, ...] | None = None
-    """The encodings that are fused to the new state of a node; None = all three: the
-    centroid, the subgraph and the context encoding."""
+    """The encodings that are fused to the new state of a node. If None, these are all
+    three: the centroid, the subgraph and the context encoding."""
     reduce: Reduce = "sum"
     """How the subgraph encoding and the context encoding pool node states, "sum" or
     "mean": POOL in the paper's equations."""
@@ -46,15 +46,15 @@ class LayerOptions:
     """How the encodings of a node are fused: "sum" adds them; "concat" concatenates
     them and maps the result to the output width by a Linear."""
     dropout: float = 0.0
-    """Dropout probability before each MLP of the layer (see `mlp_layers`): before the
-    MLPs that precede the pools, and for the encodings if they are concatenated."""
+    """Dropout probability before the MLPs that precede the pools (see `mlp_layers`),
+    and after the concatenation of the encodings."""
     mlp_layers: int = 0
     """Number of layers of each MLP in the GNN-AK layer. One MLP transforms node states
     before the subgraph pool, one before the context pool (neither if `encodings` has
-    only one name), and one follows the concatenation of the encodings. 0 = no MLPs,
-    only a Linear after the concatenation."""
+    only one name), and one follows the concatenation of the encodings. If 0, there is
+    no MLP, only a Linear after the concatenation."""
     gate_centroid: bool = False
-    """Whether the centroid encoding, too, is multiplied by a gate (learned factors in
+    """Whether the centroid encoding is also multiplied by a gate (learned factors in
     0..1). In the paper's equations, only the other two encodings have a gate."""
 
     def __post_init__(self) -> None:

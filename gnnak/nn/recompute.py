@@ -15,16 +15,16 @@ from gnnak.nn.norm import current_real_rows, real_rows
 def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     """Call a module without saving its activations; the backward pass recomputes them.
 
-    The second run has the same dropout masks, and leaves running statistics alone.
+    The recomputation uses the same dropout masks and updates no running statistics.
     """
     backend, rows = current_backend(), current_real_rows()
 
     @contextmanager
     def second_pass() -> Iterator[None]:
-        """Set the contexts of the first pass a second time, and freeze statistics.
+        """Context manager: set the contexts of the forward pass, freeze statistics.
 
-        The second pass runs during the backward pass, maybe in another thread, when the
-        `with` blocks around the first forward pass have ended.
+        The recomputation runs in the backward pass, maybe in another thread, after the
+        `with` blocks around the forward pass have ended.
         """
         with use_backend(backend), frozen_running_statistics(module), real_rows(rows):
             yield

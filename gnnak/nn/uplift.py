@@ -69,12 +69,12 @@ class GNNAK(nn.Module):
             the paper, or "add", $h_i + W \mathbf{d}_{i|j}$, for a base GNN of input
             width `in_channels`.
         options: All other options; see `LayerOptions`.
-        calling: How the base GNN is called; None = as found by a trial run.
+        calling: Which arguments the base GNN takes. If None, a trial run finds out.
         changes: Options that differ from `options`, such as `hop_channels=0`.
 
     Attributes:
         max_copies: In evaluation, run the base GNN on about this many node copies at a
-            time, to save memory; None = on all at once. The output is the same.
+            time, to save memory; the output is the same. If None, on all at once.
 
     Difference from the paper: a Linear maps $\mathbf{d}$ before the sigmoid (see
     `HopGate`), and FUSE is a concatenation followed by a Linear. In the paper,
@@ -163,8 +163,8 @@ class GNNAK(nn.Module):
             subgraphs: One rooted subgraph per node, or the sample of these subgraphs
                 that `SubgraphDrop` returns.
             edge_attr: Edge states, [e, c], or weights, [e], for the base GNN; None if
-                the base GNN reads no edge attributes. `Inputs` if it takes further
-                arguments.
+                the base GNN reads no edge attributes; `Inputs` if the base GNN takes
+                further arguments.
 
         Returns:
             New node states, [n, out_channels].
@@ -193,12 +193,12 @@ class GNNAK(nn.Module):
         edge_attr: Tensor | Inputs | None,
         context_reduce: Reduce,
     ) -> dict[Encoding, Tensor]:
-        """Compute the encodings of the layer: POOL of the gated states.
+        """Compute the centroid, subgraph and context encodings that the layer uses.
 
         Args:
             x: Node states, [n, in_channels].
             subgraphs: All rooted subgraphs, or some of them.
-            edge_attr: Edge states, [e, c], weights, [e], or `Inputs`; or None.
+            edge_attr: As in `forward`.
             context_reduce: How the context encoding is pooled. A caller that encodes
                 the subgraphs in several parts passes "sum" and adds the results.
 
@@ -252,9 +252,9 @@ class GNNAK(nn.Module):
     def gate(self, name: Encoding, emb: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
         r"""Return $\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}(i|\text{Sub}[j])$.
 
-        Each encoding has its own gate. By default, the centroid encoding has none; with
-        `hop_channels=0`, no encoding has one. If the option `mlp_layers` is not 0,
-        dropout and an MLP transform the states first.
+        Each encoding has its own gate. By default, the centroid encoding has no gate;
+        with `hop_channels=0`, no encoding has a gate. If the option `mlp_layers` is not
+        0, dropout and an MLP transform the states first.
         """
         if name in self.transforms:
             emb = self.transforms[name](self.dropout(emb))
@@ -317,7 +317,7 @@ def check_states(x: Tensor, channels: int) -> None:
 
 
 def check_weights(gnn: nn.Module, x: Tensor, edge_attr: Tensor | None) -> None:
-    """Raise an error unless `x` and `edge_attr` fit device and dtype of the weights."""
+    """Raise an error unless device and dtype of `x` and `edge_attr` fit the weights."""
     weight, name = first_weight(gnn), type(gnn).__name__
     if weight is None:
         return

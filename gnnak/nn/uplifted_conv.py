@@ -33,8 +33,8 @@ class UpliftedConv(nn.Module):
 
     Args:
         layer: The layer, with the conv as its base GNN.
-        shared: What all layers of a model share: subgraphs are extracted once per
-            forward pass.
+        shared: Objects that all layers of a model share, such as the subgraphs, which
+            are extracted once per forward pass.
         binding: Which arguments of the conv are the node states, the edges and so on.
         name: Name of the conv in the model, for error messages.
     """
@@ -76,7 +76,7 @@ class UpliftedConv(nn.Module):
         per node or per edge. `batch` and `batch_size` are accepted and ignored.
 
         If the conv returns a tuple, so does the layer: the first item is the tensor of
-        new node states, and the other items are those of the conv on the whole graph.
+        new node states, and the other items are what the conv returns for the graph.
         """
         x, edge_index, values, given = read_call(self, args, options)
         self._check_width(x)
@@ -94,7 +94,6 @@ class UpliftedConv(nn.Module):
         return states
 
     def _check_width(self, x: Tensor) -> None:
-        """Raise `WidthError` unless `x` is a floating-point tensor [n, in_channels]."""
         width = x.size(1) if x.dim() == 2 else None
         if self.width_of_first_call and width not in (None, self.in_channels):
             name = self.name or self.binding.name
@@ -216,7 +215,7 @@ class LazyUpliftedConv(nn.Module):
         return self(*args, **options)
 
     def _calling(self, x: Tensor, args: tuple[Any, ...], options: Any) -> Calling:
-        """Find out by a trial call how the conv is called, and its output width."""
+        """Make a trial call of the conv, to find its arguments and output width."""
         conv, call = self.conv, self.binding.call
         if call is None and not unknown_arguments(conv):
             try:
@@ -249,7 +248,7 @@ class LazyUpliftedConv(nn.Module):
     def _become(
         self, in_channels: int, calling: Calling, x: Tensor | None = None
     ) -> None:
-        """Build the layer, and turn this module into an `UpliftedConv`."""
+        """Build the layer, and turn this module into an `UpliftedConv` in place."""
         width = calling.out_channels
         layer = self.make_layer(self.conv, in_channels, width, calling=calling)
         if first_weight(self.conv) is None:
@@ -266,7 +265,7 @@ class LazyUpliftedConv(nn.Module):
 
 
 class SharedInputs:
-    """What all uplifted convs of a model share."""
+    """Objects that all uplifted convs of a model share."""
 
     def __init__(self, subgraphs: SharedSubgraphs) -> None:
         self.subgraphs = subgraphs
@@ -277,7 +276,11 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Return node states, `edge_index`, values of a sparse matrix, other arguments."""
+    """Read and check the arguments of a call of `conv`.
+
+    Returns the node states, `edge_index`, the values of the edges (None if they are not
+    given as a sparse matrix), and all further arguments by name.
+    """
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
@@ -316,9 +319,10 @@ def check_graph(x: object, edges: object, conv: str, name: str) -> None:
 def with_values(
     given: Mapping[str, Any], values: Tensor | None, calling: Calling
 ) -> dict[str, Any]:
-    """Add the entries of a sparse adjacency matrix, [e] or [e, c], to the arguments.
+    """Add the values of a sparse adjacency matrix, [e] or [e, c], to the arguments.
 
-    As in PyG, numbers are weights, whole numbers maybe types, and rows attributes.
+    Integers become `edge_type` if the conv needs edge types. Other values become
+    `edge_weight`, [e], or `edge_attr`, [e, c], if the conv reads this argument.
     """
     named = dict(given)
     if values is None:
@@ -332,11 +336,12 @@ def with_values(
 
 
 PASSES = 3
-"""Number of forward passes in training in which states are measured."""
+"""Number of forward passes in training in which `GrowthWatch` measures states."""
 MAX_GROWTH = 10.0
-"""Factor between the last and the first states above which `GrowthWatch` warns."""
+"""`GrowthWatch` warns only if all layers together multiply the root mean square of node
+states by more than this factor."""
 MAX_SIZE = 30.0
-"""Root mean square of the model's output above which `GrowthWatch` warns."""
+"""`GrowthWatch` warns only if the root mean square of the output is above this."""
 
 
 class _LayerSizes(NamedTuple):
@@ -350,7 +355,7 @@ class _LayerSizes(NamedTuple):
 
 
 class GrowthWatch:
-    """Warns if node states grow from layer to layer, in the first passes in training.
+    """Warns if node states grow from layer to layer in the first training steps.
 
     Sum pools over large subgraphs multiply the size (root mean square) of states in
     every layer. Without norms, the first loss is then very large.
@@ -369,7 +374,7 @@ class GrowthWatch:
         states: Tensor,
         subgraphs: RootedSubgraphs,
     ) -> None:
-        """Measure the states before and after a layer; synchronises on a GPU."""
+        """Measure states before and after a layer; this synchronises with a GPU."""
         if self._passes >= PASSES or not layer.training or not x.numel():
             return
         capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
@@ -406,6 +411,6 @@ class GrowthWatch:
 
 
 def _size(values: Tensor) -> float:
-    """Return the root mean square of the entries of a tensor; 0 for an empty tensor."""
+    """Return the root mean square of all entries; 0 for an empty tensor."""
     values = values.detach()
     return float(values.square().mean().sqrt()) if values.numel() else 0.0

@@ -22,8 +22,8 @@ from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor, check_extractor
 
 Selector = str | type
-"""A name of a module, such as "encoder.conv1", which may contain `*`; the name of a
-class; or a class."""
+"""Selects modules: by module name, such as "encoder.conv1" or "convs.*", by class name,
+or by class."""
 Selectors = Selector | Sequence[Selector] | None
 
 
@@ -43,14 +43,14 @@ def uplift(
     The copy is called exactly like `model`, on the same batches. Each conv (any PyG
     `MessagePassing`), with its weights and widths, becomes the base GNN of a `GNNAK`
     layer with `hop="add"`. Subgraphs are extracted once per forward pass and shared by
-    all layers. Egonets are also reused in later forward passes on equal edges. The copy
-    also takes the keyword argument `subgraphs`: rooted subgraphs of the batch, which
-    are then not extracted. New weights take the dtype and the device of the conv's
+    all layers. Later forward passes on equal edges reuse egonets. If you pass the
+    rooted subgraphs of the batch as the keyword argument `subgraphs`, the copy uses
+    them and extracts none. New weights take the dtype and the device of the conv's
     weights, or of the first weight of `model` if the conv has none.
 
     If a conv does not declare its input width, its layer is built in the first forward
-    pass. Then call the model once under `torch.no_grad()` before you build the
-    optimizer, which would not train these layers otherwise.
+    pass. In this case, call the model once under `torch.no_grad()` before you build the
+    optimizer; otherwise the optimizer does not train these layers.
 
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
@@ -59,13 +59,13 @@ def uplift(
             `EgoNets(...)` or `RandomWalks(...)`. Walks are sampled in each forward pass
             in training, and with a fixed seed in evaluation.
         only: Names or types of the convs to uplift, such as `"encoder"`, `"convs.*"` or
-            `GCNConv`; None = all.
+            `GCNConv`. If None, all convs are uplifted.
         skip: Names or types of the convs that are left as they are.
-        call: By name or type of a module, what its arguments hold; see `Call`. These
-            modules are uplifted even if they are not PyG convs.
+        call: Maps names or types of modules to a `Call`, which says what the module's
+            arguments hold. These modules need not be PyG convs.
         options: Options of the layers; see `LayerOptions`.
-        drop: In training, selects the sample of rooted subgraphs that a forward pass
-            uses; None = use all subgraphs. Evaluation always uses all subgraphs.
+        drop: Samples the rooted subgraphs that a forward pass in training uses. If
+            None, training uses all subgraphs. Evaluation always uses all subgraphs.
         changes: Options that differ from `options`, such as `reduce="mean"`.
 
     >>> import torch
@@ -100,7 +100,6 @@ def uplift(
     like = first_weight(model)
 
     def wrap(name: str, conv: nn.Module) -> nn.Module:
-        """Return the uplifted conv that replaces the conv `name`."""
         lazy = LazyUpliftedConv(conv, shared, make_layer, chosen[name], name, like)
         return lazy.built()
 
@@ -123,7 +122,6 @@ def _choose(
     calls: dict[str, Call | None] = {}
 
     def visit(name: str, module: nn.Module) -> None:
-        """Add the convs in `module` to `found` and `calls`."""
         if isinstance(module, GNNAK | UpliftedConv | LazyUpliftedConv):
             return
         found_calls = (call[s] for s in call if matches(s, name, module))
@@ -161,7 +159,7 @@ def _choose(
 
 
 def matches(selector: Selector, name: str, module: nn.Module) -> bool:
-    """Return whether a selector names a module, a module around it, or its type.
+    """Return whether `selector` is the type or name of `module`, or names a parent.
 
     >>> matches("convs.*", "convs.0", nn.Identity())
     True
@@ -178,7 +176,7 @@ def matches(selector: Selector, name: str, module: nn.Module) -> bool:
 def listed(
     option: str, given: Selectors, modules: Mapping[str, nn.Module]
 ) -> list[Selector]:
-    """Return the selectors of an option as a list; each must match a module."""
+    """Return `given` as a list; raise `OptionError` if a selector matches no module."""
     many: list[Selector] = []
     if isinstance(given, str | type) or not isinstance(given, Iterable):
         many += [] if given is None else [given]
@@ -203,7 +201,6 @@ def listed(
 
 
 def _check_calls(call: Mapping[Selector, Call]) -> None:
-    """Raise `OptionError` unless `call` maps names or types to `Call` objects."""
     given = call.values() if isinstance(call, Mapping) else [call]
     for value in given:
         if not isinstance(value, Call) or not isinstance(call, Mapping):
@@ -233,7 +230,7 @@ def _replace(
     chosen: Mapping[str, object],
     wrap: Callable[[str, nn.Module], nn.Module],
 ) -> None:
-    """Replace the chosen modules by `wrap(name, module)`; shared ones stay shared."""
+    """Replace chosen modules by `wrap(name, module)`; wrap shared modules only once."""
     wrapped: dict[nn.Module, nn.Module] = {}
     for name in chosen:
         parent, _, key = name.rpartition(".")

@@ -63,7 +63,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Fact:
-    """The data set and the name of its statistic that a table cell shows."""
+    """A statistic of a data set that a table cell shows."""
 
     dataset: str
     """Name of the data set."""
@@ -118,7 +118,7 @@ class PaperTable:
     """The rows; each has one cell per column."""
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the cells that need runs, the first one of each config."""
+        """Yield the cells that need runs; of cells with equal config only the first."""
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
             if cell.plan is not None and cell.config not in seen:
@@ -126,14 +126,14 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """Return a copy with other settings of its runs, and a note that lists them."""
+        """Return a copy with other settings in all runs, and a note on the settings."""
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
         rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
         return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
 
     def shortened(self, factor: float) -> PaperTable:
-        """Return a copy with lengths of runs (`LENGTH`) divided by a factor."""
+        """Return a copy with shorter runs: `factor` divides the options in `LENGTH`."""
         rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
         return replace(self, rows=rows)
 
@@ -225,7 +225,6 @@ def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -
 def _plan(
     column: Mapping[str, Any], row: Mapping[str, Any], both: Mapping[str, Any]
 ) -> Plan:
-    """Return the training runs needed for a table cell, given its column and row."""
     experiment = _experiment(both["experiment"])
     for_column = row.get("for", {}).get(column.get("from", column["title"]), {})
     settings = {**column.get("set", {}), **row.get("set", {}), **for_column}

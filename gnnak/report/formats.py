@@ -85,7 +85,7 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """Return one line of CSV per cell, `FIELDS`; accuracies are between 0 and 1."""
+    """Return CSV, a line per cell, with columns `FIELDS`; accuracies are fractions."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -95,7 +95,7 @@ def as_csv(filled: FilledTable) -> str:
 
 
 def text(filled: FilledTable, width: int | None = None) -> str:
-    """Return the table as plain text with the caption above and the remarks below."""
+    """Return plain text: caption, blocks of columns (at most `width` wide), remarks."""
     lines = [filled.header, *filled.body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     blocks = [
@@ -128,7 +128,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Return the columns of each block at most `width` wide, without column 0."""
+    """Group columns 1, 2, ... into blocks of at most `width`, column 0 included."""
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):

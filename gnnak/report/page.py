@@ -41,15 +41,15 @@ CONTENTS = (
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""In a folder with at most this number of runs with the settings of the paper's tables,
-these are the user's own runs as well."""
+"""If a folder has at most this many runs with settings of the paper's tables, these
+runs count as the user's own."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
     trim_blocks=True,
     undefined=StrictUndefined,
 )
-"""Reads `page.html` from the folder of this module; texts are escaped."""
+"""Reads `page.html` from the folder of this module; inserted texts are escaped."""
 Rows = Sequence[tuple[str, ...]]
 
 
@@ -106,8 +106,8 @@ def _own_and_paper(
 ) -> tuple[list[Record], list[Record]]:
     """Divide the records of runs: the user's own, and those for the paper's tables.
 
-    A run is for the paper's tables if its settings are those of a table cell, up to its
-    length. With at most `FEW` such runs, all runs count as the user's own.
+    A run is for the paper's tables if its settings, except for its length, are those of
+    a table cell. With at most `FEW` such runs, all runs count as the user's own.
     """
     plans = [cell.plan for filled in tables for cell in filled.table.cells()]
     found = [runs.any_length(plan.config) for plan in plans if plan]
@@ -132,7 +132,7 @@ def _summary(tables: list[FilledTable], own: list[Record]) -> str:
 
 
 def _shown_task(task: Task) -> dict[str, Any]:
-    """Return title, note, rows and figures of a task."""
+    """Return what `page.html` shows of a task: title, note, rows and figures."""
     better = "lower is better" if task.lower_is_better else "higher is better"
     source = task.settings[0].newest.get("source")
     origin = f" Graphs from {source}." if source else ""
@@ -182,7 +182,7 @@ def _paper_rows(records: Sequence[Record]) -> Rows:
 
 
 def _curves(records: Sequence[Record]) -> list[Figure]:
-    """Plot the learning curves of runs, the newest of each config, by task."""
+    """Plot a figure per task: the learning curve of the newest run of each config."""
     tasks: dict[str, dict[str, Record]] = {}
     for record in records:
         if record.get("curves", {}).get("validation"):
@@ -206,7 +206,7 @@ def _curves(records: Sequence[Record]) -> list[Figure]:
 
 
 def _label(record: Record) -> str:
-    """Return the model of a run and its own settings, or its hash if it is too old."""
+    """Return a run's model and changed settings, or its hash if its config is old."""
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []
     experiment = record.get("experiment") or options["data"]["name"]
@@ -222,7 +222,7 @@ def _label(record: Record) -> str:
 
 
 def _drops(records: Sequence[Record]) -> list[Figure]:
-    """Plot what SubgraphDrop saves, by data and device."""
+    """Plot time and memory with SubgraphDrop, a figure per data set and device."""
     keys = ("case", "device", "strategy", "min_coverage")
     newest = {tuple(record[key] for key in keys): record for record in records}
     groups: dict[str, list[Record]] = {}
@@ -239,7 +239,7 @@ def _drops(records: Sequence[Record]) -> list[Figure]:
 
 
 def _drop_errors(records: Sequence[Record]) -> Rows:
-    """Return a row for each pair of runs that differ in SubgraphDrop only."""
+    """Return a row of test errors for two runs each, with and without SubgraphDrop."""
     runs: dict[tuple[Any, ...], dict[bool, Record]] = {}
     for record in records:
         model = parse_name(record["model"]).unsampled_name
@@ -256,7 +256,7 @@ def _drop_errors(records: Sequence[Record]) -> Rows:
 
 
 def _extraction_rows(records: Sequence[Record]) -> Rows:
-    """Return how long gnnak and PyG take to extract egonets, one row per record."""
+    """Return rows with the seconds of gnnak and PyG to extract egonets, and a ratio."""
     rows = []
     for record in records:
         taken = record["seconds"]
@@ -267,7 +267,7 @@ def _extraction_rows(records: Sequence[Record]) -> Rows:
 
 
 def cost_rows(records: Sequence[Record]) -> Rows:
-    """Return time and memory of an epoch, from the newest record of each run."""
+    """Return rows with time and memory of an epoch, from each run's newest record."""
     rows = [_cost_row(record) for record in records if record.get("kind") == "bench"]
     return list({row[:3]: row for row in rows}.values())
 
@@ -292,7 +292,7 @@ def _cost_row(record: Record) -> tuple[str, ...]:
 
 
 def growth_figures(records: Sequence[Record]) -> list[Figure]:
-    """Plot time and memory against each quantity that was varied."""
+    """Plot time and memory over each quantity that `gnnak bench --grow` varied."""
     growths: dict[str, list[Record]] = {}
     for record in records:
         if record.get("kind") == "growth":

@@ -50,7 +50,7 @@ STYLE: dict[Any, Any] = {
 
 
 def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
-    """Plot a graph on a circle; colour the egonet of `root` by distance."""
+    """Plot a graph with nodes on a circle; colour the egonet of `root` by distance."""
     plotted, hops = _as_networkx(graph), _hops(graph, root, num_hops)
     inside = [edge for edge in plotted.edges if edge[0] in hops and edge[1] in hops]
     position = nx.circular_layout(plotted)
@@ -116,7 +116,7 @@ def _as_networkx(graph: Graph) -> nx.Graph:
 
 
 def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
-    """Return a dict from the nodes in the egonet of `root` to their distances."""
+    """Map each node in the egonet of `root` to its distance from the root."""
     subs = egonets(*graph, num_hops)
     own = subs.subgraph == root
     return dict(zip(subs.node[own].tolist(), subs.hop[own].tolist(), strict=True))
@@ -125,7 +125,6 @@ def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
 def _plot_nodes(
     axes: Axes, graph: nx.Graph, position: dict[int, np.ndarray], hops: dict[int, int]
 ) -> None:
-    """Plot the nodes of a graph, labelled with numbers and coloured by distance."""
     colours = [
         HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE
         for node in graph
@@ -135,7 +134,7 @@ def _plot_nodes(
 
 
 def inline_svg(figure: Figure, label: str) -> str:
-    """Convert a figure to an `<svg>` element, without a size, as CSS sets the size."""
+    """Convert a figure to an `<svg>` element without a size, which CSS sets."""
     FigureCanvasSVG(figure)
     out = io.StringIO()
     with rc_context({**STYLE, "svg.hashsalt": label}):
@@ -215,7 +214,7 @@ def settings_figure(
 
 @rc_context(STYLE)
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Plot relative time and memory of a step with SubgraphDrop; return an `<svg>`."""
+    """Plot the cost of steps with SubgraphDrop relative to full steps, as `<svg>`."""
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -238,7 +237,7 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot a relative cost over the share of subgraphs; label points with coverage."""
+    """Plot relative cost over the share of sampled subgraphs, for one strategy."""
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
     shares = [record["share"] for record in own]
@@ -253,7 +252,7 @@ def _ratio_line(
 
 @rc_context(STYLE)
 def growth_figure(records: Sequence[Record], what: str) -> str:
-    """Plot how time and memory grow, a line per run; return an `<svg>` element."""
+    """Plot how time and memory grow with `what`; return an `<svg>` element."""
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
         lines.setdefault(_growth_label(record), {})[record["value"]] = record
@@ -281,7 +280,6 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
 
 
 def _growth_label(record: Record) -> str:
-    """Return the legend entry of a record: data set, model, device and backend."""
     config = record["config"]
     data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
     path = "" if record["fast"] else ", plain"
@@ -332,7 +330,7 @@ def egonets_figure() -> str:
 
 
 def plot_demo(curves: dict[str, list[float]], path: Path) -> None:
-    """Plot two 4-regular graphs, an egonet of each, and the learning curves."""
+    """Plot two 4-regular graphs, an egonet of each, and learning curves to a file."""
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 1.5))
     for row, (letter, graph) in enumerate(zip("AB", four_regular_pair(), strict=True)):

@@ -1,4 +1,4 @@
-"""The paper's tables with our own results in every cell, and how they compare."""
+"""Fill the paper's tables with our numbers, and compare these with the paper's."""
 
 from __future__ import annotations
 
@@ -74,11 +74,10 @@ def parse_number(text: str) -> PaperNumber | None:
 
 
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
-    """Return whether our number is better than, within or worse than the paper's.
+    """Compare our number with the paper's; return None if one of them is missing.
 
-    "within": the two differ by at most the tolerance of `parse_number`. "better" and
-    "worse": they differ by more. Where the paper ran out of memory ("OOM"), any number
-    is better.
+    "within" means that the numbers differ by at most the tolerance of `parse_number`.
+    Where the paper ran out of memory ("OOM"), any number is "better".
     """
     if cell.paper is None or ours.mean is None:
         return None
@@ -94,7 +93,7 @@ def compare(cell: Cell, ours: Summary) -> Verdict | None:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many cells of a table were run, and how they compare with the paper's."""
+    """How many cells of a table were run, and how many agree with the paper."""
 
     cells: int = 0
     """Cells that show the result of runs."""
@@ -113,7 +112,7 @@ class Counts:
 
     @property
     def share(self) -> float | None:
-        """The share of better or agreeing cells among all compared cells, or None."""
+        """The share of better or agreeing cells; None if no cell was compared."""
         compared = self.better + self.within + self.worse
         return (self.better + self.within) / compared if compared else None
 
@@ -126,11 +125,11 @@ SHORTENED = (
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
-    """Return why our number in a table cell is worse than the paper's.
+    """Return why our number in a table cell is worse than the paper's, in words.
 
-    If the run of one seed agrees with the paper, the reason is that the runs differ. If
-    a run was shortened, the numbers cannot be compared. Otherwise, the reason is one of
-    those in `configs/tables/_worse.yaml`.
+    The reason is that the seeds differ and one agrees with the paper, that runs were
+    shortened, or one in `configs/tables/_worse.yaml`. Returns None if the number is not
+    worse or no reason is known.
     """
     if compare(cell, ours) != "worse":
         return None
@@ -164,7 +163,7 @@ def _one_agrees(cell: Cell, ours: Summary) -> bool:
 
 @cache
 def _known() -> Mapping[str, str]:
-    """Return the reasons in the file, by a text that the titles of cells contain."""
+    """Map a text to the reason why cells whose titles contain the text are worse."""
     return read_yaml(FILE)
 
 
@@ -192,8 +191,7 @@ class Filled:
     mark: str = ""
     """Sign of the cell's footnote; empty if the cell has no footnote."""
     minutes: float | None = None
-    """How long the runs of one seed would take, if the cell was not run; None if that
-    is not known."""
+    """Estimated minutes for one seed, if the cell was not run; None if not known."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -257,7 +255,7 @@ class FilledTable:
 
     @property
     def counts(self) -> Counts:
-        """How many cells were run, and how they compare with the paper's."""
+        """How many cells were run, and how many agree with the paper."""
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
         verdicts = [cell.verdict for cell in cells]
         reasons = [cell.reason for cell in cells if cell.reason is not None]
@@ -299,7 +297,7 @@ def fill_tables(
     statistics: Mapping[str, Record] | None = None,
     device: str | None = None,
 ) -> list[FilledTable]:
-    """Add our numbers to tables of the paper."""
+    """Add our numbers to tables; estimate the time of missing runs on `device`."""
     known, on = statistics or {}, device or records.usual_device
 
     @cache
@@ -352,7 +350,7 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to one table cell."""
+    """Add our number to a cell; `marks` maps texts of footnotes to signs, and grows."""
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -366,7 +364,7 @@ def _fill(
 
 
 def _minutes(plan: Plan | None, estimator: Callable[[], Estimator]) -> float | None:
-    """Return the minutes that one seed of a table cell would take; None = not known."""
+    """Estimate the minutes of one seed of a table cell; return None if not known."""
     if plan is None:
         return None
     estimate = estimator()(plan.config)
@@ -403,7 +401,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return the runs that a table needs and that no record covers in full length."""
+    """Return the runs that a table needs and that have no record of full length."""
     return [
         run
         for cell in table.cells()
@@ -413,7 +411,7 @@ def pending_runs(
 
 
 def has_one_of(title: str, texts: Sequence[str]) -> bool:
-    """Return whether a title contains one of several texts, or there are no texts.
+    """Return whether a title contains one of `texts`; True if `texts` is empty.
 
     >>> has_one_of("GIN / ZINC", ["zinc", "mutag"]), has_one_of("GIN / ZINC", ["csl"])
     (True, False)
@@ -440,7 +438,7 @@ def _of_cell(
 
 
 def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
-    """Check that each text of the option `--only` selects something."""
+    """Raise `OptionError` if a text of `--only` selects no cell and no data set."""
     cells = [cell for table in tables for row in table.rows for cell in row]
     titles = [cell.title for cell in cells]
     titles += [cell.fact.dataset for cell in cells if cell.fact]

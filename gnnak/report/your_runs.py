@@ -16,16 +16,16 @@ from gnnak.training.records.results import Record
 from gnnak.training.records.summary import Summary, summarise
 
 TASK = ("data.name", "data.target", "data.own.path", "data.own.targets")
-"""The options that name the task of a run."""
+"""The options that identify the task of a run."""
 SAME = (*PER_RUN, "data.seed", "data.own.labels", "data.own.smiles")
-"""Options in which the runs of one setting may differ, or that do not change it."""
+"""Options that are ignored when runs are grouped into settings."""
 HEADER = ["Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs"]
 """Titles of the columns that `Setting.texts` fills."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs with the same options, up to seed and fold."""
+    """Runs whose options are equal except for seed and fold."""
 
     name: str
     """The model, then the options in which the settings of the task differ."""
@@ -85,13 +85,13 @@ class Task:
     title: str
     """Name of the data set, and its targets."""
     own_data: bool
-    """Whether these are the user's own data, not a data set of gnnak."""
+    """Whether the data are the user's own, not a data set of gnnak."""
     metric: str
     """Name of the metric."""
     lower_is_better: bool
     """Whether a smaller score is better."""
     settings: tuple[Setting, ...]
-    """The settings, that with the best validation score first."""
+    """The settings, sorted by validation score, the best first."""
 
     @property
     def runs(self) -> int:
@@ -152,7 +152,7 @@ def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
 
 
 def _options(record: Record) -> dict[str, Any]:
-    """Return the options of a run by name, with dots; of SubgraphDrop only if used."""
+    """Return a run's options by dotted name; those of SubgraphDrop only if used."""
     try:
         config = change(RunConfig(), record["config"])
     except GnnakError:
@@ -164,7 +164,7 @@ def _options(record: Record) -> dict[str, Any]:
 
 
 def _duration(seconds: float) -> str:
-    """Return a time in the unit that makes it short.
+    """Format a duration in seconds, minutes or hours.
 
     >>> _duration(75.0), _duration(9000.0)
     ('75 s', '2.5 h')

@@ -88,7 +88,6 @@ class CachedPlans:
         return torch.stack([self.store.counts[0], self.num_components.cpu()])
 
     def __getitem__(self, indices: Indices) -> Plan:
-        """Return the sampling plan of the batch `store[indices]`."""
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_components = self.counts[:, host].sum(dim=1).tolist()
@@ -123,10 +122,10 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute the sampling plans of all graphs; None if there are too many distances.
+    """Compute the sampling plans of all graphs.
 
-    Only the strategy "farthest" needs distances between nodes; `limit` is the largest
-    number of them.
+    Returns None if these would have more than `limit` distances between nodes, which
+    only the strategy "farthest" needs.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
@@ -164,7 +163,7 @@ def _fields(
 ) -> tuple[Tensor, ...]:
     """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs.
 
-    `before` are the numbers of distances and of neighbours of earlier chunks.
+    `before` has the numbers of distances and of neighbours in all earlier chunks.
     """
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"

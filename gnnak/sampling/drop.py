@@ -42,9 +42,9 @@ class SubgraphDrop:
             code.
         share: Used by "random", ignored by the others: sample this share of the roots
             of each connected component, rounded down, and sample anew until every node
-            is covered, as in the published code. A component that is not covered after
-            1000 samples is sampled as with None. None = sample subgraphs in random
-            order until every node is covered.
+            is covered, as in the published code. If None, or if a component is still
+            not covered after 1000 samples, sample subgraphs in random order until every
+            node is covered.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
@@ -135,7 +135,7 @@ class SubgraphDrop:
             subgraphs: A rooted subgraph for every node of the batch.
             edge_index: The batch's edges, [2, e].
             generator: Source of randomness; PyTorch's default generator if None.
-            plan: The result of the method `plan` for this batch; None = compute it.
+            plan: The result of the method `plan` for this batch. If None, computed now.
 
         Returns:
             The sampled subgraphs, with a matrix that estimates the encodings of the
@@ -169,8 +169,8 @@ def sample_subgraphs(
         edge_index: The graph's edges, [2, e].
         sampled: Boolean mask of the subgraphs to select, [s]; every node must be in at
             least one selected subgraph (checked only on a CPU).
-        plan: The result of `SubgraphDrop.plan` for this batch; None = compute what is
-            needed of it.
+        plan: The result of `SubgraphDrop.plan` for this batch. If None, the parts that
+            are needed are computed now.
 
     Returns:
         The selected subgraphs, with a matrix that estimates the encodings of the roots
@@ -212,7 +212,7 @@ def sample_subgraphs(
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the positions of the True entries of several masks, with one transfer."""
+    """Return the positions of True in several masks, given `pointers` of each mask."""
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
     return [

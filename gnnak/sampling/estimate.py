@@ -87,7 +87,7 @@ class SampledSubgraphs(RootedSubgraphs):
 
 
 def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
-    r"""Compute the matrix that estimates values of all nodes from sampled roots, [s].
+    r"""Compute the matrix that estimates values of all nodes from sampled `roots`, [s].
 
     $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root.
     The value $h_u$ of a node $u$ is estimated as the mean of the values of those
@@ -133,8 +133,8 @@ def _nearer_neighbors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the neighbours of each node that are one step nearer to a sampled root.
 
-    Returns each node's distance to a sampled root, [n], -1 if there is no path, and the
-    pairs of a nearer neighbour and a node.
+    Returns each node's distance to the nearest sampled root, [n], or -1 without a path,
+    and the pairs of a neighbour and a node as two tensors, neighbours first.
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])

@@ -33,9 +33,9 @@ def sample_greedily(
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
-    Every step samples one subgraph in each unfinished connected component; the first
-    step samples those with the highest `rank`, a random permutation, [s]. Returns a
-    boolean mask of the sampled subgraphs, [s].
+    Every step samples one subgraph in each unfinished connected component. The first
+    step samples by the highest `rank`, a random permutation, [s]. Returns a boolean
+    mask of the sampled subgraphs, [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -62,20 +62,20 @@ def sample_greedily(
 
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
-    """Return a permutation, [s]: of equal scores, the highest entry wins."""
+    """Return a rank for each subgraph, [s]: among equal scores, the highest wins."""
     if ties == "random":
         return rank
     return subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
 def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
-    """Return a mask of the components with a node of the boolean mask `nodes`, [n]."""
+    """Return a mask of the components that contain a node of the mask `nodes`, [n]."""
     count = plan.held.new_zeros(plan.num_components)
     return count.index_add(0, plan.component, nodes.long()) > 0
 
 
 def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """Return the index of the largest score of each group; -1 if all are -inf."""
+    """Return the index of each group's largest score; -1 if all its scores are -inf."""
     lowest = score.new_full((num_groups,), -torch.inf)
     best = lowest.scatter_reduce(0, group, score, "amax")
     is_best = (score == best.index_select(0, group)) & (score > -torch.inf)
@@ -100,7 +100,7 @@ class Scores(Protocol):
         ...
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update the scores after a step; return whether one may have become larger."""
+        """Update the scores after a sample; return whether any may have grown."""
         ...
 
 
@@ -126,7 +126,7 @@ class Coverage:
 
 
 def rows(ptr: Array, values: Array, at: Array) -> Array:
-    """Concatenate rows of a matrix in CSR form.
+    """Concatenate the rows `at` of a matrix in CSR form.
 
     >>> rows(np.array([0, 2, 3, 6]), np.arange(6), np.array([2, 0]))
     array([3, 4, 5, 0, 1])
@@ -146,7 +146,7 @@ def sample_one_by_one(
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
-    """Do the same as `sample_greedily` with a heap: faster for large components."""
+    """Do as `sample_greedily`, but with a heap: this is faster for large components."""
     sampled = np.zeros(rank.numel(), dtype=bool)
     first = rank.cpu().numpy()
     luck = tie_ranks(subgraphs, rank, ties).cpu().numpy()
@@ -174,8 +174,8 @@ def _sample(
 ) -> None:
     """Sample in one connected component; write into the boolean mask `sampled`, [s].
 
-    `chosen` is sampled first, `members` are all subgraphs of the component. Of equal
-    scores, the highest `luck`, a permutation with the inverse `at_rank`, is sampled.
+    `chosen` is sampled first; `members` are all subgraphs of the component. Among equal
+    scores, the highest `luck` wins; this is a permutation with inverse `at_rank`.
     """
     size, missing = luck.size, members.size
     # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
@@ -236,7 +236,7 @@ def farthest_roots(
 
 
 class _Nearest:
-    """For each subgraph, the distance from its root to the nearest sampled root.
+    """Scores each subgraph by the distance of its root to the nearest sampled root.
 
     After a step, a search visits only the nodes that are nearer to the new root than to
     all earlier ones. A table of all distances would take quadratic memory.
@@ -253,7 +253,6 @@ class _Nearest:
         """Begin to sample in a connected component with the given nodes."""
 
     def of(self, subgraphs: Array | int) -> Array:
-        """Return the current scores of some subgraphs, or of one subgraph."""
         return self.nearest[self.root[subgraphs]]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
@@ -282,8 +281,8 @@ def set_cover_roots(
 ) -> Tensor:
     """Sample subgraphs greedily, by the number of least-covered nodes they contain.
 
-    These are the uncovered nodes of a connected component in the fewest sampled
-    subgraphs. The first subgraph is random. Returns a boolean mask, [s].
+    Among a connected component's nodes that are not covered yet, these are in the
+    fewest sampled subgraphs. The first subgraph is random. Returns a boolean mask, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
@@ -306,7 +305,7 @@ def set_cover_roots(
 
 
 class _LeastCovered:
-    """For each subgraph, the number of least-covered nodes that it contains.
+    """Scores each subgraph by the number of least-covered nodes that it contains.
 
     These nodes are marked. A step unmarks the nodes it covers, which lowers the scores
     of their subgraphs. If no marked node is left, nodes are marked anew.
@@ -323,11 +322,9 @@ class _LeastCovered:
         self.score = np.zeros(subgraphs.num_subgraphs, dtype=np.int64)
 
     def begin(self, nodes: Array) -> None:
-        """Begin to sample in a connected component with the given nodes."""
         self.nodes, self.num_marked = nodes, 0
 
     def of(self, subgraphs: Array | int) -> Array:
-        """Return the current scores of some subgraphs, or of one subgraph."""
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:

@@ -24,9 +24,9 @@ class Near:
     place: Tensor
     """int32: the neighbours of all nodes, in ascending order for each node."""
     start: Tensor
-    """[n]."""
+    """[n]: where the neighbours of each node start in `place`."""
     count: Tensor
-    """[n]; a node with a self loop is its own neighbour."""
+    """[n]: number of neighbours; a node with a self loop is its own neighbour."""
 
     def nodes(self, component: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
         """Return row pointers, [n + 1], and neighbours of all nodes as node numbers."""
@@ -81,11 +81,11 @@ class PairDistances:
     """[n]: position of each node among the nodes of its component."""
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances between pairs of nodes of one component, [q]."""
+        """Return the distances of q pairs of nodes, each of one component, [q]."""
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return where the distances between pairs of nodes are in `hop`, [q]."""
+        """Return the positions in `hop` of the distances of q pairs of nodes, [q]."""
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 
@@ -113,7 +113,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
 
 
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
-    """Write all distances into `table.hop`, -1 before, by breadth-first search."""
+    """Fill `table.hop`, which is -1 everywhere, by breadth-first search."""
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)
     table.hop[table.at(start, frontier)] = 0
@@ -139,7 +139,8 @@ def _next_pairs(
 ) -> Tensor:
     """Follow all edges of a frontier; return the pairs that have no distance yet.
 
-    `frontier` was reached from the nodes `start`. Pairs (u, v) are `u * n + v`, sorted.
+    `frontier[i]` was reached from node `start[i]`. The result has `u * n + v` for each
+    pair (u, v) of a start and a newly reached node, sorted.
     """
     row, entry = ragged_ranges(*neighbors.rows(frontier))
     reached, reached_from = neighbors.node[entry], start[row]
@@ -166,13 +167,13 @@ class Plan:
     """[n]: number of subgraphs that contain each node, before any is dropped."""
     near: Near
     distances: PairDistances | None = None
-    """None if the strategy is not "farthest", or if `is_large`: then the distances are
-    searched for while subgraphs are sampled."""
+    """None if the strategy is not "farthest", or if `is_large`: distances are then
+    computed while subgraphs are sampled."""
 
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
-        """Return whether subgraphs are sampled with a heap, as in `greedy`.
+        """Return whether subgraphs are sampled by `greedy.sample_one_by_one`.
 
-        They are if a connected component has more than `LARGE` nodes, and no subgraph
+        This is so if a connected component has more than `LARGE` nodes, and no subgraph
         has nodes of two components.
         """
         if self.largest <= LARGE:
@@ -190,7 +191,10 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute the sampling plan, with distances between nodes if they are few."""
+    """Compute the sampling plan of a batch.
+
+    With `distances`, it includes the distances between nodes, unless it `is_large`.
+    """
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
     plan = Plan(

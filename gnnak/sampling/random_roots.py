@@ -1,4 +1,4 @@
-"""Coverage, and random sampling of roots: until covered, or a fixed share."""
+"""Coverage of nodes, and random sampling of roots: until covered, or a fixed share."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ def coverage(
     Args:
         subgraphs: The s rooted subgraphs.
         num_nodes: Number of nodes, n.
-        sampled: Boolean mask of the subgraphs to count, [s]; None = count all.
+        sampled: Boolean mask of the subgraphs to count, [s]. If None, all are counted.
     """
     node = subgraphs.node
     if sampled is not None:
@@ -42,7 +42,7 @@ def is_cover(
 
 
 MAX_TRIES = 1000
-"""How often the roots of a connected component are sampled until they cover it."""
+"""Largest number of times that the roots of a connected component are sampled anew."""
 CHECKED = 1 << 22
 """Approximate number of node copies checked at a time, to bound the memory."""
 
@@ -53,9 +53,9 @@ def random_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until every node is covered; a mask, [s].
+    """Sample subgraphs in random order until every node is covered.
 
-    Sampling stops in each connected component separately.
+    Sampling stops in each connected component separately. Returns a boolean mask, [s].
     """
     held, component = plan.held, plan.component
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
@@ -129,7 +129,7 @@ def random_order(
 def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Sample `quota[i]` nodes of each group i; return `times` masks, [times, n]."""
+    """Return `times` masks, [times, n], each of `quota[i]` random nodes of group i."""
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)
@@ -144,10 +144,7 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count the True values in each row of `values`, [times, m], by `index`, [m].
-
-    Returns the counts, [times, size].
-    """
+    """Count, in each row of `values`, [times, m], the True values by `index`, [m]."""
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

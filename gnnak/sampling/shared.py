@@ -19,10 +19,11 @@ from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 MAX_CALLS = 2000
-"""A `Replay` remembers the samples of this number of layer calls, the latest ones."""
+"""A `Replay` remembers the samples of at most this many layer calls, the latest
+ones."""
 
 Key = tuple[int, int]
-"""The ticket of a layer call, and the fingerprint of its graph."""
+"""The ticket (a random number) of a layer call, and the fingerprint of its graph."""
 
 _LOCK = threading.Lock()
 
@@ -36,9 +37,9 @@ class Sample:
 
 
 class Replay:
-    """Remembers which random sample each layer call used; shared by all threads.
+    """Remembers the random sample of each layer call, to recompute the layer later.
 
-    On a GPU, the backward pass runs in another thread than the forward pass.
+    All threads share it: on a GPU, the backward pass runs in another thread.
     """
 
     def __init__(self) -> None:
@@ -66,7 +67,7 @@ class Replay:
 def draw_ticket(device: torch.device) -> int:
     """Draw a random number from PyTorch's default generator of a device.
 
-    On a GPU it is computed from the state of the generator, which does not synchronise.
+    On a GPU, the number is a hash of the generator's state, to avoid synchronising.
     """
     if device.type != "cuda":
         return int(torch.randint(2**63 - 1, (), device="cpu"))
@@ -125,10 +126,10 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Compare the edges number by number; on a GPU, this synchronises.
+        """Return whether all edges are equal; on a GPU, this synchronises.
 
-        PyTorch does not count every write to a tensor: writes in inference mode,
-        through `.data`, NumPy or DLPack leave no trace.
+        PyTorch's version counter misses some writes to a tensor: in inference mode, and
+        through `.data`, NumPy or DLPack.
         """
         edges = self._edges
         return (
@@ -139,13 +140,13 @@ class CachedGraph:
         )
 
     def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether this is the same tensor, with no counted write since."""
+        """Return whether `edge_index` is the same tensor, at the same version."""
         same = self._tensor() is edge_index and self._version == _version(edge_index)
         return same and num_nodes == self.num_nodes
 
     @property
     def counts_writes(self) -> bool:
-        """Whether PyTorch counts writes to the tensor; not in inference mode."""
+        """Whether PyTorch counts writes to the tensor (not in inference mode)."""
         return self._version is not None
 
 
@@ -153,7 +154,7 @@ class GraphCache:
     """Holds the `CachedGraph` that was used last.
 
     The cached graph is released when the `edge_index` tensor that it was made from is
-    freed; between `hold` and `release`, at `release`.
+    freed. If this happens between `hold` and `release`, it is released at `release`.
     """
 
     def __init__(self) -> None:
@@ -207,17 +208,17 @@ class GraphCache:
 
 
 def _version(tensor: Tensor) -> int | None:
-    """Return the number of counted writes to a tensor; None if none are counted."""
+    """Return a tensor's version counter; None for tensors made in inference mode."""
     return None if tensor.is_inference() else tensor._version
 
 
 class ThreadState(threading.local):
     """The cache and the current forward pass of one thread.
 
-    `given` are the subgraphs that the caller handed to the model, if any. Of this
-    forward pass, `layers` has the ids of the layers called so far, `task` is the
-    backward pass that it runs in, if any, `compared` tells whether edges were compared
-    with the cache, and `is_over` whether it was a call of the model that has ended.
+    `given` are the subgraphs that the caller handed to the model, if any. `layers` has
+    the ids of the layers called so far in this forward pass. `task` is the backward
+    pass that recomputes it, if any. `compared` tells whether edges were compared with
+    the cache, and `is_over` whether the pass was a call of the model that has ended.
     """
 
     def __init__(self) -> None:
@@ -282,9 +283,10 @@ class SharedSubgraphs:
     def begin_call(
         self, _: object, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any]] | None:
-        """Begin a call of the model, as a forward pre-hook; take `subgraphs` from it.
+        """Forward pre-hook of the model: remove the argument `subgraphs`, and store it.
 
-        Code compiled by `torch.compile` or `torch.export` finds them in `compiled`.
+        Begins a forward pass. Code compiled by `torch.compile` or `torch.export` finds
+        `subgraphs` in `compiled`.
         """
         if "subgraphs" not in kwargs:
             self.begin_pass()
@@ -298,7 +300,7 @@ class SharedSubgraphs:
         return args, rest
 
     def end_call(self, *_: object) -> None:
-        """End a call of the model; registered as a PyTorch forward hook."""
+        """Forward hook of the model: end a call."""
         if torch.compiler.is_compiling() and self.compiled is not None:
             self.compiled = None
         else:
@@ -346,9 +348,10 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs of a batch for this forward pass.
 
-        In training, SubgraphDrop samples them, and a random extractor uses `generator`;
-        in evaluation, these are all subgraphs, and a random extractor uses a fixed
-        seed. `batch` is the graph of each node, [n]; None = one graph.
+        In training, SubgraphDrop samples the subgraphs, and a random extractor uses
+        `generator`. In evaluation, all subgraphs are returned, and a random extractor
+        uses a fixed seed. `batch`, [n], is the graph of each node; if None, there is
+        one graph.
         """
         given = self._given(edge_index, num_nodes)
         if given is not None and self._is_usable(given, training):
@@ -377,9 +380,8 @@ class SharedSubgraphs:
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
         """Return whether given subgraphs can be used as they are.
 
-        In training, they can unless SubgraphDrop must still sample from them. In
-        evaluation, they can if the caller handed them to the model, or if they are not
-        random.
+        In training, this is so unless SubgraphDrop must still sample from them; in
+        evaluation, if the caller handed them to the model or they are not random.
         """
         sampled = isinstance(given, SampledSubgraphs)
         if training:
@@ -388,7 +390,7 @@ class SharedSubgraphs:
         return handed_in or not (sampled or self.extractor.random)
 
     def _is_mine(self, extractor: Extractor) -> bool:
-        """Return whether `extractor` finds the model's subgraphs; if not, warn once."""
+        """Return whether `extractor` is the same as the model's; if not, warn once."""
         same = same_extractor(extractor, self.extractor)
         if not same and not self._warned:
             self._warned = True
@@ -417,7 +419,7 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Return the subgraphs of this forward pass; sample them in its first layer.
 
-        A layer of a model uses a seed of its own, remembered for recomputations.
+        Without a `generator`, the sample is remembered, to recompute layers with it.
         """
         if generator is not None or not self._of_thread.layers:
             if graph.sampled is None:
@@ -476,7 +478,6 @@ class SharedSubgraphs:
     def _extract(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Extract all rooted subgraphs of a batch."""
         return extract(
             self.extractor, edge_index, graph.num_nodes, generator, graph.batch
         )

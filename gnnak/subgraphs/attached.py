@@ -1,7 +1,7 @@
 """Attach rooted subgraphs to `edge_index`, so that a model does not extract them again.
 
-The loader of a batch attaches the batch's subgraphs to the tensor `edge_index`; a model
-that is called with this very tensor finds them there.
+A data loader attaches the subgraphs of a batch to the tensor `edge_index`. A model that
+is called with the same tensor object reads the subgraphs from there.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Attached:
     """The tensor's version counter when the subgraphs were attached."""
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Copy this object as None: a copied tensor does not count earlier writes."""
+        """Pickle or copy as None: the version counter of a copied tensor restarts."""
         return type(None), ()
 
 
 def attach(edge_index: Tensor, subgraphs: RootedSubgraphs, source: Extractor) -> None:
-    """Attach rooted subgraphs to the very tensor `edge_index` that they belong to."""
+    """Attach rooted subgraphs to the tensor `edge_index` they were extracted from."""
     setattr(edge_index, NAME, Attached(subgraphs, source, edge_index._version))
 
 
 def attached_to(edge_index: Tensor, num_nodes: int) -> Attached | None:
-    """Return the subgraphs attached to `edge_index`; None if they do not fit it."""
+    """Return the attached subgraphs; None if there are none or the tensor changed."""
     found = getattr(edge_index, NAME, None)
     if found is None or edge_index.is_inference():
         return None
@@ -53,7 +53,8 @@ def attached_to(edge_index: Tensor, num_nodes: int) -> Attached | None:
 def same_extractor(one: Extractor, other: Extractor) -> bool:
     """Return whether two extractors find the same subgraphs.
 
-    Limits and structural encodings may differ: a model computes those it does not find.
+    Copy limits and structural encodings may differ: a model computes the structural
+    encodings that are missing.
 
     >>> same_extractor(EgoNets(2), EgoNets(2, copy_limit=1000))
     True

@@ -22,11 +22,10 @@ CACHE_BYTES = 2**31
 SAMPLE = 64
 """Number of graphs from which `cache_if_small` estimates the memory of the cache."""
 CHUNK = 2**18
-"""Approximate number of nodes that the extractor is called on at a time, to bound
-memory."""
+"""Approximate number of nodes per call of the extractor, to bound memory."""
 PAIR_CHUNK = 2**21
-"""The same in pairs of nodes, if the extractor computes structural encodings: these
-take memory for all pairs of nodes of a graph."""
+"""Approximate number of node pairs per call of an extractor with structural encodings,
+which take memory for all pairs of nodes of a graph."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +45,7 @@ class CachedSubgraphs:
     num_edge_copies: Tensor
     """[g], int64: number of edge copies of each graph."""
     max_hop: Tensor
-    """[g], int64: the largest entry of `hop` of each graph; -1 without nodes."""
+    """[g], int64: the largest entry of `hop` of each graph; -1 if it has no nodes."""
     node: Tensor
     """[m]: the node of each node copy."""
     subgraph: Tensor
@@ -63,13 +62,13 @@ class CachedSubgraphs:
 
     @cached_property
     def counts(self) -> Tensor:
-        """Nodes, edges, node copies, edge copies of each graph, [4, g], on the CPU."""
+        """Numbers of nodes, edges, node and edge copies per graph, [4, g], on CPU."""
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
 
     @cached_property
     def _table(self) -> Tensor:
-        """For each graph, its `counts`, first node copy and first edge copy, [6, g]."""
+        """`counts`, first node copy and first edge copy of each graph, [6, g]."""
         sizes = self.store.num_nodes, self.store.num_edges
         copies = self.num_copies, self.num_edge_copies
         first = (pointers(count)[:-1] for count in copies)
@@ -82,7 +81,7 @@ class CachedSubgraphs:
 
     @property
     def int32_bytes(self) -> int:
-        """Memory in bytes with 4 bytes per index, which a larger store may need."""
+        """Memory in bytes if each index took 4 bytes, as in a larger store."""
         return 4 * sum(tensor.numel() for tensor in self._fields) + self._encoded_bytes
 
     @property
@@ -99,7 +98,6 @@ class CachedSubgraphs:
         return self.node, self.subgraph, self.hop, self.edge_index, self.edge
 
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
-        """Return the rooted subgraphs of the batch `store[indices]`."""
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_edges, *totals = self.counts[:, host].sum(dim=1).tolist()
@@ -171,7 +169,7 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 def _extract(
     store: GraphStore, extractor: Extractor
 ) -> tuple[tuple[Tensor, ...], dict[Hashable, Encoded]]:
-    """Return the tensor fields of `CachedSubgraphs`, in order, and the encodings."""
+    """Return the tensors of `CachedSubgraphs`, in field order, and the encodings."""
     whole = store.union()
     subs = extract(extractor, whole.edge_index, whole.num_nodes, batch=whole.batch)
     of = whole.batch[subs.root[subs.subgraph]]
@@ -196,7 +194,10 @@ def _extract(
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """Cache all rooted subgraphs of a store; None if random, empty or too large."""
+    """Cache the rooted subgraphs of a store if they take at most `limit` bytes.
+
+    Otherwise, and if the extractor is random or the store is empty, returns None.
+    """
     if extractor.random or not len(store):
         return None
     count = min(SAMPLE, len(store))

@@ -1,4 +1,4 @@
-"""Limit the number of copies that are extracted, before memory runs out."""
+"""Limit the number of node copies and edge copies, before memory runs out."""
 
 import os
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from gnnak.errors import SizeError
 from gnnak.typing import check_count
 
 UNCHECKED_BYTES = 1 << 28
-"""The free memory is not looked up if at most this many bytes are needed."""
+"""`check_free` reads the free memory only if more bytes than this are needed."""
 MEMINFO = Path("/proc/meminfo")
-"""Its values are in units of 1024 bytes."""
+"""File with the available memory of the machine, in units of 1024 bytes."""
 CGROUP = Path("/proc/self/cgroup")
-"""Names the control groups of this process. A container is a control group with a
-memory limit."""
+"""File with the names of the control groups of this process. A container is a control
+group with a memory limit."""
 CGROUPS = Path("/sys/fs/cgroup")
-"""Has the limits of all control groups."""
+"""Folder with the limits of all control groups."""
 CGROUP_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": (
@@ -27,13 +27,13 @@ CGROUP_FILES = {
         "total_inactive_file",
     ),
 }
-"""By controller ("" means version 2 of control groups): the names of the files with the
-memory limit and the memory in use, and of the entry of `memory.stat` that counts memory
-in use that Linux frees on demand."""
+"""Maps a controller ("" for version 2 of control groups) to three names: the file with
+the memory limit, the file with the memory in use, and the entry of `memory.stat` for
+memory in use that Linux frees on demand."""
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Return how many bytes can still be allocated on a device; None if unknown.
+    """Return the number of bytes that are free on a device, or None if unknown.
 
     On a GPU, this includes memory that PyTorch has reserved but not allocated. On a
     CPU, it is the available memory of the machine or the container, whichever is less.
@@ -49,7 +49,7 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def check_free(needed: float, device: torch.device, what: str, advice: str) -> None:
-    """Raise `SizeError` if `what`, a plural, needs more bytes than are free."""
+    """Raise `SizeError` if `needed` bytes are not free; `what` is a plural noun."""
     if needed <= UNCHECKED_BYTES:
         return
     free = free_bytes(device)
@@ -61,7 +61,7 @@ def check_free(needed: float, device: torch.device, what: str, advice: str) -> N
 
 
 def _of_machine() -> int | None:
-    """Return the available memory of this machine in bytes; None if unknown."""
+    """Return the available memory of this machine in bytes, or None if unknown."""
     available = _entries(MEMINFO).get("MemAvailable:")
     if available is not None:
         return 1024 * available
@@ -89,13 +89,11 @@ def _of_containers() -> list[int]:
 
 
 def _entries(file: Path) -> dict[str, int]:
-    """Read a file with a name and a number in each line; {} if there is no file."""
     rows = (line.split() for line in _read(file).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
 
 def _read(file: Path) -> str:
-    """Return the text of a file; "" if the file cannot be read."""
     try:
         return file.read_text()
     except OSError:
@@ -103,27 +101,28 @@ def _read(file: Path) -> str:
 
 
 BYTES_PER_COPY = 80
-"""Memory in bytes that extraction is assumed to need at its peak, for each node copy
-and each edge copy. Measured on random graphs, stars and complete graphs: 35 to 60
-bytes, of which the result takes 24. The rest is a reserve."""
+"""Assumed peak memory of extraction, in bytes per node copy or edge copy. Measured on
+random graphs, stars and complete graphs: 35 to 60 bytes, of which the result takes 24.
+The rest is a reserve."""
 UNCHECKED = 1 << 22
-"""The free memory is not looked up if there are at most this many copies."""
+"""`CopyLimit` reads the free memory only if there are more copies than this."""
 UNKNOWN_MEMORY = 1 << 34
-"""Memory in bytes that is assumed to be free on a device that does not tell."""
+"""Bytes that are assumed to be free on a device whose free memory is unknown."""
 MARGIN = 2
-"""An estimated number of copies is refused if it exceeds the limit by this factor. With
-a smaller estimate, extraction goes on and counts the copies exactly."""
+"""An estimated number of copies raises an error only if it exceeds the limit by this
+factor. Otherwise, extraction goes on and counts the copies exactly."""
 
 
 @dataclass(frozen=True)
 class Limited:
-    """An extractor with the option `copy_limit`."""
+    """Base class of extractors with the option `copy_limit`."""
 
     copy_limit: int | None = field(default=None, kw_only=True, repr=False)
     """The largest number of node copies and edge copies together; a call that would
-    need more raises `SizeError`. None = as many as fit into the free memory of the
-    device. `NodeDeletion` and `MaskedEgoNets` count the copies of whole graphs, from
-    which they remove edges, and `RandomWalks` also the steps of all walks."""
+    need more raises `SizeError`. If None, as many are allowed as fit into the free
+    memory of the device. `NodeDeletion` and `MaskedEgoNets` count the copies of whole
+    graphs, before they remove edges. `RandomWalks` also counts the steps of all walks.
+    """
 
     def __post_init__(self) -> None:
         check_limit(self.copy_limit)
@@ -146,13 +145,13 @@ class CopyLimit:
 
     @cached_property
     def count(self) -> int:
-        """The limit; the free memory of the device is read once."""
+        """The limit; if it depends on the free memory, this is read only once."""
         if self.given is not None:
             return self.given
         return (free_bytes(self.device) or UNKNOWN_MEMORY) // BYTES_PER_COPY
 
     def is_below(self, copies: float) -> bool:
-        """Return whether this number of node and edge copies exceeds the limit."""
+        """Return whether the limit is below `copies`, so that `copies` is too many."""
         if self.given is None and copies <= UNCHECKED:
             return False
         return copies > self.count
@@ -163,9 +162,10 @@ class CopyLimit:
         about: str = "at least",
         what: str = "node copies and edge copies",
     ) -> None:
-        """Raise `SizeError` if there are too many copies; `what` was counted.
+        """Raise `SizeError` if `copies` exceeds the limit.
 
-        An estimate (`about` is "about") may exceed the limit by the factor `MARGIN`.
+        `about` and `what` are words for the message: "at least 9 node copies". If
+        `about` is "about", `copies` is an estimate and may be `MARGIN` times the limit.
         """
         if not self.is_below(copies / MARGIN if about == "about" else copies):
             return

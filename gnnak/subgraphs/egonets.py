@@ -53,10 +53,10 @@ def egonets(
             A batch of graphs is passed as one disjoint union.
         num_nodes: Number of nodes, n.
         num_hops: Radius k; with 0 each egonet is its root alone.
-        roots: The nodes to extract egonets of, [s], without repeats; None = all nodes.
+        roots: The nodes to extract egonets of, [s], without repeats. If None, all.
         copy_limit: Upper limit on the number of node copies plus edge copies. If there
-            would be more, `SizeError` is raised before they are allocated. None = as
-            many as fit into free memory.
+            would be more, `SizeError` is raised before they are allocated. If None, as
+            many are allowed as fit into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = egonets(path, num_nodes=3, num_hops=1)
@@ -74,7 +74,7 @@ def egonets(
     ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
     num_edges = edge_index.size(1)
     found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
-    # What is known here, or easily found, need not be computed by layers.
+    # Set what is known here or easily found, so that layers need not compute it.
     found.assume(hop_range=(0, num_hops))
     if all_roots:
         step = num_nodes + 1
@@ -113,12 +113,12 @@ class EgoNets(WithRadius):
     ) -> RootedSubgraphs:
         """Extract the egonet of every node; `generator` is ignored.
 
-        Other arguments as in `egonets`. All extractors are called with the same ones.
+        Other arguments as in `egonets`. All extractors have these three arguments.
         """
         return egonets(edge_index, num_nodes, self.num_hops, copy_limit=self.copy_limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """Extract the egonets without edges, which `with_edges` adds after sampling."""
+        """Extract egonets without edges; `with_edges` adds the edges after sampling."""
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
         key, hop = reach(root, neighbors, self.num_hops, limit, all_roots=True)

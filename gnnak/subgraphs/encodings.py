@@ -25,7 +25,7 @@ def encode_once(
     axis: EncodingAxis,
     compute: Callable[[], Tensor],
 ) -> Tensor:
-    """Return a structural encoding; compute it at first use, and cache it."""
+    """Return an encoding from the cache of `subgraphs`; if missing, compute it."""
     cache = subgraphs.derived.encodings
     return cached(cache, encoding, lambda: Encoded(axis, compute())).rows
 
@@ -33,24 +33,25 @@ def encode_once(
 def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[Hashable, Encoded]:
     """Return the structural encodings that the extractor of the subgraphs computed.
 
-    Whoever splits, pads or samples the subgraphs does the same with these encodings.
+    Code that splits, pads or samples subgraphs must also split, pad or sample these
+    encodings.
     """
     known = subgraphs.derived.encodings.items()
     return {encoding: found for encoding, found in known if found.extracted}
 
 
 def root_mark(subgraphs: RootedSubgraphs) -> Tensor:
-    """Return 1 for the node copy that is the root of its subgraph, else 0, [m]."""
+    """Return 1 for each node copy that is the root of its subgraph, else 0, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     return (subgraphs.node == root).long()
 
 
 def short_distance(subgraphs: RootedSubgraphs, most: int) -> Tensor:
-    r"""Return the distance $\min(d(u, v), \text{most})$ of each node copy, [m].
+    r"""Return the distance of each node copy to its root, but at most `most`, [m].
 
     Args:
         subgraphs: The rooted subgraphs.
-        most: The largest number in the result; also for node copies whose `hop` is -1.
+        most: Upper limit of the result. Node copies whose `hop` is -1 also get it.
     """
     hop = subgraphs.hop.clamp(max=most)
     return torch.where(hop < 0, most, hop)
@@ -74,7 +75,7 @@ def rrwp(
     Args:
         subgraphs: The rooted subgraphs, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
+        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
         num_steps: Number of steps, $K$.
 
     Returns:
@@ -111,7 +112,7 @@ def closed_walks(
     Args:
         subgraphs: The rooted subgraphs, one per node, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
+        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
         num_steps: Number of powers, $K$.
     """
 
@@ -131,7 +132,7 @@ def closed_walks(
 def _all_pairs(
     edge_index: Tensor, num_nodes: int, batch: Tensor | None
 ) -> RootedSubgraphs:
-    """Return the whole graph of every node; raise `SizeError` if they are too large."""
+    """Return all pairs of nodes, as `whole_graphs`; raise `SizeError` if too many."""
     batch = check_batch(batch, edge_index, num_nodes)
     check_free(
         BYTES_PER_COPY * count_copies(*graph_sizes(batch, edge_index)),
@@ -146,10 +147,11 @@ def _all_pairs(
 def _walks(
     whole: RootedSubgraphs, step: Tensor, stay: Tensor, steps: int, rows: Tensor
 ) -> Tensor:
-    """Sum the weights of all walks from roots to nodes, float64, [rows, steps + 1].
+    """Sum the weights of all walks of 0, ..., `steps` steps from a root to a node.
 
-    `step`, [e], weighs a step backwards along each edge, `stay`, [n], one from a node
-    to itself; `rows` are the wanted node copies of `whole`.
+    `step`, [e], has the weight of a step backwards along each edge, `stay`, [n], that
+    of a step from a node to itself. Returns the sums for the node copies `rows` of
+    `whole`, in float64, [rows, steps + 1].
     """
     check_free(
         8.0 * rows.numel() * (steps + 1),
@@ -172,7 +174,7 @@ def _walks(
 def _place(
     subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
 ) -> Tensor:
-    """Return the position of each node copy of `subgraphs` in `whole`, [m]."""
+    """Return the node copy of `whole` that equals each copy of `subgraphs`, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     first_copy = pointers(whole.sizes)[:-1]
     if batch is None:
@@ -181,16 +183,15 @@ def _place(
 
 
 def first_nodes(batch: Tensor) -> Tensor:
-    """Return the first node of the graph that each node is in, [n]."""
+    """Return, for each node, the first node of its graph, [n]."""
     num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
     return pointers(counts_of(batch, num_graphs)).index_select(0, batch)
 
 
 PEAK_BYTES = 40
-"""Peak memory of inverting a Laplacian, in bytes per entry: up to five matrices in
-float64."""
+"""Peak memory per entry of a Laplacian that is inverted: five float64 numbers."""
 CHUNK_ENTRIES = 1 << 23
-"""Laplacians of several graphs are inverted together up to this number of entries."""
+"""Maximal number of entries of several Laplacians that are inverted together."""
 
 
 def resistance(
@@ -209,7 +210,7 @@ def resistance(
     Args:
         subgraphs: The rooted subgraphs, which cache the result.
         edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
+        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
     """
     return encode_once(
         subgraphs,
@@ -243,10 +244,10 @@ def _resistance(
 
 
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
-    """Divide the graphs of a batch into groups of sizes within a factor of 2.
+    """Divide the graphs of a batch into groups of similar size (within a factor of 2).
 
-    A group has at most `CHUNK_ENTRIES` entries of Laplacians, or one graph. Yields each
-    graph's number within the group, or -1 if it is not in the group, [g].
+    The Laplacians of a group have at most `CHUNK_ENTRIES` entries, unless it is one
+    graph. Yields, for each group, the number of each graph in the group or -1, [g].
     """
     if not batch.numel():
         return
@@ -275,10 +276,10 @@ def _regular_laplacian(
 ) -> Tensor:
     """Return the Laplacian of some graphs plus a matrix that makes it invertible.
 
-    The entry of two nodes in one component of k nodes is raised by 1/k: the inverse
-    then gives the same resistances as the pseudoinverse, but is faster. `graph`, [n],
-    is -1 for nodes that are left out; `local`, [n], numbers the nodes of a graph. The
-    matrices, [graphs, most, most], are padded by ones on the diagonal.
+    For two nodes in one component of k nodes, 1/k is added. The inverse then gives the
+    same resistances as the pseudoinverse, but is faster. `graph`, [n], is the graph of
+    each node, or -1 for nodes that are left out; `local`, [n], is the node's number in
+    its graph. The matrices, [graphs, most, most], are padded by ones on the diagonal.
     """
     nodes = (graph >= 0).nonzero().flatten()
     graphs, most = int(graph.max()) + 1, int(local[nodes].max()) + 1
@@ -302,14 +303,14 @@ FUNCTIONS = {"rrwp": rrwp, "resistance": resistance, "closed-walks": closed_walk
 
 @dataclass(frozen=True)
 class StructuralEncoding:
-    """A structural encoding by name, with its option.
+    """A structural encoding, given by name and option; call it to compute the values.
 
     >>> StructuralEncoding("rrwp", num_steps=8)
     StructuralEncoding(name='rrwp', num_steps=8)
     """
 
     name: StructuralName
-    """Names `rrwp`, `resistance` or `closed_walks` of `gnnak.subgraphs`."""
+    """Names the function that is called: `rrwp`, `resistance` or `closed_walks`."""
     num_steps: int | None = None
     """Number of steps of the walks; None for `resistance`, which has no steps."""
 
@@ -338,11 +339,11 @@ class StructuralEncoding:
 class WithEncodings:
     """Extract rooted subgraphs, and compute structural encodings of them.
 
-    Models find the encodings in the subgraphs and do not compute them again. Loaders
-    that cache the subgraphs of a data set also cache the encodings. On a GPU, a model
-    that computes such encodings in its forward pass synchronises with the device, so
-    its training steps can be captured as CUDA graphs only if a loader with this
-    extractor has computed the encodings before.
+    Models read the encodings from the subgraphs instead of computing them. Loaders that
+    cache the subgraphs of a data set also cache the encodings. A model that computes
+    encodings in its forward pass synchronises with the GPU. So its training steps can
+    be captured as CUDA graphs only if a loader with this extractor has computed the
+    encodings before.
 
     >>> from gnnak import EgoNets
     >>> extractor = WithEncodings(EgoNets(1), (StructuralEncoding("resistance"),))
@@ -357,7 +358,7 @@ class WithEncodings:
     reads_batch = True
     """Always True: encodings are computed per graph."""
     is_checked = True
-    """Always True: `extract` has checked the subgraphs when they were extracted."""
+    """Always True: `extract` checks the subgraphs of the inner extractor."""
 
     def __post_init__(self) -> None:
         check_extractor("extractor", self.extractor)
@@ -397,7 +398,7 @@ class WithEncodings:
 
 
 def without_encodings(extractor: Extractor) -> Extractor:
-    """Return the extractor of the subgraphs alone, without structural encodings."""
+    """Return the extractor inside `WithEncodings`; return others unchanged."""
     while isinstance(extractor, WithEncodings):
         extractor = extractor.extractor
     return extractor

@@ -21,11 +21,11 @@ class Extractor(Protocol):
     """A subgraph extractor: any object that returns a rooted subgraph of every node.
 
     Models and loaders accept every object with these members. An extractor of your own
-    can also set `reads_batch = True`; it is then called with a further argument
+    can also set `reads_batch = True`. It is then called with a further argument
     `batch`, the index of the graph that each node is in, [n].
 
-    The result of an extractor of your own is checked in each call: a broken property of
-    `RootedSubgraphs` raises a `SubgraphError` that names this property.
+    The result of your own extractor is checked in each call: if it lacks a documented
+    property of `RootedSubgraphs`, a `SubgraphError` names this property.
 
     >>> class Stars:
     ...     random = False
@@ -47,7 +47,7 @@ class Extractor(Protocol):
 
     @property
     def random(self) -> bool:
-        """Whether two calls on one graph can differ; if not, results are cached."""
+        """Whether two calls on one graph can differ; if not, results can be cached."""
 
     @property
     def max_hops(self) -> int:
@@ -63,7 +63,7 @@ class Extractor(Protocol):
 
 
 def check_extractor(name: str, value: object) -> None:
-    """Raise `OptionError` unless a value is an extractor; `name` is for the message."""
+    """Raise `OptionError` unless `value` is an extractor; the message names `name`."""
     if isinstance(value, type):
         kind = value.__name__
         raise OptionError(
@@ -87,15 +87,15 @@ def extract(
     generator: torch.Generator | None = None,
     batch: Tensor | None = None,
 ) -> RootedSubgraphs:
-    """Call an extractor, and check the result of one that is not built in.
+    """Call an extractor; if it is not built in, check its result.
 
     Args:
         extractor: The extractor.
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        generator: Source of randomness; None = PyTorch's default generator.
-        batch: Index of the graph that each node is in, [n]; passed on only to
-            extractors with `reads_batch`. None = one graph.
+        generator: Source of randomness. If None, PyTorch's default generator is used.
+        batch: Index of the graph that each node is in, [n]; None if there is one graph.
+            Only extractors with `reads_batch` get it.
 
     Raises:
         SubgraphError: If the extractor does not return one valid subgraph per node.
@@ -113,7 +113,7 @@ def extract(
 def check_extracted(
     found: RootedSubgraphs, extractor: Extractor, edge_index: Tensor, num_nodes: int
 ) -> None:
-    """Raise `SubgraphError` unless an extractor found one valid subgraph per node."""
+    """Raise `SubgraphError` unless `found` has one valid subgraph per node."""
     name = type(extractor).__name__
     if not isinstance(found, RootedSubgraphs):
         raise SubgraphError(
@@ -140,11 +140,11 @@ def check_extracted(
 
 
 ADDRESS = " at 0x"
-"""Text before a memory address in the default `repr` of objects."""
+"""The text before the memory address in the default `repr` of an object."""
 
 
 def are_equal(one: object, other: object) -> bool:
-    """Return whether two objects are equal, by their attributes if they have no `==`.
+    """Return whether two objects are equal; without `==`, compare their attributes.
 
     Tensors on a GPU are equal only if they are the same object: comparing their values
     would synchronise.
@@ -222,7 +222,7 @@ def _describe(value: Any) -> str:
 
 
 def _attributes(value: object) -> dict[str, Any] | None:
-    """Return the attributes of an object; None if they do not identify the object."""
+    """Return the attributes of an object, or None if these do not identify it."""
     if isinstance(value, FunctionType | MethodType | ModuleType | type):
         return None
     slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]

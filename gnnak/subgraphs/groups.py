@@ -11,30 +11,28 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""The attribute for values that hold only tensors of other attributes; deep copies and
-pickles leave it out."""
+"""Name of the attribute that deep copies and pickles leave out. Its values hold only
+tensors of other attributes."""
 
 
 class Compact:
-    """Base class of dataclasses of tensors that may be parts of one block of memory.
+    """Base class of dataclasses whose tensors may be views of one large tensor.
 
-    Python would pickle or copy the whole block once for each of these tensors.
+    By default, pickles and deep copies would contain the large tensor for each view.
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes for a pickle or a deep copy."""
         kept = {name: value for name, value in vars(self).items() if name != UNSAVED}
         return _without_others(kept)
 
     def __copy__(self) -> Self:
-        """Return a shallow copy, which shares all tensors."""
         found = object.__new__(type(self))
         vars(found).update(vars(self))
         return found
 
 
 def _without_others(value: Any) -> Any:
-    """Copy tensors that use a part of their memory only; also those in a dict."""
+    """Clone a tensor that is a view of a larger one; do so for all values of a dict."""
     if isinstance(value, dict):
         return {name: _without_others(part) for name, part in value.items()}
     if isinstance(value, Tensor) and value.untyped_storage().nbytes() > value.nbytes:
@@ -53,8 +51,7 @@ class Groups(Compact):
     ptr: Tensor
     """[groups + 1], int64."""
     order: Tensor | None = None
-    """[rows], int64: row numbers sorted by group; None = the rows are already
-    sorted."""
+    """[rows], int64: row numbers sorted by group; None if the rows are sorted."""
 
     def __len__(self) -> int:
         return self.ptr.numel() - 1
@@ -72,7 +69,7 @@ class GroupKey(NamedTuple):
 
 
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
-    """Group the rows of a tensor by an integer key; each group keeps the row order.
+    """Group the rows of a tensor by an integer key; rows keep their order in a group.
 
     >>> groups = group(torch.tensor([1, 0, 1]), 3)
     >>> groups.order, groups.ptr
@@ -88,9 +85,9 @@ def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
 
 
 def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
-    """Group by several keys, as `group` does for each, with one sort for all keys.
+    """Call `group` on each of several keys, but with one sort for all keys.
 
-    On a GPU, a sort costs the same time for few rows as for many.
+    On a GPU, sorting few rows takes as long as sorting many.
 
     >>> node, edge = torch.tensor([1, 0, 1]), torch.tensor([1, 0])
     >>> groups = group_each([GroupKey(node, 3), GroupKey(edge, 2)])
@@ -107,7 +104,7 @@ def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
 
 
 def _group_together(keys: Sequence[GroupKey]) -> list[Groups]:
-    """Group by several keys: sort them as one key, with numbers of its own for each."""
+    """Group by several keys with one sort, of shifted keys that do not overlap."""
     rows = [each.key.numel() for each in keys]
     first_group = [0, *accumulate(each.size for each in keys)]
     first_row = [0, *accumulate(rows)][:-1]
@@ -118,6 +115,6 @@ def _group_together(keys: Sequence[GroupKey]) -> list[Groups]:
     whole = group(key, first_group[-1])
     assert whole.order is not None
     ptr = [whole.ptr[first : first + each.size + 1] for each, first in numbered]
-    # Count rows from the first row of each key; this also frees the tensors of `whole`.
+    # Number rows from 0 for each key. The results are new tensors, so `whole` is freed.
     moved = torch._foreach_sub([*ptr, *whole.order.split(rows)], first_row * 2)
     return [Groups(*pair) for pair in zip(moved, moved[len(keys) :], strict=False)]

@@ -1,4 +1,4 @@
-"""Find the edges of rooted subgraphs: those inside a subgraph, and those across."""
+"""Find the edges inside rooted subgraphs, and the edges across rooted subgraphs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,17 +22,16 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 21
-"""Approximate number of candidate edges tested at a time, to bound the temporary
-memory."""
+"""Approximate number of candidate edges that are tested at a time, to bound memory."""
 FEW_EDGES = 8
 """If node copies have at most this many incoming edges on average, all these edges are
 tested, without comparing in-degrees with the sizes of subgraphs."""
 SAMPLE = 4096
-"""Number of node copies from which the number of edges is estimated."""
+"""Number of node copies from which `_estimate` estimates the number of edges."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where each entry of `query` is in the sorted `keys`, and whether it is."""
+    """Return where each entry of `query` is in sorted `keys`, and if it is found."""
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
     position = torch.searchsorted(keys, query).clamp_(max=keys.numel() - 1)
@@ -48,10 +47,11 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
-    `node` and `subgraph`, [m], are sorted by (subgraph, node). Every incoming edge of a
-    node is tested for a source in the subgraph; if the in-degree is larger than the
-    subgraph, every node of the subgraph is tested for an edge to the node. Returns the
-    `edge_index` and `edge` of `RootedSubgraphs`.
+    `node` and `subgraph`, [m], are sorted by (subgraph, node). For each node copy, the
+    search tests whether the source of each incoming edge is in the subgraph. If there
+    are more incoming edges than nodes in the subgraph, it tests instead whether each of
+    these nodes has an edge to the node. Returns `edge_index` and `edge` as in
+    `RootedSubgraphs`.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -80,7 +80,7 @@ def induced_edges(
 def with_edges(
     subgraphs: Record, neighbors: Neighbors, limit: CopyLimit | None = None
 ) -> Record:
-    """Replace the edges of subgraphs by all edges between nodes of one subgraph."""
+    """Return the subgraphs with all edges of the graph between nodes of a subgraph."""
     ends, edge = induced_edges(
         subgraphs.node, subgraphs.subgraph, subgraphs.num_subgraphs, neighbors, limit
     )
@@ -148,7 +148,6 @@ def _in_chunks(
 def _estimate(
     find: Finder, target: Tensor, work: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> float:
-    """Estimate how many edges `find` finds, from a few random targets."""
     generator = torch.Generator("cpu").manual_seed(0)
     size = (SAMPLE,)
     sample = torch.randint(target.numel(), size, generator=generator, device="cpu")
@@ -162,7 +161,7 @@ def _estimate(
 def _from_edges(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges that end at some node copies, from the edges of the graph."""
+    """Find the edges that end at the copies `target`, by testing all incoming edges."""
     start, in_degree = neighbors.rows(copies.node.index_select(0, target))
     row, entry = ragged_ranges(start, in_degree)
     target = target.index_select(0, row)
@@ -185,7 +184,7 @@ def _inside(
 def _from_members(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find the same edges as `_from_edges`, from the nodes of the target's subgraph."""
+    """Find what `_from_edges` finds, by testing all nodes of the target's subgraph."""
     start, size = copies.first[target], copies.size[target]
     row, source = ragged_ranges(start, size)
     target = target.index_select(0, row)
@@ -199,7 +198,7 @@ def _from_members(
 
 
 class AcrossEdges(NamedTuple):
-    """Edges between copies of one node in different rooted subgraphs, a of them."""
+    """The `a` edges between copies of one node in different rooted subgraphs."""
 
     edge_index: Tensor
     """[2, a], in 0..m-1: source and target node copy of each edge."""

@@ -18,10 +18,10 @@ from gnnak.graphs.ragged import (
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 ON_CPU = 1 << 14
-"""The largest number of walks that are listed on a CPU."""
+"""On a CPU, `reach` drops duplicates if there are more walks than this."""
 ON_DEVICE = 1 << 18
-"""The largest number of walks that are listed on a GPU. Up to about this size, the time
-of an operation does not depend on the number of walks."""
+"""On a GPU, `reach` drops duplicates if there are more walks than this. With fewer
+walks, the time of an operation hardly depends on their number."""
 
 
 def list_walks(
@@ -31,20 +31,21 @@ def list_walks(
     most: float,
     all_roots: bool = False,
 ) -> tuple[Tensor, int]:
-    """List all walks to a root up to a length of `num_hops`, or until there are `most`.
+    """List all walks to roots with up to `num_hops` steps, or until there are `most`.
 
     A walk from node v to root number i is encoded as one integer, `(i * n + v) * radix
     + length`, where radix is `num_hops + 1`. A search that drops duplicates after every
     step lists fewer walks, but needs several times as many operations, and synchronises
-    with the device in many of them. Returns the walks and the length that was reached.
+    with the device in many of them. Returns the walks, and up to which length all walks
+    are listed.
     """
     radix, total = num_hops + 1, root.numel()
     step, degree = max(neighbors.num_nodes, 1) * radix, neighbors.ptr.diff()
-    # The integers without the term of v, and v, for each length.
+    # For each length: the encoded walks without the term of v, and the nodes v.
     rest = [torch.arange(0, total * step, step, device=root.device)]
     begin = [root]
     for length in range(num_hops):
-        # The walks of length 1 to all nodes are the edges, whose number is known.
+        # If every node is a root, the walks of length 1 are the edges.
         are_edges = all_roots and length == 0
         if are_edges:
             work = neighbors.node.numel()
@@ -68,7 +69,6 @@ def list_walks(
 
 
 def _encoded(rest: list[Tensor], begin: list[Tensor], radix: int) -> Tensor:
-    """Return walks as integers: `rest + begin * radix`, for all lengths."""
     return torch.add(torch.cat(rest), torch.cat(begin), alpha=radix)
 
 
@@ -77,7 +77,7 @@ CHUNK = 1 << 22
 """Approximate number of edges that one step of the search follows. If there are more,
 the roots are divided and searched one part after the other, to bound the memory."""
 SAMPLE = 64
-"""Number of random roots from which the number of nodes found is estimated."""
+"""Number of random roots from which `_estimate` estimates the size of the result."""
 
 
 def reach(
@@ -89,10 +89,10 @@ def reach(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every root, the nodes at most `num_hops` hops away from the root.
 
-    The search first lists all walks to the roots. As soon as these are many, it drops
-    duplicates after every further step. `all_roots` tells that `root` is 0..n-1, which
+    The search first lists all walks to the roots. If there are too many walks, it drops
+    duplicates after every further step. Set `all_roots` if `root` is 0..n-1, which
     saves work. Returns the pairs (i, v) of root number and node found, as sorted
-    integers `i * n + v`, [m], and the lengths of the shortest paths from v, [m].
+    integers `i * n + v`, [m], and the distance from v to the root of each pair, [m].
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -139,7 +139,7 @@ def reach(
 
 
 def _shortest(walks: Tensor, radix: int) -> Tensor:
-    """Return, for each pair of a root and a node, the shortest walk, sorted by pair."""
+    """Return the shortest walk of each pair of root and node, sorted by pair."""
     walks = torch.sort(walks).values
     pair = walks // radix
     first = torch.ones_like(pair, dtype=torch.bool)
@@ -148,7 +148,7 @@ def _shortest(walks: Tensor, radix: int) -> Tensor:
 
 
 def decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
-    """Return the pairs and the lengths of walks, given as `pair * radix + length`."""
+    """Split walks, integers `pair * radix + length`, into pairs and lengths."""
     pair = walks // radix
     return pair, torch.sub(walks, pair, alpha=radix)
 
@@ -195,8 +195,9 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        Roots that have found their connected component (of `most` nodes) leave the
-        frontier. Returns the parts, the last roots first; [] if nothing changes.
+        `most` is the number of nodes of each root's connected component. A root that
+        has found as many nodes leaves the frontier. Returns the parts, with the last
+        roots first, or [] if nothing changes.
         """
         size = neighbors.num_nodes
         num_found = counts_of(self.seen // (size * radix), most.numel())
@@ -247,7 +248,7 @@ def _estimate(
 
 
 def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:
-    """Count the walks to all roots, for each root at most the number of nodes."""
+    """Return an upper bound of the number of pairs: the walks, at most n per root."""
     size = neighbors.num_nodes
     target = neighbors.key // size
     of_length = torch.ones(size, dtype=torch.double, device=root.device)

@@ -40,19 +40,19 @@ class Encoded(NamedTuple):
 
     axis: EncodingAxis
     rows: Tensor
-    """[n, ...] or [m, ...]."""
+    """[n, ...] or [m, ...], depending on `axis`."""
     extracted: bool = False
-    """Whether the extractor computed the encoding, and not a model. All batches of a
-    loader then have it, which captured training steps rely on."""
+    """Whether the extractor, not a model, computed the encoding. If so, all batches of
+    a loader have the encoding, which captured training steps rely on."""
 
     def at(self, rows: Tensor) -> Encoded:
-        """Return the encoding of some nodes or node copies, given by number."""
+        """Return the encoding of the nodes or node copies with the numbers `rows`."""
         return self._replace(rows=self.rows.index_select(0, rows))
 
 
 @dataclass(eq=False)
 class Derived(Compact):
-    """What has been computed from the fields of a `RootedSubgraphs`; None = not yet."""
+    """Cache of values computed from `RootedSubgraphs`; each is None until computed."""
 
     centroid: Tensor | None = None
     rooted_at: Tensor | None = None
@@ -60,12 +60,12 @@ class Derived(Compact):
     hop_range: tuple[int, int] | None = None
     in_order: bool | None = None
     hop_rows: dict[int, Tensor] = field(default_factory=dict)
-    """By number of rows of the embedding table."""
+    """Maps the number of rows of an embedding table to the result of `hop_rows`."""
     by: dict[Axis, Groups] = field(default_factory=dict)
     encodings: dict[Hashable, Encoded] = field(default_factory=dict)
-    """By `StructuralEncoding`."""
+    """Maps each `StructuralEncoding` to its values."""
     others: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
-    """What layers have computed, by type and options; see `RootedSubgraphs.once`."""
+    """Maps a type and options to a value; see `RootedSubgraphs.once`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,8 +96,8 @@ class RootedSubgraphs(Compact):
     edge_index: Tensor
     """[2, f], in 0..m-1: the edges of all subgraphs, as source and target node copies.
     A subgraph contains every edge of the graph with both ends in the subgraph (it is
-    induced), except those of `NodeDeletion`, `MaskedEgoNets` and extractors of your
-    own. Sorted by (target, source, edge)."""
+    induced); subgraphs of `NodeDeletion`, `MaskedEgoNets` and your own extractors may
+    lack edges. Sorted by (target, source, edge)."""
     edge: Tensor
     """[f], in 0..e-1: the edge of the graph that each edge copy is a copy of."""
     num_nodes: int | None = None
@@ -137,9 +137,9 @@ class RootedSubgraphs(Compact):
 
     @property
     def derived(self) -> Derived:
-        """The cache of what is computed from the fields; empty under `torch.compile`.
+        """The cache of what is computed from the fields.
 
-        There, writing to the record would cause a graph break.
+        Under `torch.compile` it is empty: writing to it would cause a graph break.
         """
         if torch.compiler.is_compiling():
             return Derived()
@@ -180,8 +180,8 @@ class RootedSubgraphs(Compact):
         """A lower and an upper bound of `hop`; None if the extractor set none.
 
         The lower bound is -1 if a node may have no path to its root. The bounds are
-        known without reading `hop`, and need not be attained. Under `torch.compile`
-        they are None, as they would become part of the compiled code.
+        known without reading `hop`, and need not be tight. Under `torch.compile`, this
+        is None, since the bounds would become constants of the compiled code.
         """
         return self.derived.hop_range
 
@@ -225,9 +225,9 @@ class RootedSubgraphs(Compact):
     def group_by(self, axes: Sequence[Axis]) -> None:
         """Compute and cache the groups by several keys, with one sort for all keys.
 
-        Afterwards `by` returns these groups. This is faster on a GPU, if all of them
-        are used. Padded subgraphs are left alone, and so is code that `torch.compile`
-        compiles; `by` then computes the groups.
+        Later calls of `by` return these groups. This is faster on a GPU if all groups
+        are used. For padded subgraphs and under `torch.compile`, this method does
+        nothing, and `by` computes the groups.
 
         Args:
             axes: The keys, as in `by`.
@@ -240,7 +240,6 @@ class RootedSubgraphs(Compact):
         self.derived.by.update(zip(missing, found, strict=True))
 
     def _group_key(self, axis: Axis) -> GroupKey:
-        """Return what `by` groups by; `axis` as in `by`."""
         if axis == "subgraph":
             return GroupKey(self.subgraph, self.num_subgraphs, in_order=True)
         if axis == "node":
@@ -263,14 +262,14 @@ class RootedSubgraphs(Compact):
         *options: Hashable,
         saved: bool = True,
     ) -> T:
-        """Return the cached value of a type; at first use, call `compute` for it.
+        """Return the cached value of type `kind`; at first use, compute and cache it.
 
         Args:
             kind: The type of the value.
             compute: Computes the value.
-            options: What else the value depends on.
+            options: Options that the value depends on; each has its own value.
             saved: Whether deep copies and pickles contain the value. Pass False for a
-                value that holds only tensors of this record.
+                value that holds only tensors of this object.
         """
         cache = self.derived.others
         if not saved and not torch.compiler.is_compiling():
@@ -299,7 +298,7 @@ class RootedSubgraphs(Compact):
         return replace(self, **moved, real=real)
 
     def unpadded(self) -> RootedSubgraphs:
-        """Return the subgraphs without padding; if there is some, this synchronises."""
+        """Return the subgraphs without padding; synchronises if there is padding."""
         if self.real is None:
             return self
         real = self.real.on_host()
@@ -389,7 +388,7 @@ class RootedSubgraphs(Compact):
 
 
 def cached(cache: dict[Any, T], key: Hashable, compute: Callable[[], T]) -> T:
-    """Return the value of a key in a cache; at first use, call `compute` for it."""
+    """Return `cache[key]`; if it is missing, call `compute` and cache the value."""
     if key not in cache:
         with trainable():
             cache[key] = compute()
@@ -397,13 +396,12 @@ def cached(cache: dict[Any, T], key: Hashable, compute: Callable[[], T]) -> T:
 
 
 def trainable() -> AbstractContextManager:
-    """Return a context outside of inference mode, whose tensors cannot be trained."""
+    """Return a context without inference mode, so that new tensors work in autograd."""
     compiling = torch.compiler.is_compiling()
     return nullcontext() if compiling else torch.inference_mode(False)
 
 
 def _check_shapes(record: RootedSubgraphs) -> None:
-    """Check dtype, device and shape of every tensor of `record`."""
     for name in TENSORS:
         value = getattr(record, name)
         if not isinstance(value, Tensor) or value.dtype != torch.long:
@@ -422,7 +420,6 @@ def _check_shapes(record: RootedSubgraphs) -> None:
 
 
 def _check_padding(record: RootedSubgraphs, real: dict[BatchAxis, int]) -> None:
-    """Check that indices in padding rows refer only to padding rows."""
     cases: list[tuple[str, BatchAxis, BatchAxis, int | None]] = [
         ("root", "subgraphs", "nodes", record.num_nodes),
         ("node", "copies", "nodes", record.num_nodes),
@@ -443,7 +440,6 @@ def _check_padding(record: RootedSubgraphs, real: dict[BatchAxis, int]) -> None:
 
 
 def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
-    """Check that nodes are in range and sorted, and that subgraphs have their roots."""
     size = record.num_nodes if num_nodes is None else num_nodes
     if size is None:
         both = torch.cat([record.root, record.node])
@@ -466,7 +462,6 @@ def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
 
 
 def _check_edges(record: RootedSubgraphs) -> None:
-    """Check that edges are in range, sorted and inside one subgraph."""
     check_edge_index(record.edge_index, record.num_copies)
     edges, size = record.edge, record.num_edges
     if size is not None and edges.numel() and (edges.min() < 0 or edges.max() >= size):
@@ -485,7 +480,6 @@ def _check_edges(record: RootedSubgraphs) -> None:
 
 
 def _check_hops(record: RootedSubgraphs) -> None:
-    """Compare `record.hop` with recomputed distances to the root."""
     bound = max(record.max_hop, 0)
     true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
     if not torch.equal(true, record.hop):
@@ -493,7 +487,6 @@ def _check_hops(record: RootedSubgraphs) -> None:
 
 
 def _check_against(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
-    """Check that the edges of the rooted subgraphs are edges of the given graph."""
     check_edge_index(edge_index, num_nodes)
     if record.edge.numel() and (
         record.edge.min() < 0 or record.edge.max() >= edge_index.size(1)
@@ -504,7 +497,6 @@ def _check_against(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) 
 
 
 def _check_induced(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
-    """Check that each subgraph has all edges of the graph between its nodes."""
     # An edge must have as many copies as there are subgraphs that contain both ends.
     wanted = torch.zeros(edge_index.size(1), dtype=torch.long, device=record.device)
     for index in range(record.num_subgraphs):
@@ -516,7 +508,6 @@ def _check_induced(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) 
 
 
 def _known(count: int | None) -> int:
-    """Return `count`; raise `SubgraphError` if it is None, which means unknown."""
     if count is None:
         raise SubgraphError(
             "the size of the graph is not set in this record; build it with num_nodes "

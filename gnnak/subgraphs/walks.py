@@ -22,7 +22,7 @@ samples from the probabilities of all neighbours."""
 
 
 class Bias(NamedTuple):
-    """The unnormalised transition probabilities of a node2vec random walk."""
+    """Transition weights of node2vec walks with parameters p, q; see `random_walks`."""
 
     neighbors: Neighbors
     p: float
@@ -30,11 +30,11 @@ class Bias(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """Upper bound on what `weight` returns, for rejection sampling."""
+        """Upper bound of all weights, for rejection sampling."""
         return max(1 / self.p, 1.0, 1 / self.q)
 
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
-        """Return unnormalised probabilities of steps from `before` to `there`."""
+        """Return the weights of steps to `there`, given the previous nodes `before`."""
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
         weight = torch.full_like(there, 1 / self.q, dtype=torch.double)
@@ -102,7 +102,6 @@ def random_walks(
 
 
 def _uniform_step(here: Tensor, uniform: Tensor, neighbors: Neighbors) -> Tensor:
-    """Return a random neighbour of `here`, from numbers in [0, 1), `uniform`."""
     start, degree = neighbors.rows(here)
     choice = torch.minimum((uniform * degree).long(), degree - 1)
     return _step_to(here, start + choice, degree, neighbors)
@@ -115,7 +114,6 @@ def _biased_step(
     bias: Bias,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Return the next node of every walker that came from `before` to `here`."""
     there = here.clone()
     every = torch.arange(here.numel(), device=here.device)
     high_degree = bias.neighbors.rows(here)[1] > HIGH_DEGREE
@@ -168,7 +166,7 @@ def _from_all_weights(
 def _step_to(
     here: Tensor, entry: Tensor, degree: Tensor, neighbors: Neighbors
 ) -> Tensor:
-    """Return the nodes at `entry` of `neighbors.node`; `here` without neighbours."""
+    """Return `neighbors.node[entry]`, or `here` for walkers without neighbours."""
     if not neighbors.node.numel():
         return here
     stuck = degree == 0
@@ -187,7 +185,7 @@ def walk_subgraphs(
     generator: torch.Generator | None = None,
     copy_limit: int | None = None,
 ) -> RootedSubgraphs:
-    """Sample random walks from every node, and return the subgraphs they induce.
+    """Sample random walks from every node, and return the subgraphs of visited nodes.
 
     The subgraph of a root has all nodes that the walks from the root visit, and all
     edges between these nodes. In the result, `hop` is the distance to the root inside
@@ -203,11 +201,11 @@ def walk_subgraphs(
         q: node2vec's in-out parameter; see `random_walks`.
         max_hops: Largest distance to the root that is computed; nodes farther from the
             root have `hop` -1.
-        generator: Random number generator, on the device of `edge_index`; None =
-            PyTorch's default generator.
+        generator: Random number generator, on the device of `edge_index`. If None,
+            PyTorch's default generator is used.
         copy_limit: Upper limit on the number of node copies plus edge copies, and on
             the number of steps of all walks. If there would be more, `SizeError` is
-            raised. None = as many as fit into free memory.
+            raised. If None, as many are allowed as fit into free memory.
     """
     check_count("length", length)
     check_count("repeats", repeats, least=1)
@@ -256,8 +254,7 @@ class RandomWalks(Limited):
     """Largest distance to the root that is computed; farther nodes have `hop` -1."""
 
     random = True
-    """Always True: every call samples new subgraphs, which are not cached across
-    epochs."""
+    """Always True: every call samples new subgraphs, so these are not cached."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,12 +30,12 @@ def whole_graphs(
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
+        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
         max_hops: Largest distance to the root that is computed; nodes farther from the
             root, and nodes without a path to the root, have `hop` -1.
         copy_limit: Upper limit on the number of node copies plus edge copies. If there
-            would be more, `SizeError` is raised before they are allocated. None = as
-            many as fit into free memory.
+            would be more, `SizeError` is raised before they are allocated. If None, as
+            many are allowed as fit into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = whole_graphs(path, num_nodes=3)
@@ -76,12 +76,12 @@ def graph_sizes(batch: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def count_copies(nodes: Tensor, edges: Tensor) -> float:
-    """Return the number of node copies and edge copies of whole graphs together."""
+    """Count node copies plus edge copies of whole graphs with these sizes, each [g]."""
     return float((nodes.double() * (nodes + edges)).sum())
 
 
 def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Return `batch`, or zeros for None; raise `GraphError` unless it is valid."""
+    """Return `batch`, or zeros if it is None; raise `GraphError` if it is invalid."""
     device = edge_index.device
     if batch is None:
         return torch.zeros(num_nodes, dtype=torch.long, device=device)
@@ -158,9 +158,9 @@ def node_deletions(
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
-        copy_limit: The largest number of node copies and edge copies of the whole
-            graphs together; None = as many as fit into free memory.
+        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
+        copy_limit: Upper limit on the number of node copies plus edge copies of the
+            whole graphs. If None, as many are allowed as fit into free memory.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = node_deletions(path, num_nodes=3)
@@ -187,16 +187,16 @@ def masked_egonets(
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
         num_hops: Radius k of the egonets.
-        batch: Index of the graph that each node is in, [n], sorted; None = one graph.
-        copy_limit: The largest number of node copies and edge copies of the whole
-            graphs together; None = as many as fit into free memory.
+        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
+        copy_limit: Upper limit on the number of node copies plus edge copies of the
+            whole graphs. If None, as many are allowed as fit into free memory.
     """
     whole = whole_graphs(edge_index, num_nodes, batch, num_hops, copy_limit)
     return _with_edges_between(whole, whole.hop >= 0)
 
 
 def _with_edges_between(subgraphs: RootedSubgraphs, inside: Tensor) -> RootedSubgraphs:
-    """Remove all edges that start or end at a node copy outside of the mask, [m]."""
+    """Remove all edges from or to a node copy for which `inside`, [m], is False."""
     source, target = subgraphs.edge_index
     kept = (inside[source] & inside[target]).nonzero().flatten()
     edge_index = subgraphs.edge_index.index_select(1, kept)

@@ -40,10 +40,10 @@ from gnnak.training.timing import Clock
 
 
 class RestoreSignals(Callback):
-    """Callback that puts back the handler of SIGTERM from before Lightning's.
+    """Callback that restores the SIGTERM handler that was set before Lightning's.
 
     Lightning's handler broadcasts to all processes of the run; the program hangs if one
-    of them does not take part.
+    process does not take part.
     """
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ class RestoreSignals(Callback):
 
 
 class Recalibrate(Callback):
-    """Callback that recalibrates with all training graphs before each validation."""
+    """Callback that calls `recalibrate` before each validation."""
 
     def on_validation_epoch_start(
         self, trainer: Trainer, module: LightningModule
     ) -> None:
-        """Recompute the running statistics (called by Lightning)."""
+        """Recompute the running statistics of all batch norms."""
         assert isinstance(module, GraphTask)
         data = trainer.datamodule  # type: ignore[attr-defined]
         assert isinstance(data, GraphData)
@@ -101,7 +101,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Context manager: yield sums of rows, mean, variance [3, c] per batch norm."""
+    """Yield a tensor [3, c] per batch norm; each forward pass calls `_add` on it."""
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():
@@ -117,7 +117,7 @@ def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
 
 
 def _add(total: Tensor, x: Tensor) -> None:
-    """Add rows, mean and variance of `x` [n, c] to `total` [3, c]; not of one row."""
+    """Add rows * [1, mean, variance] of `x` [rows, c] to `total`; skip single rows."""
     rows = x.size(0)
     if rows > 1:
         variance, mean = torch.var_mean(x.double(), dim=0, correction=0)
@@ -125,14 +125,14 @@ def _add(total: Tensor, x: Tensor) -> None:
 
 
 SAVE_SECONDS = 20.0
-"""Least number of seconds between two checkpoints."""
+"""Minimum number of seconds between two checkpoints."""
 
 STATE_KEY = "Keeper"
-"""Name of the state of `RunHistory` in `last.ckpt`; older checkpoints need it, too."""
+"""Key of the state of `RunHistory` in `last.ckpt`, the same as in old checkpoints."""
 
 
 class RunHistory(Callback):
-    """Callback for learning curves, best weights, early stopping and checkpoints."""
+    """Callback that records curves and best weights, stops early, and checkpoints."""
 
     def __init__(
         self,
@@ -160,17 +160,17 @@ class RunHistory(Callback):
 
     @property
     def state_key(self) -> str:
-        """The name of this callback's state in the checkpoint `last.ckpt`."""
+        """The key of this callback's state in the checkpoint `last.ckpt`."""
         return STATE_KEY
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Give the module the earlier scores of a resumed run; stop if it had ended."""
+        """Give the module the list of validation scores; stop if the run had ended."""
         assert isinstance(module, GraphTask)
         module.curve = self.curves["validation"]
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record loss and score, copy the best weights, stop or write a checkpoint."""
+        """Record loss and score, copy new best weights, stop early or save if due."""
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
         loss = module.train_loss()
@@ -205,7 +205,7 @@ class RunHistory(Callback):
         self.clock.megabytes.update(state["megabytes"])
 
     def _stop_early(self, trainer: Trainer) -> None:
-        """Stop if `early_stop` says so, or the learning rate is below `stop_rate`."""
+        """Stop if scores stagnate or the learning rate is below `stop_rate`."""
         if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
             trainer.should_stop = True
         module = trainer.lightning_module
@@ -310,7 +310,7 @@ class ProgressLines(Callback):
         self.progress.update(self.task, completed=history.epochs)
 
     def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop updating the bar, which stays on the screen."""
+        """Stop updating the bar, but leave it on the screen."""
         self._stop()
 
     def on_exception(
@@ -326,12 +326,9 @@ class ProgressLines(Callback):
 
 
 class _BarAndText(Progress):
-    """A progress bar with a line of text below it."""
-
     text = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Yield the bar, then the text if there is any."""
         yield self.make_tasks_table(self.tasks)
         if self.text:
             yield Text(self.text, no_wrap=True, overflow="ellipsis")

@@ -21,15 +21,15 @@ from gnnak.training.protocols import Parts
 from gnnak.training.timing import Clock
 
 EVALUATION_FACTOR = 4
-"""Factor by which evaluation batches are larger than training batches, on a GPU."""
+"""On a GPU, evaluation batches are this many times as large as training batches."""
 
 
 class GraphData(LightningDataModule):
     """Batches for training, validation and test, assembled on the device.
 
-    All graphs are moved to the device once, before training. `padded` pads training
-    batches to a few fixed shapes, so that steps can be captured as CUDA graphs; it is
-    ignored in runs of several processes.
+    All graphs are moved to the device once, before training. If `padded` is True,
+    training batches are padded to a few fixed shapes, so that steps can be captured as
+    CUDA graphs; runs of several processes ignore `padded`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class GraphData(LightningDataModule):
                 self.subgraphs = find_subgraphs(self.store, self.extractor, self.drop)
 
     def train_dataloader(self) -> Loader:
-        """Return the loader of the training batches, which shuffles in every epoch."""
+        """Return a loader that shuffles the training graphs in every epoch."""
         assert self.trainer is not None
         self._close()
         # On a CPU, the network itself extracts subgraphs that are not cached.
@@ -112,7 +112,7 @@ class GraphData(LightningDataModule):
         return self._evaluation_loader(self.parts.test)
 
     def statistics_dataloader(self) -> Loader:
-        """Return the loader for `recalibrate`: training graphs with all subgraphs."""
+        """Return a loader of training graphs for `recalibrate`; no SubgraphDrop."""
         return self._evaluation_loader(self.parts.train, self.train.batch_size)
 
     def transfer_batch_to_device(
@@ -158,7 +158,7 @@ def in_double(store: GraphStore) -> GraphStore:
 
 
 def degree_counts(store: GraphStore, positions: Tensor) -> tuple[int, ...]:
-    """Count the nodes of some graphs by in-degree."""
+    """Count the nodes with in-degree 0, 1, 2, ... in the graphs at `positions`."""
     batch = store[positions]
     degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
     return tuple(torch.bincount(degree).tolist())

@@ -15,7 +15,7 @@ from gnnak.training.trained import TrainedModel
 
 
 def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
-    """Return the graphs as a list; strings of an array become Python strings."""
+    """Return the graphs as a list, with NumPy strings converted to Python strings."""
     if isinstance(graphs, str):
         raise OptionError("graphs is one string; give a list of graphs or SMILES.")
     listed = as_items(graphs)
@@ -47,7 +47,7 @@ def numbers_of(y: Any) -> np.ndarray:
 
 
 def classes_of(y: Any) -> np.ndarray:
-    """Return the class of each graph; missing classes and fractions are refused."""
+    """Return `y` as an array [g]; refuse missing classes and numbers with fractions."""
     names = as_array(y)
     if names.ndim != 1:
         raise OptionError(
@@ -73,17 +73,17 @@ except ImportError as error:
     raise missing_package(use, "scikit-learn") from error
 
 VALIDATION_SHARE = 0.1
-"""Share of the training graphs that choose the best epoch."""
+"""Fraction of the graphs that is held out to choose the best epoch."""
 
 
 class _GNNAKEstimator(BaseEstimator):
-    """What `GNNAKRegressor` and `GNNAKClassifier` have in common.
+    """Base class of `GNNAKRegressor` and `GNNAKClassifier`.
 
     Args:
         model: Name of the model, such as `gin-ak+`.
         num_layers: Number of layers.
         channels: Width of the node states.
-        epochs: Largest number of passes over the training graphs.
+        epochs: Maximum number of passes over the training graphs.
         batch_size: Graphs per training step.
         learning_rate: Learning rate of Adam.
         seed: Seed of the weights, the batches and the validation graphs.
@@ -118,7 +118,7 @@ class _GNNAKEstimator(BaseEstimator):
         self.settings = settings
 
     def _train(self, graphs: Sequence[Any], y: np.ndarray) -> None:
-        """Train the model; a part of the graphs chooses the best epoch."""
+        """Train on most of the graphs; choose the best epoch with the others."""
         graphs = listed_graphs(graphs)
         if len(graphs) != len(y):
             raise GraphError(
@@ -146,7 +146,7 @@ class _GNNAKEstimator(BaseEstimator):
         )
 
     def _values(self, graphs: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Return the model's predictions, one row per graph, and their columns."""
+        """Return predictions, [g, columns], and the names of the columns."""
         check_is_fitted(self, "model_")
         model: TrainedModel = self.model_
         found = model.predict(listed_graphs(graphs))
@@ -174,7 +174,8 @@ class GNNAKRegressor(RegressorMixin, _GNNAKEstimator):
 
         Args:
             graphs: The graphs.
-            y: Targets, [g] or [g, t]. NaN = unknown; at least one per row is known.
+            y: Targets, [g] or [g, t]. NaN marks unknown targets; every row needs at
+                least one known target.
         """
         targets = numbers_of(y)
         self._flat = targets.ndim == 1
@@ -182,7 +183,7 @@ class GNNAKRegressor(RegressorMixin, _GNNAKEstimator):
         return self
 
     def predict(self, graphs: Sequence[Any]) -> np.ndarray:
-        """Return predictions in the units of the targets, [g] or [g, t]."""
+        """Return predicted targets in their own units, in the shape of `fit`'s `y`."""
         values, _ = self._values(graphs)
         return values[:, 0] if self._flat else values
 
@@ -217,9 +218,9 @@ class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
         return self
 
     def predict_proba(self, graphs: Sequence[Any]) -> np.ndarray:
-        """Return the probability of each class, in the order of `classes_`, [g, k]."""
+        """Return class probabilities, [g, classes], in the order of `classes_`."""
         values, columns = self._values(graphs)
-        # The columns are named by the numbers of the classes, in alphabetical order.
+        # Columns are named by class number and sorted as text: "0", "1", "10", "2".
         return values[:, np.argsort([int(name) for name in columns])]
 
     def predict(self, graphs: Sequence[Any]) -> np.ndarray:
@@ -228,7 +229,7 @@ class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
 
 
 def _parts(count: int, seed: int) -> np.ndarray:
-    """Return the part of each graph: 0 = training, 1 = choice of the best epoch."""
+    """Choose validation graphs at random; return 1 for these and 0 for the others."""
     chosen = max(1, round(VALIDATION_SHARE * count))
     part = np.zeros(count, dtype=np.int64)
     part[np.random.default_rng(seed).permutation(count)[:chosen]] = 1

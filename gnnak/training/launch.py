@@ -29,9 +29,9 @@ from gnnak.training.records.results import (
 from gnnak.training.run import run_reserved
 
 LAST = "last.ckpt"
-"""The checkpoint, in the folder of a run, to resume from."""
+"""File name of the checkpoint from which a stopped run is resumed."""
 RESULTS = Path("results")
-"""Default folder of the records of runs on the data sets of gnnak."""
+"""Default folder for the records of runs on data sets of gnnak (not own data)."""
 
 
 @dataclass(frozen=True)
@@ -39,29 +39,29 @@ class Places:
     """The folders from which data are read and to which results are written."""
 
     data: Path | None = None
-    """Folder of the data sets; None = that of GNNAK_DATA, then the cache folder."""
+    """Folder of the data sets; if None, $GNNAK_DATA or else the cache folder."""
     runs: Path = Path("runs")
     """Folder with one subfolder per run: config, learning curves and checkpoints."""
     results: Path = RESULTS
     """Folder of `runs.jsonl`, with the records of all runs."""
     earlier: Path | None = None
-    """Folder to which earlier versions wrote the records of such runs; None = none."""
+    """A second folder that may have records, written by older versions, or None."""
 
     @classmethod
     def of_run(
         cls, config: RunConfig, data: Path | None, runs: Path, results: Path | None
     ) -> Places:
-        """Return the folders of a run, with the default for `results` = None.
+        """Return the folders of a run.
 
-        The records are in `results` for data sets of gnnak, which `gnnak table`
-        compares with the paper, and in `runs` for the user's own data.
+        If `results` is None, records of data sets of gnnak are in `RESULTS`, where
+        `gnnak table` reads them, and records of the user's own data are in `runs`.
         """
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)
         return cls(data, runs, results or RESULTS)
 
     def of(self, config: RunConfig, experiment: str) -> Path:
-        """Return the folder of a run: experiment, target, model and config hash."""
+        """Return the folder of a run, named by experiment, target, model and hash."""
         model = config.model.name.replace("*", "star").replace(":", ".")
         words = [experiment, config.data.target, model, config.hash()]
         return self.runs / "-".join(word for word in words if word)
@@ -78,7 +78,7 @@ class Places:
 
 
 def find_dataset(config: RunConfig, places: Places) -> Dataset:
-    """Load a data set or own data; `data.own.graphs` limits the number of graphs."""
+    """Load the data of a run, with at most `config.data.own.graphs` graphs."""
     data = config.data
     if data.own.path is not None:
         if not Path(data.own.path).exists():
@@ -103,7 +103,7 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 
 @rank_zero_only
 def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
-    """Print what was found in the user's own data, and which rows were left out."""
+    """Print a summary of the user's own data: graphs, targets, split, skipped rows."""
     info, kind = dataset.info, "molecules" if dataset.info.featurizer else "graphs"
     classes = f" ({len(info.classes)} classes)" if info.classes else ""
     targets = ", ".join(info.targets[:5]) + (", ..." if len(info.targets) > 5 else "")
@@ -127,7 +127,7 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold, or only `config` if it has a fold or none exist."""
+    """Return one config per fold; only `config` if it sets a fold or no folds exist."""
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]
@@ -144,9 +144,9 @@ def run_experiment(
 ) -> list[Record]:
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
-    With `resume`, unfinished runs continue and runs that have a record are skipped;
-    without it, every run starts anew and an unfinished run in its folder is an error.
-    Returns the records of all runs, in every process.
+    If `resume` is True, unfinished runs continue and runs that have a record are
+    skipped. If it is False, every run starts from scratch, and an unfinished run in its
+    folder raises `TrainingError`. Every process returns the records of all runs.
     """
     places = places or Places()
     for config in configs:
@@ -182,12 +182,12 @@ def run_experiment(
 def _done(
     config: RunConfig, folder: Path, finished: Mapping[str, Record]
 ) -> Record | None:
-    """Return the record of a run that has ended and was not started again, or None."""
+    """Return the record of a finished run, or None if it is unfinished or restarted."""
     return None if (folder / LAST).exists() else finished.get(config.hash())
 
 
 def _finished(path: Path, experiment: str) -> dict[str, Record]:
-    """Return the newest record of each finished run in a file, by config hash."""
+    """Return the newest record of each run of an experiment, by config hash."""
     return {
         record["hash"]: record
         for record in read_records(path)

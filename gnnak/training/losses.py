@@ -13,7 +13,7 @@ from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
-"""The losses of the targets, and their weights in the mean loss."""
+"""The loss of each target before averaging, and the weight of each in the mean."""
 DEFAULT: dict[Task, Loss] = {
     "regression": "l1",
     "classification": "cross-entropy",
@@ -29,7 +29,7 @@ FOR: dict[Task, tuple[Loss, ...]] = {
 
 
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
-    """Return the loss function for a data set; `name` = None is the task's default.
+    """Return the loss function for a data set; if `name` is None, the task's default.
 
     The function takes the outputs, the targets and, optionally, the number of rows
     without padding (a tensor with one entry), and returns the mean loss. Padding rows
@@ -47,7 +47,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
         counts = torch.ones_like(outputs[:, 0], dtype=torch.bool)
         if real is not None:
             counts = torch.arange(len(outputs), device=outputs.device) < real
-        # Padding rows may be infinite; weight 0 times infinity is NaN: set them to 0.
+        # Set padding rows to 0: they may be infinite, and 0 * infinity is NaN.
         outputs = torch.where(counts[:, None], outputs, 0)
         terms, weights = terms_of(outputs, targets, counts)
         weights = weights * counts.view(-1, *[1] * (terms.dim() - 1))
@@ -81,7 +81,7 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAnd
 def _weighted_cross_entropy(
     outputs: Tensor, targets: Tensor, counts: Tensor
 ) -> TermsAndWeights:
-    """Return the cross entropy; a class with 30 % of the targets has weight 0.7."""
+    """Weight each class by 1 minus its share of the targets in the batch."""
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)
     if dist.is_available() and dist.is_initialized():
@@ -92,7 +92,6 @@ def _weighted_cross_entropy(
 
 
 def _bce(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
-    """Return the binary cross entropy; unknown targets (NaN) have weight 0."""
     terms = functional.binary_cross_entropy_with_logits(
         outputs, targets.nan_to_num(), reduction="none"
     )
@@ -100,7 +99,7 @@ def _bce(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
 
 
 def _known(targets: Tensor, terms: Tensor) -> Tensor:
-    """Return the weights of targets: 0 for unknown targets (NaN), else 1."""
+    """Return 0 for unknown targets (NaN), and 1 for all others."""
     return (~targets.isnan()).to(terms.dtype)
 
 
@@ -114,7 +113,7 @@ _TERMS: dict[Loss, Callable[[Tensor, Tensor, Tensor], TermsAndWeights]] = {
 
 
 class Scaler(nn.Module):
-    r"""Normalise targets, $(y - \mu) / \sigma$, and undo it, $\sigma z + \mu$."""
+    r"""Normalises targets, $z = (y - \mu) / \sigma$; restores $y = \sigma z + \mu$."""
 
     mean: Tensor
     """[t]: the mean of each target."""
@@ -132,12 +131,15 @@ class Scaler(nn.Module):
         return (targets - self.mean) / self.deviation
 
     def restore(self, outputs: Tensor) -> Tensor:
-        """Return outputs of the network, [rows, t], in the units of the targets."""
+        """Convert outputs of the network, [rows, t], to the units of the targets."""
         return outputs * self.deviation + self.mean
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return the description of a data set, with the scaling of own targets."""
+    """Return `dataset.info`, with `scaling` set for regression on the user's own data.
+
+    The scaling is the mean and standard deviation of the training targets.
+    """
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info
@@ -148,7 +150,7 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
 
 
 def target_scaling(y: Tensor) -> Scaling:
-    """Return mean and deviation of each column of `y`, [rows, t]; NaN is ignored.
+    """Return mean and deviation of each column of `y`, [rows, t], ignoring NaN.
 
     >>> target_scaling(torch.tensor([[1.0, 5.0], [3.0, torch.nan]]))
     Scaling(mean=(2.0, 5.0), deviation=(1.0, 1.0))

@@ -1,4 +1,4 @@
-"""Metrics that score the outputs for a data set; based on torchmetrics."""
+"""The metrics that score a network on a data set; based on torchmetrics."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -39,10 +39,10 @@ class Collected(Metric):
 
 
 class ColumnMean(Collected):
-    """A binary metric, averaged over columns that have both labels; NaN is unknown."""
+    """A binary metric, averaged over columns with both labels; ignores NaN labels."""
 
     def compute(self) -> Tensor:
-        """Return the mean over columns; NaN if a logit is NaN, or no column counts."""
+        """Return the mean; NaN if a logit is NaN, or if no column has both labels."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         if scores.isnan().any():
             return torch.tensor(torch.nan)
@@ -62,7 +62,7 @@ class TargetMean(Collected):
     """A metric of regression, averaged over the targets; NaN targets are ignored."""
 
     def compute(self) -> Tensor:
-        """Return the mean over the targets for which the metric is defined, or NaN."""
+        """Return the mean over targets with a defined metric; NaN if there are none."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         figures = []
         for score, answer in zip(scores.t(), answers.t(), strict=True):
@@ -75,8 +75,9 @@ class TargetMean(Collected):
 class OfProbabilities(Collected):
     """A metric of classification, computed from the probabilities of the classes.
 
-    `figure` takes probabilities [rows, classes], or for two classes that of the second,
-    [rows], and classes [rows]. `needs_both`: undefined if all rows are of one class.
+    `figure` takes probabilities, [rows, classes], and true classes, [rows]. If there
+    are two classes, it takes only the probability of the second class, [rows]. If
+    `needs_both` is True, the metric is undefined when all rows are of one class.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class OfProbabilities(Collected):
         self.needs_both = needs_both
 
     def compute(self) -> Tensor:
-        """Return the metric over all rows; NaN if it needs both classes of two."""
+        """Return the metric over all rows; NaN if undefined, see `needs_both`."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         if self.needs_both and answers.unique().numel() < 2:
             return torch.tensor(torch.nan)
@@ -97,7 +98,7 @@ class OfProbabilities(Collected):
 
 
 NEEDS_BOTH = ("roc-auc", "average-precision", "mcc", "kappa")
-"""Metrics that are undefined for rows of one class; torchmetrics returns 0 for them."""
+"""Metrics that are undefined if all rows are of one class; torchmetrics returns 0."""
 
 
 def make_own_metric(info: DatasetInfo) -> Metric:
@@ -125,11 +126,11 @@ def _figure(
     arguments: Mapping[str, Any],
     then: Callable[[Tensor], Tensor] | None = None,
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return a function that computes a metric of torchmetrics; NaN = undefined."""
+    """Return a function that computes a torchmetrics metric, or NaN if undefined."""
 
     def figure(scores: Tensor, answers: Tensor) -> Tensor:
         with warnings.catch_warnings():
-            # They warn of memory and of scores that are undefined.
+            # torchmetrics warns about memory use and undefined scores.
             warnings.simplefilter("ignore")
             metric = getattr(module, name)(**arguments).to(scores.device)
             try:
@@ -150,10 +151,10 @@ class LogSquared(MeanSquaredError):  # noqa: N818, no exception
 
 
 def make_metric(info: DatasetInfo) -> Metric:
-    """Build the metric of a data set; its `update(outputs, targets)` adds a batch.
+    """Build the metric of a data set; `metric.update(outputs, targets)` adds a batch.
 
-    Both are [rows, columns], where a row is a graph or, in node tasks, a node. For
-    multi-class classification, they are [rows, classes] and [rows].
+    Outputs and targets are [rows, columns], where a row is a graph or, in node tasks, a
+    node. In classification, outputs are [rows, classes] and targets are [rows].
     """
     if info.own_data:
         return make_own_metric(info)
@@ -172,7 +173,7 @@ def make_metric(info: DatasetInfo) -> Metric:
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
-    """Say why the score of some graphs is not a finite number."""
+    """Explain, in words, why the score of the graphs of `part` is not finite."""
     finite = isinstance(metric, Collected) and not any(
         scores.isnan().any() for scores in metric.scores
     )

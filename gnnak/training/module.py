@@ -24,7 +24,7 @@ from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 
 THRESHOLD = 1e-4
-"""A score must be better than the best by this share, as in `ReduceLROnPlateau`."""
+"""Relative improvement that counts as a better score, as in `ReduceLROnPlateau`."""
 
 
 def learning_rate(
@@ -33,7 +33,7 @@ def learning_rate(
     scores: Sequence[float] = (),
     lower_is_better: bool = True,
 ) -> float:
-    """Return the learning rate after `epoch` epochs with these validation scores.
+    """Return the learning rate after `epoch` epochs with validation scores `scores`.
 
     >>> halving = TrainConfig(step=2, learning_rate=8.0)
     >>> [learning_rate(halving, epoch) for epoch in range(5)]
@@ -66,10 +66,10 @@ class GraphTask(LightningModule):
     """The Lightning module of a run: network, loss, optimiser and metric.
 
     The random numbers of an epoch depend only on the seed of the run, the number of the
-    epoch and the rank of the process; the learning rate only on the number of the epoch
-    and the validation scores before. A resumed run therefore continues as if it had
-    never stopped. `RunHistory` sets `curve`, the validation scores of all finished
-    epochs.
+    epoch and the rank of the process. The learning rate depends only on the number of
+    the epoch and the validation scores of earlier epochs. A resumed run therefore
+    continues as if it had never stopped. `RunHistory` sets `curve`, the validation
+    scores of all finished epochs.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class GraphTask(LightningModule):
         return Adam(weights, train.learning_rate, weight_decay=train.weight_decay)
 
     def on_train_start(self) -> None:
-        """Prepare the optimiser and, if wanted, the step captured as CUDA graphs.
+        """Prepare the optimiser and, if `capture`, the captured training step.
 
         The state of the optimiser may come from a checkpoint that was written on
         another device.
@@ -140,8 +140,8 @@ class GraphTask(LightningModule):
     def training_step(self, item: Item, _: int) -> Tensor | None:
         """Train on one batch; return the loss, or None if the step is captured.
 
-        A captured step contains the backward pass and the optimiser, which Lightning
-        runs otherwise.
+        A captured step includes the backward pass and the optimiser step; otherwise,
+        Lightning runs these.
         """
         if self.captured is None:
             loss = self.loss_of(item)
@@ -192,7 +192,7 @@ class GraphTask(LightningModule):
         self.log("validation", self.scores["validation"], rank_zero_only=True)
 
     def on_test_epoch_end(self) -> None:
-        """Store the score of all test batches in `scores`, or why it is undefined."""
+        """Store the test score and, if it is not finite, the reason in `undefined`."""
         metric, score = self.metric, float(self.metric.compute())
         if not math.isfinite(score):
             reason = why_undefined(metric, self.info.metric, "test", score)
@@ -206,7 +206,7 @@ class GraphTask(LightningModule):
         return self.network.extractor
 
     def train_loss(self) -> float:
-        """Return the mean loss of this epoch; all processes must call it together."""
+        """Return the mean loss of this epoch; all processes must call this together."""
         mean = torch.stack(self.losses).mean()
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
 
@@ -220,7 +220,7 @@ class GraphTask(LightningModule):
 def build_network(
     config: RunConfig, info: DatasetInfo, degrees: tuple[int, ...] | None = None
 ) -> Network:
-    """Build the network of a run with new random weights; `pna` needs `degrees`."""
+    """Build the network with random weights; the base GNN `pna` needs `degrees`."""
     network = build_model(
         config.model.name,
         info.node_features,
@@ -234,13 +234,12 @@ def build_network(
 
 
 def _as_float32(outputs: Tensor) -> Tensor:
-    """Convert outputs in half precision to float32; leave float64 unchanged."""
     return outputs if outputs.dtype == torch.double else outputs.float()
 
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Context manager: batch norms use statistics of the batch, and keep their own."""
+    """Context manager: batch norms use batch statistics; running ones do not change."""
     if not wanted:
         yield
         return

@@ -70,38 +70,38 @@ def train(
             `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of graph files; or
             a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`.
             A column of a pandas frame is a list. Text files may be compressed (`.gz`).
-        y: Targets, one row per graph, [g] or [g, t]; NaN = unknown. Columns of a pandas
-            frame are matched by position, and name the targets. None = the targets are
-            in the data.
+        y: Targets, one row per graph, [g] or [g, t], with NaN for unknown targets.
+            Columns of a pandas frame are matched by position, and name the targets. If
+            None, the targets are read from `data`.
         model: Name of the model, such as `gin-ak+`, or `package.module:Class-ak+` for
             a base GNN of your own; see `gnnak.models.build_model`.
-        smiles: Column with SMILES strings; None = the column named `smiles`.
+        smiles: Column with SMILES strings; if None, the column named `smiles`.
         target: Column or columns to predict, or attributes of networkx graphs or nodes;
-            None = the only column with numbers, or `y` of the graphs.
-        task: `regression`, `classification` or `multilabel`; None = told from the
-            targets.
-        metric: Name of the metric; None = mae, accuracy or roc-auc.
+            if None, the only column with numbers, or `y` of the graphs.
+        task: `regression`, `classification` or `multilabel`; if None, the targets
+            decide.
+        metric: Name of the metric; if None, mae, accuracy or roc-auc, by task.
         split: `random` (80 : 10 : 10), `scaffold`, `column:NAME`, `files`, or one
-            number per graph: 0 train, 1 validation, 2 test. None = the split of the
+            number per graph: 0 train, 1 validation, 2 test. If None, the split of the
             file if there is one, else `random`.
-        folds: Number of cross-validation folds; `fold` then says which one is run.
+        folds: Number of cross-validation folds; `fold` then chooses the test fold.
         fold: Number of the fold that is the test part, from 0.
         validation: With split `files`: file with validation graphs.
         test: With split `files`: file with test graphs.
         labels: Table with the targets of graphs, one row per graph.
         node_attr: Node attributes of networkx graphs that are the features.
         edge_attr: Edge attributes of networkx graphs that are the features.
-        skip_bad: Whether rows that cannot be used are left out; False = an error.
-        graphs: Use only the first graphs, this many.
-        epochs: Largest number of passes over the training graphs; default 60.
+        skip_bad: Whether to leave out unusable rows instead of raising an error.
+        graphs: Number of graphs to use, from the start of the data; if None, all.
+        epochs: Maximum number of passes over the training graphs; default 60.
         batch_size: Graphs per training step; default 32.
         learning_rate: Learning rate of Adam; default 0.001.
         channels: Width of the node states; default 64.
         num_layers: Number of layers; default 3.
         seed: Seed of the split, the weights and the batches.
         settings: Any other options by name, such as `{"train.clip": 1.0}`.
-        folder: Folder for checkpoints and learning curves; None = nothing is stored.
-        machine: Devices and processes; None = a GPU if there is one, or the CPU.
+        folder: Folder for checkpoints and learning curves; if None, nothing is stored.
+        machine: Devices and processes; if None, a GPU if there is one, else the CPU.
         resume: Whether to continue an unfinished run in `folder`.
         progress: Whether to show the progress.
 
@@ -159,7 +159,6 @@ def train(
 
 
 def _check_types(settings: object, machine: object) -> None:
-    """Refuse arguments of `train` that have another type."""
     if settings is not None and not isinstance(settings, Mapping):
         raise OptionError(
             f"settings is {kind_of(settings)}; give a dict, such as "

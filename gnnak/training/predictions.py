@@ -34,29 +34,29 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions for the rows of a file or list, in their order.
+    """Predictions for the rows of a file or list, in the order of the input.
 
     A row is a graph, or in node tasks a node. In shapes, r is the number of rows.
     """
 
     values: np.ndarray
-    """[r, columns], float64: values of the targets in their own units; probabilities of
-    the classes; or probabilities of the labels. NaN in bad rows."""
+    """[r, columns], float64: predicted targets in their own units, or probabilities of
+    classes or labels. NaN in bad rows."""
     columns: tuple[str, ...]
     """Names of the columns: the targets, classes or labels."""
     deviation: np.ndarray | None = None
     """[r, columns]: standard deviation over the networks of an ensemble; None for one
     network."""
     labels: tuple[str | None, ...] | None = None
-    """The most probable class of each row, None in bad rows; None if the task is not
-    classification."""
+    """The most probable class of each row, with None for bad rows. The field is None if
+    the task is not classification."""
     bad: tuple[BadRow, ...] = ()
-    """The rows that are not graphs; they are numbered from 1."""
+    """The rows that could not be read as graphs; row numbers start at 1."""
     graph: np.ndarray | None = None
-    """[r]: in node tasks, the graph of each row (node), from 0; else None."""
+    """[r]: in node tasks, the index of the graph of each row (node); otherwise None."""
     embeddings: np.ndarray | None = None
-    """[r, c], float32: the states that the head of the (first) network takes; None if
-    they were not asked for."""
+    """[r, c], float32: inputs of the head of the (first) network; None if embeddings
+    were not requested."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -77,7 +77,7 @@ class Part(NamedTuple):
 
 
 def class_names(info: DatasetInfo) -> tuple[str, ...]:
-    """Return the names of the classes; numbers as text if they have no names."""
+    """Return the names of the classes, or "0", "1", ... if they have no names."""
     return info.classes or tuple(str(i) for i in range(info.num_outputs))
 
 
@@ -110,11 +110,11 @@ def joined(parts: Sequence[Predictions]) -> Predictions:
 
 
 BATCH_SIZE = 256
-"""Number of graphs per forward pass if the user gives none."""
+"""Default number of graphs per forward pass."""
 
 
 class Predictor(Protocol):
-    """What `predict` needs of a trained model; `TrainedModel` has it."""
+    """Interface of the trained models that `predict` takes, such as `TrainedModel`."""
 
     network: Network
 
@@ -124,10 +124,10 @@ class Predictor(Protocol):
 
     @property
     def reading(self) -> Reading:
-        """The columns and attributes that new data are read with."""
+        """The columns and attributes that are read from new data."""
 
     def __call__(self, graphs: Any) -> Tensor:
-        """Return targets in their own units, or logits."""
+        """Return predicted targets in their own units, or logits."""
 
 
 def predict(
@@ -156,7 +156,8 @@ def predict_parts(
     """Predict for the rows of a file or list; a large table is read in parts.
 
     The predictions of several networks are averaged. `progress` is called with the
-    number of rows done so far; `smiles` names the column, None = as in training.
+    number of rows done so far. `smiles` names the column with SMILES strings; if it is
+    None, the column has the same name as in training.
     """
     _check_alike(models)
     if batch_size is not None:
@@ -174,7 +175,7 @@ def predict_parts(
 
 
 def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
-    """Yield the rows of a table in parts; all other data at once."""
+    """Yield a table in chunks of rows, and any other data as a whole."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and format_suffix(Path(graphs)) in TABLE_SUFFIXES:
         featurizer = need_featurizer(model.info)
@@ -192,7 +193,7 @@ def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphR
 def _outputs(
     model: Predictor, store: GraphStore, batch_size: int, embeddings: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the outputs for all graphs, as probabilities, and the embeddings."""
+    """Return predictions (in classification, probabilities), and embeddings or None."""
     states: list[Tensor] = []
     hook = model.network.head.register_forward_pre_hook(
         lambda _, inputs: states.append(inputs[0].float().cpu())
@@ -216,7 +217,7 @@ def _outputs(
 
 
 def _split(model: Predictor, store: GraphStore, first: int, stop: int) -> list[Tensor]:
-    """Predict for the graphs first..stop-1; halve the batch if memory is too small."""
+    """Predict for graphs first..stop-1; halve a batch that does not fit in memory."""
     try:
         with torch.no_grad():
             graphs = store[torch.arange(first, stop)]
@@ -233,7 +234,7 @@ def _as_predictions(
     rows: GraphRows,
     outputs: Sequence[tuple[Tensor, Tensor | None]],
 ) -> Predictions:
-    """Average the outputs of the networks, and put NaN into bad rows."""
+    """Average the outputs of the networks, and insert NaN for bad rows."""
     info = model.info
     values = torch.stack([output for output, _ in outputs])
     graph = None
@@ -266,14 +267,14 @@ def _as_predictions(
 
 
 def _placed(values: Tensor, place: Tensor, length: int) -> np.ndarray:
-    """Return a table with `length` rows: `values` at the rows `place`, else NaN."""
+    """Return an array of `length` rows: `values` in the rows `place`, NaN elsewhere."""
     table = torch.full((length, values.size(1)), torch.nan, dtype=values.dtype)
     table[place] = values
     return table.numpy()
 
 
 def _check_alike(models: Sequence[Predictor]) -> None:
-    """Raise `CheckpointError` unless all networks predict the same from the same."""
+    """Raise `CheckpointError` if the models differ in task, targets or featurizer."""
     names = ("task", "num_outputs", "targets", "classes", "featurizer", "node_task")
     for model in models[1:]:
         for name in names:
@@ -286,7 +287,6 @@ def _check_alike(models: Sequence[Predictor]) -> None:
 
 
 def _check_new_columns(new: Iterable[str], columns: Iterable[str]) -> None:
-    """Refuse to replace a column of the input, other than an earlier `error`."""
     for name in sorted(set(new) & set(columns) - {"error"}):
         raise OptionError(
             f"the data have a column {name}, which the predictions would replace; "
@@ -298,7 +298,7 @@ def _check_new_columns(new: Iterable[str], columns: Iterable[str]) -> None:
 def open_writer(
     path: Path | None, info: DatasetInfo
 ) -> Iterator[_TableWriter | _ArrayWriter]:
-    """Context manager: a writer to a file that appears once complete; None = print."""
+    """Context manager: yield a writer of predictions to `path`, or stdout if None."""
     if path is None:
         yield _TableWriter(sys.stdout, info, "csv")
         return
@@ -324,14 +324,14 @@ def open_writer(
 
 
 def npz_file(**arrays: np.ndarray) -> bytes:
-    """Return the content of an npz file."""
+    """Return named arrays as the bytes of a compressed npz file."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
 
 
 class _TableWriter:
-    """Write one row per graph: the input's columns, predictions, and the error."""
+    """Writes one row per graph or node: columns of the input, predictions, error."""
 
     def __init__(self, file: IO[str], info: DatasetInfo, kind: str) -> None:
         self.file, self.info, self.kind = file, info, kind
@@ -341,7 +341,6 @@ class _TableWriter:
         self.count = 0
 
     def write(self, part: Part) -> None:
-        """Write the rows of a part, after the header if it is the first part."""
         given = _input_columns(part, self.count)
         new = _output_columns(self.info, part.predictions, self.count)
         _check_new_columns(new, given)
@@ -360,17 +359,15 @@ class _TableWriter:
 
 
 class _ArrayWriter:
-    """Collect predictions, and return them as the content of an npz file."""
+    """Collects predictions, and returns them as the bytes of an npz file."""
 
     def __init__(self) -> None:
         self.parts: list[Predictions] = []
 
     def write(self, part: Part) -> None:
-        """Add the predictions of a part."""
         self.parts.append(part.predictions)
 
     def content(self) -> bytes:
-        """Return the npz file: `values`, `columns`, `deviation`, `bad`, `graph`."""
         arrays: dict[str, Any] = {"columns": np.array(self.parts[0].columns)}
         for name in ("values", "deviation", "graph"):
             found = [getattr(part, name) for part in self.parts]
@@ -382,7 +379,7 @@ class _ArrayWriter:
 
 
 def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
-    """Return the columns of the input table, or the number of each row or node."""
+    """Return the columns of an input table; otherwise number the rows (and nodes)."""
     graph = part.predictions.graph
     if graph is not None:
         start = np.flatnonzero(np.diff(graph, prepend=-1))
@@ -398,7 +395,7 @@ def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
 def _output_columns(
     info: DatasetInfo, found: Predictions, first: int
 ) -> dict[str, Sequence[Any]]:
-    """Return the columns of predictions by name, and the column `error`."""
+    """Return the columns of predictions and `error`; `first` rows came before."""
     columns: dict[str, Sequence[Any]] = {}
     if found.labels is not None:
         columns[f"predicted_{(info.targets or ('class',))[0]}"] = found.labels
@@ -415,7 +412,7 @@ def _output_columns(
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Return numbers with all digits that count in float32; None for NaN."""
+    """Round to 9 significant digits, enough for float32; NaN becomes None."""
     return [
         None if math.isnan(value) else float(f"{value:.9g}")
         for value in values.tolist()

@@ -11,7 +11,7 @@ from gnnak.errors import OptionError, TrainingError, counted
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Which graphs of a data set are for training, validation and test."""
+    """Indices of the graphs of a data set for training, validation and test."""
 
     train: Tensor
     validation: Tensor
@@ -23,7 +23,7 @@ class Parts:
 
 
 def num_folds(dataset: Dataset, protocol: Protocol) -> int:
-    """Return the number of folds that a protocol uses on a data set; 0 = no folds."""
+    """Return how many folds a protocol uses on a data set, or 0 if it uses none."""
     published_whole = protocol == "published" and not dataset.info.published_in_folds
     if protocol == "split" or published_whole:
         return 0

@@ -51,7 +51,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
-    """Set embeddings of unseen categories to the weighted mean of their column."""
+    """Set embeddings of unseen categories to the column's mean over training data."""
     graphs = store.subset(train.to(store.device))
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
@@ -79,7 +79,11 @@ def _fills_unseen(info: DatasetInfo) -> bool:
 def last_checkpoint(
     folder: Path, resume: bool, name: str, data_hash: str
 ) -> Path | None:
-    """Return `last.ckpt` to resume from; None = no file. Check that it may be used."""
+    """Return the path of `last.ckpt`, or None if the file does not exist.
+
+    Raises an error if the file exists but `resume` is False, if the file is damaged, or
+    if its run used data with another hash than `data_hash`.
+    """
     last = folder / "last.ckpt"
     if not last.exists():
         return None
@@ -132,7 +136,7 @@ def run_reserved(
     resume: bool = False,
     console: Console | None = None,
 ) -> Record:
-    """Do the same as `run`, in a folder that the caller has reserved."""
+    """Do the work of `run`; the caller must have locked `folder` with `reserved`."""
     machine, began = machine or Machine(), time.monotonic()
     data_hash = fingerprint(dataset)
     last = last_checkpoint(folder, resume, config.data.name, data_hash)
@@ -189,7 +193,7 @@ class Prepared(NamedTuple):
     captured: bool
     """Whether training steps are captured as CUDA graphs and replayed."""
     degrees: tuple[int, ...] | None
-    """Number of training nodes by in-degree; None if the base GNN is not `pna`."""
+    """Number of training nodes per in-degree; None unless the base GNN is `pna`."""
 
 
 def prepare(
@@ -217,7 +221,7 @@ def prepare(
 
 
 def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None:
-    """Warn if a step of plain PyTorch would take more memory than is free."""
+    """Warn if a training step in plain PyTorch needs more memory than is free."""
     model, network = task.config.model, task.network
     saves = machine.recompute or machine.max_copies is not None
     fused = machine.is_gpu and machine.fast
@@ -248,14 +252,14 @@ def is_captured(
 def training_degrees(
     config: RunConfig, dataset: Dataset, parts: Parts
 ) -> tuple[int, ...] | None:
-    """Count the training nodes by in-degree for `pna`; None for other base GNNs."""
+    """Return `degree_counts` of the training graphs for `pna`, None for other GNNs."""
     if not parse_name(config.model.name).needs_degrees:
         return None
     return degree_counts(dataset.store, parts.train)
 
 
 def run_title(config: RunConfig) -> str:
-    """Return the title of a run for the progress display: `zinc gin-ak+ seed 0`."""
+    """Return the title of a run for progress bars, such as `zinc gin-ak+ seed 0`."""
     data = config.data
     words = [data.name, data.target, config.model.name, f"seed {config.train.seed}"]
     if data.fold is not None:
@@ -264,7 +268,7 @@ def run_title(config: RunConfig) -> str:
 
 
 def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
-    """Return options, scores, times (`start`: before the first epoch) and memory."""
+    """Return the record of a run; `start` is the seconds before the first epoch."""
     config, info, clock = task.config, task.info, history.clock
     test = task.scores["test"]
     return {
@@ -307,8 +311,8 @@ def evaluate(
 ) -> float:
     """Score a trained network on the train, validation or test part of a data set.
 
-    The score is NaN if it is undefined. Features and task must be those of training;
-    graphs, targets and splits may differ only with `other_data`.
+    Returns NaN if the score is undefined. Features and task must match the training
+    data; unless `other_data` is True, graphs, targets and splits must match, too.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)

@@ -1,4 +1,4 @@
-"""Measure seconds and peak memory of the phases of a run: data, train, evaluation.
+"""Measure the seconds and the peak memory of each phase of a run.
 
 Written by hand because Lightning's `Timer` neither synchronises with the device nor
 measures memory.
@@ -20,7 +20,7 @@ Phase = Literal["data", "train", "evaluation"]
 
 
 class Clock:
-    """Sums up seconds of phases of a run, without inner phases, and peak memory."""
+    """Adds up seconds per phase, excluding nested phases, and records peak memory."""
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
@@ -30,7 +30,7 @@ class Clock:
 
     @contextmanager
     def time(self, phase: Phase) -> Iterator[None]:
-        """Context manager: add the seconds of the `with` block to those of a phase."""
+        """Context manager: add the duration of the `with` block to `seconds[phase]`."""
         begin, outer = time.perf_counter(), self._inner
         self._inner = 0.0
         try:
@@ -42,7 +42,7 @@ class Clock:
 
     @contextmanager
     def measure(self, phase: Phase) -> Iterator[None]:
-        """Context manager: `time` a phase, synchronise, and record the peak memory."""
+        """Context manager: like `time`, but synchronise and record peak memory, too."""
         reset_peak(self.device)
         with self.time(phase):
             try:

@@ -1,4 +1,4 @@
-"""Trained networks: find them here or on the Hugging Face hub, and predict."""
+"""Load trained networks from disk or the Hugging Face hub, and predict with them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from gnnak.training.records.folder import (
 
 
 def download(name: str, revision: str | None = None) -> Path:
-    """Download a pretrained folder, or find it in the cache of `huggingface_hub`."""
+    """Download a network from the Hugging Face hub if not cached; return its folder."""
     hub = _import_hub(f"there is no file or folder {name}, and downloading it from the")
     try:
         found = hub.snapshot_download(
@@ -55,7 +55,7 @@ def download(name: str, revision: str | None = None) -> Path:
 
 
 def upload(folder: Path, name: str, private: bool = False) -> str:
-    """Upload a pretrained folder; create the repository if it does not exist."""
+    """Upload a folder to the hub; create the repository `name` if it does not exist."""
     hub = _import_hub("uploading to the")
     try:
         address = hub.create_repo(name, private=private, exist_ok=True)
@@ -95,8 +95,8 @@ def shipped_names() -> list[str]:
 def find_local(path: FilePath) -> Checkpoint:
     """Read a trained network from this machine.
 
-    `path` is a checkpoint, a pretrained folder, or the name of a network that is
-    installed with the package; a file or folder is preferred.
+    `path` is a checkpoint, the folder of a run or of `save_pretrained`, or the name of
+    a network that is installed with the package.
     """
     _check_type(path)
     where = Path(path)
@@ -137,7 +137,6 @@ def find(path: FilePath, revision: str | None = None) -> Checkpoint:
 
 
 def _check_type(path: object) -> None:
-    """Refuse what is neither a string nor a path."""
     if not isinstance(path, str | os.PathLike):
         raise FileFormatError(
             f"the path is {path!r}; give the path of a checkpoint or of a folder of "
@@ -146,7 +145,7 @@ def _check_type(path: object) -> None:
 
 
 def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
-    """Convert what `TrainedModel.forward` takes to a batch."""
+    """Convert any `graphs` that `TrainedModel.forward` accepts to a batch."""
     if isinstance(graphs, GraphBatch):
         return graphs
     if isinstance(graphs, GraphStore):
@@ -208,7 +207,7 @@ class TrainedModel(nn.Module):
 
     @property
     def reading(self) -> Reading:
-        """The columns and attributes that new data are read with."""
+        """The columns and attributes that are read from new data."""
         own = self.config.data.own
         featurizer = find_featurizer(self.info) or "ogb"
         return Reading(own.smiles, own.node_attr, own.edge_attr, None, featurizer)
@@ -229,12 +228,12 @@ class TrainedModel(nn.Module):
                 node features x, [n, c], followed by `edge_index`.
             edge_index: Directed edges, [2, e], if `graphs` is a tensor.
             edge_attr: Edge features, [e, c], if `graphs` is a tensor.
-            batch: Index of the graph of each node, [n]; None = one graph.
-            num_graphs: Number of graphs; None = `batch.max() + 1`.
+            batch: Index of the graph of each node, [n]; if None, there is one graph.
+            num_graphs: Number of graphs; if None, `batch.max() + 1`.
 
         Returns:
             One row per graph, or per node in node tasks. Regression: targets in their
-            own units. Classes and labels: logits.
+            own units. Classification and multilabel tasks: logits.
 
         Raises:
             GraphError: If a graph is malformed, or its features differ from training.
@@ -261,8 +260,8 @@ class TrainedModel(nn.Module):
 
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
-            batch_size: Graphs per forward pass; None = up to 256. A batch that does not
-                fit into memory is split.
+            batch_size: Graphs per forward pass; if None, 256. A batch that does not fit
+                into memory is split.
 
         Returns:
             Values in the units of the targets, or probabilities; NaN in bad rows.
@@ -270,13 +269,13 @@ class TrainedModel(nn.Module):
         return predict([self], graphs, batch_size)
 
     def embed(self, graphs: Any, batch_size: int | None = None) -> Tensor:
-        """Return the states that the head of the network takes, [g, c], on the CPU.
+        """Return embeddings, the inputs of the network's head, [g, c], on the CPU.
 
         One row per graph, or per node in node tasks; NaN in bad rows.
 
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
-            batch_size: Graphs per forward pass; None = up to 256.
+            batch_size: Graphs per forward pass; if None, 256.
         """
         found = predict([self], graphs, batch_size, embeddings=True).embeddings
         assert found is not None
@@ -349,11 +348,11 @@ def from_pretrained(
 ) -> TrainedModel:
     """Read a trained model as `load` does, or download it from the Hugging Face hub.
 
-    Downloads need the package huggingface_hub, which is imported only for them.
+    Downloads need the package huggingface_hub; it is imported only for a download.
 
     Args:
         path: As for `load`, or `owner/name` on the hub.
-        revision: Branch, tag or commit on the hub; None = the newest.
+        revision: Branch, tag or commit on the hub; if None, the newest.
 
     Returns:
         The trained model, on the CPU and in evaluation mode.

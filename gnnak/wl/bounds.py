@@ -1,6 +1,7 @@
-"""Weisfeiler-Leman (WL) tests that bound networks.
+"""Find a Weisfeiler-Leman (WL) test that bounds a network.
 
-A test bounds a network if it distinguishes all graphs that the network can distinguish.
+A test bounds a network if it distinguishes every two graphs that the network can
+distinguish.
 """
 
 from dataclasses import dataclass
@@ -23,19 +24,19 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
-"""Maps each network, on egonets, to a WL test with options that bounds the network.
-Other subgraph GNNs are in `MEMBER_BOUNDS`."""
+"""Maps a network, with egonets as rooted subgraphs, to the name and options of a WL
+test that bounds the network. Subgraph GNNs other than GNN-AK are in `MEMBER_BOUNDS`."""
 
 WHOLE_BOUNDS: dict[str, str] = {"gin-ak": "1-wl", "gin-ak+": "gswl", "ppgn-ak": "2-fwl"}
-"""Tests that bound GNN-AK and GNN-AK+ on whole graphs. GNN-AK does not know the root:
-all subgraphs of a graph are equal, and the test of its base GNN bounds it. GNN-AK+
-knows the root by its distance, 0."""
+"""Maps a network to a WL test that bounds it if every rooted subgraph is the whole
+graph. GNN-AK then cannot recognise the root, so the test that bounds its base GNN also
+bounds GNN-AK. GNN-AK+ recognises the root by its distance, 0."""
 
 EDGES_REMOVED_BOUNDS: dict[str, str] = {"gin-ak": "pswl", "gin-ak+": "gswl"}
-"""Tests that bound GNN-AK and GNN-AK+ on whole graphs without some edges (node
-deletion, masked egonets). They mark the root also for GNN-AK, because the missing edges
-tell where the root is; in turn, stable colours of a graph with a marked root tell which
-edges are missing."""
+"""Maps a network to a WL test that bounds it if every rooted subgraph is the whole
+graph with some edges removed (node deletion, masked egonets). These tests mark the
+root, also for GNN-AK, because the removed edges reveal the root to the network.
+Conversely, stable colours of a graph with a marked root reveal the removed edges."""
 
 MEMBER_BOUNDS: dict[str, str] = {
     "khop": "pswl",
@@ -52,16 +53,16 @@ MEMBER_BOUNDS: dict[str, str] = {
 """Maps the first part of the name of a subgraph GNN, such as "dss" of "dss-gin", to a
 WL test that bounds the GNN with every base GNN that is bounded by 1-WL. Zhang et al.
 (2023) prove these bounds, except those of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we
-argue for ourselves. A k-hop GNN of one layer is bounded by "swl", too. The bound of
+derived ourselves. A k-hop GNN of one layer is bounded by "swl", too. The bound of
 Nested GNN is valid only without the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+")
-"""The members that know the root only by encodings in their input."""
+"""The subgraph GNNs that recognise the root only by encodings in their input."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A WL test that distinguishes all pairs of graphs that a network can."""
+    """A WL test that distinguishes every two graphs that a network can distinguish."""
 
     test: str
     options: dict[str, object]
@@ -89,11 +90,11 @@ def bound_of(
     marked: bool = True,
     kind: SubgraphKind | None = None,
 ) -> Bound:
-    """Return a WL test that distinguishes all pairs of graphs that a network can.
+    """Return a WL test that bounds a network; raise `OptionError` if none is known.
 
-    `num_hops` is the radius of the egonets; None = whole graphs. `marked` says whether
-    the input of a subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes.
-    `kind` None = as `num_hops` says.
+    `num_hops` is the radius of the egonets. `marked` says whether the input of a
+    subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes. If `kind` is None,
+    subgraphs are egonets, or whole graphs if `num_hops` is None, too.
 
     >>> bound_of("gin-ak", num_hops=2)
     Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
@@ -143,7 +144,6 @@ def find_bound(
 def _member_bound(
     member: str, num_hops: int | None, marked: bool, kind: SubgraphKind
 ) -> Bound:
-    """Return the bound of a subgraph GNN of `MEMBER_BOUNDS`."""
     if member == "id-fast":
         num_hops = None
     elif member == "ego" and kind == "egonets":

@@ -18,17 +18,17 @@ from gnnak.wl.subgraph import REFINEMENTS, Reading, subgraph_refinement
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Most int64 values in memory for each node and edge, or tuple of nodes, of a round
-(measured)."""
+"""Largest number of int64 values, as measured, that one round has in memory for each
+node and each edge, or for each tuple of nodes."""
 
 MOST_COUNTED = 1 << 22
-"""Largest number of nodes of all egonets together that `estimated_bytes` counts."""
+"""If there may be more node copies than this, `estimated_bytes` does not count them."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
     """Return an upper bound on the peak memory of a WL test, in bytes.
 
-    The sizes of egonets are counted or, if there are very many, bounded by walks.
+    The nodes of egonets are counted or, above `MOST_COUNTED`, bounded from above.
     """
     edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
     if test in REFINEMENTS:
@@ -47,7 +47,7 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
 
 
 def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
-    """Estimate the memory of a WL test in bytes, from each graph's nodes and edges."""
+    """Estimate the bytes of a test from the nodes and edges of each graph or egonet."""
     items = size + edges
     if test.endswith("-fwl"):
         items = size ** (int(test[0]) + 1)
@@ -118,7 +118,7 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
-    """Return the result of `partition`, and the number of rounds until it is stable."""
+    """Like `partition`; also return the number of rounds until colours are stable."""
     chosen = read_options(test, **options)
     union = read_union(graphs, chosen.labels)
     rounds = -1

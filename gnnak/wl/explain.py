@@ -22,23 +22,23 @@ class DecidingColor:
     """A colour of a WL test that occurs more often in one graph than in the other."""
 
     color: int
-    """Its number in the deciding round, the first that distinguishes the graphs."""
+    """The colour in the deciding round, the first that distinguishes the graphs."""
     counts: tuple[int, int]
     """How often the colour occurs in the first and in the second graph."""
     graph: int
-    """The graph that contains `example`: 0 if the colour occurs there, else 1."""
+    """The graph of `example`: 0, or 1 if the colour does not occur in graph 0."""
     example: tuple[int, ...]
     """A node (as a tuple of length 1), or a tuple of nodes, that has the colour."""
     before: int | None
     """The colour of `example` one round earlier; None if round 0 is deciding."""
     sees: dict[int, int]
-    """Counts of the colours, in the round before, of the nodes that determine the
+    """Maps colours of the previous round to counts, over the nodes that determine the
     colour of `example`: its neighbours for 1-WL, the nodes of its egonet for
     Subgraph-1-WL. Empty for tests that colour tuples of nodes, or if round 0 is
     deciding."""
     joined: int | None
-    """Number of edges in the egonet of `example`, for Subgraph-1-WL; otherwise, or if
-    round 0 is deciding, None."""
+    """Number of edges in the egonet of `example`, for Subgraph-1-WL. None for other
+    tests, or if round 0 is deciding."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ which had colour 0 and saw colours 3 x 0.
 def _deciding_colors(
     test: str, union: GraphUnion, options: Options, history: Sequence[Coloring]
 ) -> tuple[DecidingColor, ...]:
-    """Return the colours of the deciding round, the last colouring in `history`."""
+    """Find the deciding colours; the last entry of `history` is the deciding round."""
     now = history[-1]
     size = now.num_colors
     in_first = torch.bincount(now.color[now.graph == 0], minlength=size)
@@ -171,7 +171,7 @@ def _deciding_colors(
 def _around(
     test: str, union: GraphUnion, options: Options, node: int
 ) -> tuple[Tensor, int | None]:
-    """Return the nodes that determine the next colour, and the egonet's edge count."""
+    """Return the nodes that set the colour of `node`, and its egonet's edge count."""
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
     arcs = union.edge_index[:, union.forward]
@@ -184,7 +184,7 @@ def _around(
 
 
 def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...]:
-    """Return the node, or tuple of nodes, at `item`, numbered within their graph."""
+    """Return the node, or tuple of nodes, of an item, numbered within its graph."""
     graph = int(coloring.graph[item])
     if coloring.entries is not None:
         nodes = coloring.entries[item] - int((union.graph < graph).sum())

@@ -54,7 +54,7 @@ def unlike(graphs: Sequence[Graph]) -> list[Graph]:
 
 
 def classes(graphs: Sequence[Graph]) -> list[int]:
-    """Return a number for every graph, equal for two graphs iff they are isomorphic."""
+    """Return one number per graph; numbers are equal iff the graphs are isomorphic."""
     return isomorphism_classes(read_union(graphs)).tolist()
 
 
@@ -75,7 +75,6 @@ def circulants(num_nodes: int, num_steps: int = 2) -> list[Graph]:
 
 @lru_cache
 def _connected(num_nodes: int) -> tuple[Graph, ...]:
-    """Return all connected graphs of one size; see `connected_graphs`."""
     if num_nodes == 1:
         return (undirected([], 1),)
     grown = []
@@ -169,7 +168,8 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
 class Separation(NamedTuple):
     """Two graphs without labels, a test that distinguishes them, and one that does not.
 
-    A test is its name and its readout, or None; subgraphs are whole graphs.
+    A test is given by its name and its readout (None if it has none). The rooted
+    subgraphs of both tests are whole graphs.
     """
 
     edges: str
@@ -201,12 +201,12 @@ SEPARATIONS: tuple[Separation, ...] = (
         "03 04 05 06 13 14 17 18 25 26 27 28", ("2-fwl", None), ("2-slfwl", None)
     ),
 )
-"""One pair of graphs for each gap in the hierarchy of subgraph WL tests."""
+"""For each gap in the hierarchy of subgraph WL tests, two graphs that prove the gap."""
 
 
 Groups = list[list[Graph]]
-"""A family of graphs: groups of graphs that are not isomorphic. Graphs of different
-groups are not compared."""
+"""A family of graphs, in groups. The graphs of a group are not isomorphic; only graphs
+of the same group are compared."""
 
 _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
 """The number of nodes and the degree, for each pair of random regular graphs."""
@@ -235,8 +235,8 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "separating": lambda: [list(row.pair()) for row in SEPARATIONS],
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
-"""Functions that build each family of graphs. The docstrings of the graph generators
-say which tests distinguish the graphs."""
+"""Maps a family of graphs to the function that builds it. The docstrings of the graph
+generators say which tests distinguish the graphs."""
 
 
 def family(name: str) -> Groups:
@@ -252,7 +252,8 @@ def family(name: str) -> Groups:
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
     """Count the pairs of graphs in a family, and the pairs that a test distinguishes.
 
-    `classes` has a number for each graph, group by group, that the test tells apart.
+    `classes` has a number per graph, group by group; the test distinguishes two graphs
+    iff their numbers differ.
     """
     total = apart = start = 0
     for group in groups:

@@ -41,8 +41,7 @@ class GraphUnion:
     """[e]: the colour of each pair (u, v). It encodes the labels of all arcs u -> v and
     of all arcs v -> u, and thereby their direction and number."""
     forward: Tensor
-    """[e], bool: whether there is an arc u -> v; if False, there are only arcs v ->
-    u."""
+    """[e], bool: whether there is an arc u -> v. If False, all arcs are v -> u."""
 
     @property
     def num_nodes(self) -> int:
@@ -59,7 +58,7 @@ class GraphUnion:
         return replace(self, node_color=node_color)
 
     def select(self, graphs: Tensor) -> GraphUnion:
-        """Return a union of the graphs with these indices, [h], which may repeat."""
+        """Return a union of the graphs with the indices `graphs`, which may repeat."""
         nodes, place = _members(self.graph, self.num_graphs, graphs)
         home = self.graph[self.edge_index[1]]
         order = torch.argsort(home, stable=True)
@@ -81,8 +80,8 @@ class GraphUnion:
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
     """List the nodes (or edges) of the selected graphs, graph by graph.
 
-    `home` is the sorted graph of each. Returns their indices, and positions in
-    `graphs`.
+    `home` is the graph of each node, sorted. Returns for each listed node its index,
+    and the position of its graph in `graphs`.
     """
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
@@ -157,7 +156,6 @@ def read_graph(graph: Graph) -> LabeledGraph:
 
 
 def _from_networkx(graph: nx.Graph) -> LabeledGraph:
-    """Convert a networkx graph; an undirected edge becomes two arcs."""
     number = {node: index for index, node in enumerate(graph)}
     nodes = [label for _, label in graph.nodes(data="label")]
     ends, edges = [], []
@@ -173,12 +171,10 @@ def _from_networkx(graph: nx.Graph) -> LabeledGraph:
 
 
 def _known(labels: list[Any]) -> list[Hashable] | None:
-    """Return the labels; None if all of them are None."""
     return None if all(label is None for label in labels) else labels
 
 
 def _from_data(data: Data) -> LabeledGraph:
-    """Convert PyG data; the rows of `x` and `edge_attr` are labels."""
     bare = Data(data.x, data.edge_index, data.edge_attr)
     if "num_nodes" in data:
         bare.num_nodes = data.num_nodes
@@ -201,7 +197,7 @@ def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
 
 
 def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
-    """Convert graphs of any types into one union; `labels` False = one colour."""
+    """Convert graphs of any types into one union, with or without their labels."""
     read = [read_graph(graph) for graph in graphs]
     sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)
     empty = torch.zeros(2, 0, dtype=torch.long)
@@ -219,7 +215,7 @@ def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
 def _intern(
     out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
 ) -> None:
-    """Write numbers for the labels of all graphs to `out`, from 1 on; 0 = no label."""
+    """Number the distinct labels 1, 2, ... (None is 0); write the numbers to `out`."""
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
     for index, given in enumerate(labels):
@@ -232,7 +228,7 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Refuse NaN and labels that are not compared by value: they equal no label."""
+    """Refuse labels that equal no other: NaN, and types that compare by identity."""
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

@@ -84,7 +84,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace equal entries of a multiset by one item, a number for (value, count)."""
+    """Merge equal entries of a multiset into one item, a number for (value, count)."""
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value
@@ -99,7 +99,7 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace every two adjacent items of each list by one number; an odd one alone."""
+    """Replace every two adjacent items of a list, and a last odd one, by one number."""
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)
     paired = place.index_select(0, after) % 2 == 1

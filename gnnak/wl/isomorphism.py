@@ -10,13 +10,13 @@ from gnnak.wl.refinement import color_refinement, stable
 
 
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """Run 1-WL; return the union with stable colours, and a number per graph, [g]."""
+    """Run 1-WL; return the union with stable colours, and its fingerprints, [g]."""
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Select in each graph the nodes with the first shared colour, as a mask [n].
+    """Return a mask, [n], of the nodes with the lowest shared colour of their graph.
 
     A colour is shared if two or more nodes of the same graph have it.
     """
@@ -38,7 +38,7 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Copy the graph of each of `nodes`; the node gets its own colour in the copy."""
+    """Copy the graph of each of `nodes`; in its copy, the node gets a unique colour."""
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes
     first = torch.cumsum(copies.sizes, 0) - copies.sizes
@@ -46,15 +46,16 @@ def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 SEARCH_LIMIT = 100_000
-"""Most nodes in all runs of 1-WL of the backtracking search for one pair of graphs."""
+"""The backtracking search for one pair of graphs runs 1-WL on at most this many nodes,
+counted in all runs together."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Most nodes in the copies of all graphs together, and in the copies of one graph, that
-`_unfold` makes. Beyond either limit, the remaining graphs are compared pair by pair."""
+"""Largest numbers of nodes in the copies that `_unfold` makes: of all graphs together,
+and of one graph. Beyond either limit, remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
-    """Return the isomorphism class of every graph, with its colours, as a number, [g].
+    """Number the isomorphism classes of coloured graphs; return the class of each, [g].
 
     This is fast for egonets of common data sets, but can be slow for highly symmetric
     graphs: beyond `SEARCH_LIMIT`, the search raises `GraphError`.
@@ -87,7 +88,7 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Return a number per graph; if it and `kind` are equal, graphs are isomorphic."""
+    """Return numbers, [g]: graphs with equal number and equal `kind` are isomorphic."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)
@@ -139,10 +140,10 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Find isomorphic graphs and update `same_as`, the index of an isomorphic graph.
+    """Find isomorphic graphs; return `same_as` with the new representatives.
 
-    `union` has recoloured copies of the graphs `owner`, `fingerprint` their 1-WL
-    results; `kind` differs only between graphs that are not isomorphic.
+    Graph i of `union` is a recoloured copy of the original graph `owner[i]`, with 1-WL
+    result `fingerprint[i]`. Original graphs with different `kind` are not isomorphic.
     """
     if not owner.numel():
         return same_as
@@ -161,13 +162,12 @@ def _join(
 def _filter(
     union: GraphUnion, owner: Tensor, mask: Tensor
 ) -> tuple[GraphUnion, Tensor]:
-    """Select graphs of a union, and their entries in `owner`, by a boolean mask."""
     graphs = mask.nonzero().flatten()
     return union.select(graphs), owner[graphs]
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Select, for each original graph, the copies with the rarest 1-WL result."""
+    """Return a mask of copies: per owner, those with its rarest 1-WL fingerprint."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)

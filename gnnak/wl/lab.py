@@ -73,8 +73,8 @@ class LabResult:
     apart: int | None
     """Number of pairs that were distinguished; None if the test was not run."""
     rounds: int | None
-    """Number of rounds until the colouring was stable; None for networks, or if not
-    run."""
+    """Number of rounds until the colouring was stable. None for networks, or if the
+    test was not run."""
     seconds: float
     """Run time; 0 if the test was not run."""
     note: str = ""

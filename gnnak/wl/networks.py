@@ -34,7 +34,7 @@ class Embedder(Protocol):
     """A function that maps a batch of g graphs to one embedding of c channels each."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed graphs with `x` [n] = 0 and `batch` [n]; return float64, [g, c]."""
+        """Return float64 embeddings, [g, c]; the node features `x`, [n], are all 0."""
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
@@ -44,7 +44,7 @@ def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
 
 
 def different(rows: Tensor) -> Tensor:
-    """Return for each pair of embeddings, [g, c], whether they differ: a mask [g, g].
+    """Return a mask, [g, g], of the pairs of embeddings, [g, c], that differ.
 
     >>> rows = torch.tensor([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 2.1]]).double()
     >>> different(rows)[0].tolist()
@@ -95,8 +95,9 @@ class PlainEmbedder(nn.Module):
 
     The weights are random, in float64, and the network is in evaluation mode. Subgraph
     GNNs other than GNN-AK pool states by sums, because a mean loses the number of
-    nodes. Nested GNN encodes distances instead of resistances. `num_hops` None = whole
-    graphs; `encodings` and `kind` None = the network's default, and as `num_hops` says.
+    nodes. Nested GNN encodes distances instead of resistances. If `encodings` is None,
+    they are the network's default. If `kind` is None, subgraphs are egonets, or whole
+    graphs if `num_hops` is None, too.
     """
 
     def __init__(
@@ -148,11 +149,11 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the WL test that bounds its power, on every family.
 
-    Yields three results per network and family: of the test, of random weights, and
-    after `steps` of `push_apart` on at most `TRAINING_GRAPHS` graphs. `num_hops` None
-    is 1, but whole graphs for SSWL and SSWL+. A test that is estimated to need more
-    than `max_memory` GiB is not run. `OptionError` is raised at once, not with the
-    first result, if a network has no bound, or cannot be built.
+    Yields three results per network and family: of the test, of the network with random
+    weights, and of the network after `steps` training steps with `push_apart`. If
+    `num_hops` is None, egonets have the radius 1, but SSWL and SSWL+ run on whole
+    graphs. A test that is estimated to need more than `max_memory` GiB is not run. A
+    network that has no bound, or cannot be built, raises `OptionError` at the call.
     """
     names = list(names)
     for name in names:
@@ -169,7 +170,7 @@ def run_networks(
 
 
 def _hops(name: str, num_hops: int | None) -> int | None:
-    """Return the radius of the egonets of a network; None = whole graphs."""
+    """Return the radius of a network's egonets, or None if it runs on whole graphs."""
     if num_hops is None and parse_name(name).kind == "egonets":
         return 1
     return num_hops

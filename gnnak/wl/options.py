@@ -35,8 +35,8 @@ class Options:
     """
 
     num_hops: int | None = 1
-    """Radius of the egonets. None, only for subgraph WL tests such as `swl`: every
-    subgraph is the whole graph."""
+    """Radius of the egonets. If None, every subgraph is the whole graph; only the
+    subgraph WL tests, such as `swl`, take None."""
     hash: str = "exact"
     """How `subgraph-1-wl` maps an egonet to a colour (HASH in the paper); one of
     `HASHES`."""
@@ -54,8 +54,7 @@ class Options:
     pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each
     node in all subgraphs, then the nodes."""
     labels: bool = True
-    """Whether node and edge labels are the initial colours; if False, they are
-    ignored."""
+    """Whether node and edge labels are initial colours; if False, ignore labels."""
     max_memory: float = 8.0
     """Memory limit in GiB; a test that is estimated to need more raises an error."""
 

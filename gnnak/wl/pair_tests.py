@@ -13,11 +13,10 @@ if roots are marked. One round replaces $c(u, v)$ by the tuple of $c(u, v)$ and:
 | GSWL | inside, and context: $\{c(w, v) : v \in S_w\}$ |
 | SSWL | inside, and across: $\{(e_{wu}, c(w, v)) : w \in N(u)\}$ |
 | LFWL(2) | $\{(e_{uw}, e_{wv}, c(u, w), c(w, v)) : w \in N(v)\}$ |
-| SLFWL(2) | the same multiset, over $w \in N(u) \cup N(v)$ |
+| SLFWL(2) | the multiset of LFWL(2), but over $w \in N(u) \cup N(v)$ |
 
-Here $\{\}$ is a multiset, $N$ are the neighbours, and $e$ is the colour of an edge. A
-multiset contains only those pairs $(u, w)$ and $(w, v)$ for which the node is in the
-subgraph.
+Here $\{\}$ is a multiset, $N$ are the neighbours, and $e$ is the colour of an edge.
+Entries with a pair $(u, w)$, $w \notin S_u$, or $(w, v)$, $v \notin S_w$, are left out.
 
 The first four tests compare graphs by one of two readouts. `vs` collects
 $s_u = \{c(u, v)\}_v$ for each subgraph, then the multiset of all $s_u$. `sv` collects
@@ -77,8 +76,8 @@ class Pairs(NamedTuple):
 class Steps(NamedTuple):
     """The entries of the multisets that a round collects for all pairs (u, v).
 
-    There are f entries together. Each consists of a label and the colours of one or two
-    other pairs.
+    There are f entries in all multisets together. Each entry consists of a label and
+    the colours of one or two other pairs.
     """
 
     target: Tensor
@@ -86,7 +85,7 @@ class Steps(NamedTuple):
     label: Tensor
     """[f]: a number for the colours of the edges that the entry includes."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [f]: the indices of the pairs whose colours are the entry."""
+    """One or two tensors [f]: the indices of the pairs whose colours an entry has."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:
@@ -131,7 +130,7 @@ def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
 
 
 def _neighbours(near: Neighbors, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return all neighbours of `nodes`: positions in `nodes`, and in `near.node`."""
+    """Return the neighbours of `nodes` as positions in `nodes` and in `near.node`."""
     return ragged_ranges(*near.rows(nodes))
 
 
@@ -201,8 +200,8 @@ def pair_refinement(
 ) -> Iterator[Coloring]:
     """Run a subgraph WL test: yield the result of every round, the stable one last.
 
-    The result is the colours of roots u (readout `vs`) or of nodes v (`sv`) after
-    pooling, or the colours of all pairs, if these are pooled at once.
+    A result has the pooled colours of roots u (readout `vs`) or of nodes v (`sv`). If
+    the test is `pooled_at_once`, the result has the unpooled colours of all pairs.
     """
     chosen = PAIR_TESTS[test]
     pairs = Pairs.of(union, num_hops)
@@ -238,7 +237,7 @@ def _collect(color: Tensor, steps: Steps) -> Tensor:
 def _pooled(
     union: GraphUnion, pairs: Pairs, color: Tensor, readout: str | None
 ) -> Coloring:
-    """Pool the colours of pairs, [t], by a readout; None = return them unpooled."""
+    """Pool the colours of pairs, [t]; if `readout` is None, return them unpooled."""
     if readout is None:
         entries = torch.stack([pairs.root, pairs.node], dim=1)
         return Coloring(color, pairs.graph, pairs.own, entries)

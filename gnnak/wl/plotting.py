@@ -22,9 +22,9 @@ MAX_NODES = 500
 def plot_explanation(explanation: Explanation) -> Figure:
     """Plot both graphs side by side; nodes have their final colours in the WL test.
 
-    Equal final colours are plotted in the same colour, also across the two graphs, and
-    their number is written into the node. The layout has a fixed seed, so the same
-    graphs give the same plot.
+    Equal final colours are plotted in the same colour, also across the two graphs; the
+    number of the final colour is written into each node. The layout has a fixed seed,
+    so the same graphs give the same plot.
 
     >>> from gnnak.wl import explain
     >>> figure = plot_explanation(explain("1-wl", "Bw", "Bg"))
@@ -53,7 +53,7 @@ def plot_explanation(explanation: Explanation) -> Figure:
 def _plot_graph(
     axes: Axes, graph: nx.Graph, colors: list[int], shades: list[int], num_shades: int
 ) -> None:
-    """Plot one graph; `colors` are written into nodes, `shades` number the colours."""
+    """Plot one graph: write `colors` into nodes, choose plot colours by `shades`."""
     position = positions(graph)
     palette = colormaps["tab20" if num_shades <= 20 else "turbo"]
     top = 20 if num_shades <= 20 else num_shades

@@ -21,10 +21,9 @@ class Coloring(NamedTuple):
     graph: Tensor
     """[t]: the graph of each item."""
     node: Tensor
-    """[n]: for each node v, the index of its item; for tuples, of (v, ..., v)."""
+    """[n]: the index of each node's item. If items are tuples, that of (v, ..., v)."""
     entries: Tensor | None = None
-    """[t, k]: the nodes of each item, if the test colours some, but not all,
-    k-tuples."""
+    """[t, k]: the nodes of each item. None if all nodes or all k-tuples are items."""
 
     @property
     def num_colors(self) -> int:
@@ -32,7 +31,7 @@ class Coloring(NamedTuple):
         return int(self.color.max()) + 1 if self.color.numel() else 0
 
     def fingerprints(self, num_graphs: int) -> Tensor:
-        """Return a number per graph, [g], equal iff the multisets of colours are."""
+        """Number the distinct multisets of colours; return each graph's number, [g]."""
         return rank_multisets(self.graph, self.color, num_graphs)
 
 
@@ -56,7 +55,7 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return a number per node for the multiset of its edge and neighbour colours."""
+    """Number each node's multiset of (edge colour, neighbour colour), [n]."""
     # A colour that only one node has cannot be split: the node is skipped.
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index
@@ -75,8 +74,8 @@ def stable(rounds: Iterator[Coloring]) -> Coloring:
 class TupleBlocks(NamedTuple):
     """The layout of a flat tensor, [t], with one value for each of t k-tuples of nodes.
 
-    It is the concatenation of flattened blocks [graphs, n, ..., n] with k axes of
-    length n, one block for all graphs with n nodes.
+    The tensor concatenates flattened blocks [graphs, n, ..., n], with k axes of length
+    n. One block has all graphs with n nodes.
     """
 
     k: int
@@ -118,7 +117,7 @@ class TupleBlocks(NamedTuple):
     def types(self, union: GraphUnion) -> Tensor:
         """Return the isomorphism type of each of the t tuples as a number, [t].
 
-        It encodes the colours of the tuple's nodes and of all pairs of these.
+        The type encodes the colours of the tuple's nodes, and of all pairs of them.
         """
         tables = [_pair_table(union, graphs, n) for graphs, n in self.blocks]
         ends = [(i, j) for i in range(1, self.k + 1) for j in range(i, self.k + 1)]
@@ -139,7 +138,7 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return the colours of all pairs of nodes, [graphs, n, n]; 0 = no edge.
+    """Return the colours of all pairs of nodes, [graphs, n, n]; 0 if there is no edge.
 
     The diagonal has the colours of nodes, combined with those of their self loops.
     """
@@ -184,7 +183,7 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 def _refine(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine the colours of all k-tuples, with columns of `update`, until stable."""
+    """Refine colours of k-tuples until stable; `update` returns what a round adds."""
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)
@@ -213,7 +212,7 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Replace each multiset along the last axis by a number, also across tables."""
+    """Number the multisets along the last axis, consistently across all tables."""
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
     width = widths.repeat_interleave(torch.tensor(heights))

@@ -30,8 +30,8 @@ REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "2-fwl": lambda union: folklore_refinement(union, 2),
     "3-fwl": lambda union: folklore_refinement(union, 3),
 }
-"""The WL tests without subgraphs: each yields the colouring of every round.
-Subgraph-1-WL can use each of them as its HASH."""
+"""Maps each WL test without subgraphs to a function that yields the colouring of every
+round. Subgraph-1-WL can use each of these tests as its HASH."""
 
 
 class Reading(NamedTuple):
@@ -85,7 +85,7 @@ def subgraph_refinement(
 def egonet_union(
     union: GraphUnion, num_hops: int, roots: Tensor
 ) -> tuple[RootedSubgraphs, GraphUnion]:
-    """Extract the egonets of `roots` [s], also as a union with a graph per egonet."""
+    """Extract the egonets of `roots`, [s]; also return them as a union of s graphs."""
     arcs = union.edge_index[:, union.forward]
     subs = egonets(arcs, union.num_nodes, num_hops, roots)
     if bool(union.forward.all()):
@@ -112,7 +112,7 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return what initial colours of node copies include: hop or root mark, [m]."""
+    """Return the hop or root mark of each node copy, [m], for its initial colour."""
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
         return mark + subs.hop
@@ -125,11 +125,11 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return what one round appends to the colour of each node: one tensor [s] each.
+    """Return the tensors, [s], that one round appends to the colours of the roots.
 
-    These are the HASH of its egonet; with `reading.centroid`, the colour of the root
-    (the exact HASH compares marked egonets instead); with `reading.context`, the
-    multiset of its colours in all egonets that contain it.
+    The first is the HASH of the egonet. `reading.centroid` adds the colour of the root
+    in its egonet (the exact HASH compares marked egonets instead); `reading.context`
+    adds the multiset of the root's colours in all egonets that contain the root.
     """
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
@@ -150,7 +150,7 @@ def _read(
 
 
 def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
-    """Return a number per egonet, different iff the test `hash` distinguishes them."""
+    """Number the egonets, [s]; numbers differ iff the test `hash` tells them apart."""
     if hash == "1-wl":
         return stable(color_refinement(inside)).fingerprints(inside.num_graphs)
     chosen, place = torch.unique(representatives(inside), return_inverse=True)

@@ -1,7 +1,7 @@
 """Load the user's own data as a `Dataset`: graphs, features, targets and splits.
 
-Categories have one more value than the data show, "other": new data may have categories
-that the training graphs do not have.
+Every categorical feature gets one category more than the data have, "other". It stands
+for categories of new graphs that do not occur in training.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any, refuse
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
-"""A split [g] and folds [k, g]; one of both is None."""
+"""A split [g] and folds [k, g]; one of the two is None."""
 
 
 def choose_split(
@@ -47,8 +47,8 @@ def choose_split(
 ) -> Parts:
     """Split own data into training, validation and test graphs, or into folds.
 
-    `given` is the part of each row or graph, `classes` [g] the class of each graph, so
-    that every part gets its share of each class; None = not known.
+    If `given` is not None, it is the split: the part of each row or graph. If `classes`
+    [g] is not None, random parts have equal shares of each class.
     """
     if len(rows) < 3:
         raise FileFormatError(
@@ -101,7 +101,7 @@ def _folds(
 
 
 def _of_rows(given: Any, rows: GraphRows) -> Tensor:
-    """Return the part of each graph, for a split of the graphs or of all rows."""
+    """Convert a split of the graphs, or of all rows, to a split of the graphs."""
     if isinstance(given, Iterable) and not isinstance(given, Tensor):
         given = list(given)
         if given and all(isinstance(part, str) for part in given):
@@ -113,7 +113,7 @@ def _of_rows(given: Any, rows: GraphRows) -> Tensor:
 
 
 MOST_TOLD = 100
-"""Largest number of rows that are listed as left out."""
+"""Largest number of left-out rows that `DatasetInfo.skipped` lists."""
 
 
 class OwnDataset(NamedTuple):
@@ -121,7 +121,7 @@ class OwnDataset(NamedTuple):
 
     dataset: Dataset
     own: OwnData
-    """The options, with the task, the metric and the columns that were found."""
+    """The user's options, completed with the task, metric and target columns found."""
     bad: tuple[str, ...]
     """The rows that were left out, with the reasons, such as "row 7: logp is empty"."""
 
@@ -134,10 +134,10 @@ def load_own(
     Args:
         own: Files, columns, task, metric and split.
         data: The graphs, if `own.path` is None: see `as_rows`.
-        y: The targets of `data`, one row per graph; None = they are in the data.
+        y: The targets of `data`, one row per graph. If None, they are in the data.
         seed: Seed of random splits and folds.
-        split: The part of each graph, [g]: 0 train, 1 validation, 2 test; None = as
-            `own.split` says.
+        split: The part of each graph, [g]: 0 train, 1 validation, 2 test. If None,
+            `own.split` decides.
 
     Raises:
         FileFormatError: If a file is missing or damaged, or has bad rows that
@@ -183,7 +183,7 @@ def load_own(
 
 
 def data_name(path: str | None) -> str:
-    """Return the name of own data in records: the name of the file, or `graphs`.
+    """Return a name for the data: the name of the file, or `graphs` without a file.
 
     >>> data_name("data/molecules.csv"), data_name("data/molecules.csv.gz")
     ('molecules', 'molecules')
@@ -194,7 +194,7 @@ def data_name(path: str | None) -> str:
 def _read(
     own: OwnData, data: Any, y: Any, split: Any
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
-    """Read all files; return graphs, targets, bad rows and, if given, the split."""
+    """Return graphs, targets, messages about bad rows, and the split or None."""
     if not own.uses_files:
         found = _rows(data if own.path is None else own.path, own)
         rows = with_node_targets(own, found, y)
@@ -216,7 +216,10 @@ def _read(
 
 
 def _check_files(train: str, validation: str, test: str | None) -> None:
-    """Refuse a test file with other uses; warn of one file for train and validation."""
+    """Raise `OptionError` if the test file is also used for training or validation.
+
+    Warn if training and validation use the same file.
+    """
     for name, file in (("training", train), ("validation", validation)):
         if test and Path(file).resolve() == Path(test).resolve():
             raise OptionError(
@@ -234,7 +237,7 @@ def _check_files(train: str, validation: str, test: str | None) -> None:
 def _joined(
     own: OwnData, parts: list[GraphRows]
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Tensor]:
-    """Concatenate training, validation and, if given, test graphs of several files."""
+    """Concatenate training, validation and, if given, test files; split by file."""
     names = set(parts[0].columns)
     for part in parts[1:]:
         if set(part.columns) != names:
@@ -273,7 +276,7 @@ def _joined(
 def _without_bad(
     own: OwnData, rows: GraphRows, targets: Targets
 ) -> tuple[GraphRows, Targets]:
-    """Leave out rows without usable targets; refuse all bad rows without `skip_bad`."""
+    """Remove rows without usable targets; unless `skip_bad`, raise if a row is bad."""
     if rows.store.node_targets:
         if targets.bad:
             refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))
@@ -291,7 +294,7 @@ def _without_bad(
 
 
 def _rows(data: Any, own: OwnData) -> GraphRows:
-    """Read graphs, with decimal points in the columns of numbers."""
+    """Read graphs, and replace decimal commas in the columns of numbers by points."""
     reading = Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs)
     rows = as_rows(data, reading)
     check_any(rows)
@@ -301,9 +304,9 @@ def _rows(data: Any, own: OwnData) -> GraphRows:
 def describe_features(
     store: GraphStore, featurizer: str | None
 ) -> tuple[Features, Features | None]:
-    """Return the descriptions of node features and of edge features.
+    """Return the types and sizes of node features and of edge features.
 
-    Molecules have the sizes of their `featurizer`; other data those found, and "other".
+    If `featurizer` is None, sizes are found in the store and include "other".
     """
     if featurizer is not None:
         return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
@@ -314,10 +317,10 @@ def describe_features(
 def fit_features(
     key: str, values: Tensor | None, wanted: Features | None
 ) -> Tensor | None:
-    """Make the features of new graphs, [rows, c] or [rows], fit a trained network.
+    """Convert the features of new graphs, [rows, c] or [rows], for a trained network.
 
     Categories that the network does not know become the last category, "other".
-    Integers become floating-point numbers if the network was trained on those.
+    Integers become floats if the network was trained on floats.
     """
     if wanted is None or values is None:
         if wanted is not None:
@@ -345,7 +348,7 @@ def fit_features(
 
 
 def _described(key: str, values: Tensor | None) -> Features | None:
-    """Describe features, with one more category than the data show."""
+    """Return type and size of features, with the additional category "other"."""
     if values is None:
         return None
     if values.is_floating_point() and not values.isfinite().all():

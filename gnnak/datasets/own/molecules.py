@@ -35,8 +35,9 @@ class Featurizer(NamedTuple):
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether runs on the data set of this name fill embeddings of unseen categories.
-    Scores do not change: all categories of its test graphs occur in training."""
+    """Whether training on the data set of this name also sets embeddings of categories
+    that do not occur there. Its test scores do not change, since all categories of its
+    test graphs occur in training."""
 
 
 FEATURIZERS = {
@@ -52,11 +53,11 @@ FEATURIZERS = {
         fill_unseen=True,
     ),
 }
-"""The features of the Open Graph Benchmark, and the atom and bond types of ZINC."""
+"""Featurizers by name: the features of the Open Graph Benchmark, and those of ZINC."""
 
 
 def find_featurizer(info: DatasetInfo) -> str | None:
-    """Return the featurizer that makes graphs like those of a data set, or None."""
+    """Return the name of the featurizer with the features of a data set, or None."""
     for name, kind in FEATURIZERS.items():
         fits = (info.node_features, info.edge_features) == (kind.nodes, kind.edges)
         # The features of ZINC are so simple that other graphs may have the same sizes.
@@ -79,7 +80,7 @@ def need_featurizer(info: DatasetInfo) -> str:
 CHUNK = 2_000
 """Number of rows read at a time; bounds the memory of rdkit's molecules."""
 SMILES_NAMES = ("smiles", "smi", "structure", "mol", "molecule")
-"""Names, in lower case, of the column with SMILES strings if the user names none."""
+"""Names, in lower case, by which the column with SMILES strings is recognised."""
 
 
 def molecules_in_list(
@@ -87,7 +88,7 @@ def molecules_in_list(
     source: str = "the list of SMILES",
     featurizer: str = "ogb",
 ) -> GraphRows:
-    """Convert SMILES strings to graphs; strings that are no molecules are bad rows."""
+    """Convert SMILES strings to graphs; invalid strings become bad rows."""
     convert = FEATURIZERS[featurizer].convert
     texts, stores = list(smiles), [convert([])]
     position, bad = [], []
@@ -117,9 +118,9 @@ def molecule_chunks(
     size: int = CHUNK,
     featurizer: str = "ogb",
 ) -> Iterator[GraphRows]:
-    """Read a table of molecules in parts, so that memory does not grow with the table.
+    """Yield the molecules of a table in chunks of `size` rows, to bound the memory.
 
-    Rows are numbered over the whole file in `bad`, and from 0 in each `position`.
+    Row numbers count over the whole file in `bad`, but from 0 per chunk in `position`.
     """
     with open_table(path) as table:
         column = find_smiles(path, smiles, table.names)
@@ -182,7 +183,7 @@ def molecule_table(
 
 
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
-    """Return the column with SMILES strings, or raise `OptionError`."""
+    """Return the name of the column with SMILES strings, or raise `OptionError`."""
     if wanted is not None:
         check_columns(path, [wanted], names)
         return wanted
@@ -197,7 +198,6 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
 
 
 def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
-    """Raise `OptionError` if the column of SMILES strings has numbers only."""
     given = [text for text in texts if text]
     if given and all(map(_is_number, given)):
         raise OptionError(
@@ -207,7 +207,7 @@ def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text is a number; `NO` is a molecule and no truth value."""
+    """Return whether a text is a number; `NO` is none, but a valid SMILES string."""
     try:
         float(text.replace(",", "."))
     except ValueError:
@@ -216,7 +216,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:
-    """Read a `.smi` file: one SMILES string per line, names after it are ignored."""
+    """Read a `.smi` file: one SMILES string per line; further words are ignored."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:

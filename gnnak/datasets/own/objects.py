@@ -20,7 +20,7 @@ from gnnak.graphs.readers.rows import BadRow, GraphRows
 
 def is_frame(data: object) -> bool:
     """Return whether an object is a data frame, of pandas or of a similar library."""
-    # The attributes of the type: those of a frame may be the names of its columns.
+    # A frame also has its column names as attributes, so its type is checked.
     return hasattr(type(data), "columns") and hasattr(type(data), "shape")
 
 
@@ -38,7 +38,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def target_names(y: Any) -> tuple[str, ...]:
-    """Return the names of a column or of a data frame, if they are distinct texts."""
+    """Return the names of the columns of `y`, or () unless they are distinct texts."""
     names: tuple[object, ...] = ()
     if is_frame(y):
         names = tuple(y.columns)
@@ -49,7 +49,7 @@ def target_names(y: Any) -> tuple[str, ...]:
 
 
 def refuse_frame(frame: Any) -> None:
-    """Raise `GraphError` for a data frame in place of graphs; name its columns."""
+    """Raise the `GraphError` for a data frame that was given instead of graphs."""
     names = [str(name) for name in frame.columns]
     smiles = [name for name in names if name.lower() in SMILES_NAMES] or ["smiles"]
     others = [name for name in names if name not in smiles] or ["y"]
@@ -62,7 +62,7 @@ def refuse_frame(frame: Any) -> None:
 
 
 def store_of(batch: GraphBatch) -> GraphStore:
-    """Convert a batch back to a store, on the CPU; targets are left out."""
+    """Convert a batch to a store on the CPU, without targets."""
     batch = batch.to("cpu")
     graph = batch.batch[batch.edge_index[0]]
     num_edges = torch.bincount(graph, minlength=batch.num_graphs)
@@ -71,7 +71,7 @@ def store_of(batch: GraphBatch) -> GraphStore:
 
 
 def as_items(data: Any) -> list[Any]:
-    """Return graphs as a list; a single graph is a list of one."""
+    """Convert graphs of any supported type to a list; one graph gives a list of one."""
     if is_frame(data):
         refuse_frame(data)
     if is_series(data):
@@ -79,7 +79,7 @@ def as_items(data: Any) -> list[Any]:
     if hasattr(data, "to_data_list"):
         return list(data.to_data_list())
     if hasattr(data, "edge_index") or hasattr(data, "adj"):
-        # A data set of PyG has the fields of a graph.
+        # A PyG Dataset also has the attribute edge_index.
         return list(data) if isinstance(data, Dataset) else [data]
     try:
         # A set has no order.
@@ -109,7 +109,7 @@ NAMES = {
     "in store 0": "in the first graph",
     "in store 1": "in this one",
 }
-"""Names of graphs in error messages about one graph, and what a user is told."""
+"""Phrases in error messages about one graph, and what the user reads instead."""
 Convert = Callable[[Sequence[Any]], GraphStore]
 """Converts graphs of another library to a store; raises an error if one is bad."""
 
@@ -123,8 +123,8 @@ def graphs_in_list(
     """Convert a list of PyG `Data` or of networkx graphs, row by row.
 
     Malformed graphs, and graphs whose features differ from those of the first good one,
-    are bad rows. `node_attr` and `edge_attr` name the features of networkx graphs;
-    empty = `x` and `edge_attr`, if all nodes or edges have them.
+    are bad rows. `node_attr` and `edge_attr` name the features of networkx graphs; if
+    empty, they are `x` and `edge_attr`, provided that all nodes or edges have them.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [
@@ -139,8 +139,8 @@ def graphs_in_list(
         )
 
         def convert(graphs: Sequence[Any]) -> GraphStore:
-            # Without categories, strings are bad rows: the numbers of strings would
-            # differ between the graphs of training and those of a prediction.
+            # Strings are bad rows, since training and prediction would number them
+            # differently.
             return from_networkx(graphs, nodes or None, edges or None, categories={})
     else:
         node_targets = _has_node_targets(list(good.values()))
@@ -161,7 +161,7 @@ def graphs_in_list(
 def _convert(
     good: dict[int, Any], convert: Convert
 ) -> tuple[GraphStore, Tensor, list[BadRow]]:
-    """Convert graphs; if that fails, try them one by one to find the bad ones."""
+    """Convert all graphs at once; if that fails, one by one to find the bad ones."""
     try:
         return convert(list(good.values())), torch.tensor(list(good)).long(), []
     except Exception:  # other libraries' objects raise many types
@@ -183,7 +183,7 @@ def _convert(
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong with a graph, without its number, in one line."""
+    """Format an error about one graph as one line, without the number of the graph."""
     if not isinstance(error, GnnakError):
         return f"it is malformed ({type(error).__name__})"
     text = " ".join(str(error).split()).removeprefix("graph 0: ").rstrip(".")
@@ -193,7 +193,6 @@ def _reason(error: Exception) -> str:
 
 
 def _has_node_targets(graphs: Sequence[Any]) -> bool:
-    """Return whether `y` of PyG graphs has one row per node, not one per graph."""
     several = False
     for graph in graphs:
         y = getattr(graph, "y", None)
@@ -208,7 +207,7 @@ def _has_node_targets(graphs: Sequence[Any]) -> bool:
 def _common(
     graphs: Sequence[nx.Graph], name: str, items: Callable[[nx.Graph], Any]
 ) -> tuple[str, ...]:
-    """Return the name of an attribute if all nodes, or all edges, have it."""
+    """Return `(name,)` if all items (nodes or edges) have the attribute, else ()."""
     found = [name in item[-1] for graph in graphs for item in items(graph)]
     return (name,) if found and all(found) else ()
 
@@ -216,7 +215,7 @@ def _common(
 def _attributes(
     items: Sequence[Any], position: list[int]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Collect graph attributes per row, and attributes that all nodes have per node."""
+    """Return graph attributes by row, and attributes that all nodes have, by node."""
     per_row = [dict(getattr(item, "graph", {})) for item in items]
     names = dict.fromkeys(name for row in per_row for name in row)
     columns = {str(name): [row.get(name) for row in per_row] for name in names}

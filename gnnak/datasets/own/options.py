@@ -8,11 +8,11 @@ from gnnak.errors import OptionError
 from gnnak.typing import check_choice, check_count
 
 SPLITS = ("random", "scaffold", "files")
-"""Ways to split own data by name; `column:NAME` is another one."""
+"""Values of `OwnData.split`; another one is `column:NAME`."""
 COLUMN = "column:"
 TASKS = ("regression", "classification", "multilabel")
 TASK_NAMES = {"binary": "classification", "multiclass": "classification"}
-"""Other names of tasks that a user may write."""
+"""Aliases that a user may write for a task."""
 
 
 @dataclass(frozen=True)
@@ -20,36 +20,36 @@ class OwnData:
     """The user's own data: files, columns, task, metric and split."""
 
     path: str | None = None
-    """The file or folder; None if the graphs are a Python list, or one of gnnak's data
+    """The file or folder; None for graphs in a Python list or one of gnnak's data
     sets."""
     smiles: str | None = None
-    """The column with SMILES strings; None = the column named `smiles`."""
+    """The column with SMILES strings; if None, one with a name such as `smiles`."""
     targets: tuple[str, ...] = ()
-    """The columns, or graph attributes, to predict; empty = all columns with numbers
-    except the SMILES column, or the targets `y` of graphs."""
+    """The columns, or graph attributes, to predict. If empty: the only column with
+    numbers, all such columns of `labels`, or the targets `y` of graphs."""
     labels: str | None = None
-    """A table with the targets, one row per graph; None = the targets are in `path`."""
+    """A table with the targets, one row per graph; if None, `path` has the targets."""
     task: str | None = None
-    """`regression`, `classification` or `multilabel`; None = told from the targets."""
+    """`regression`, `classification` or `multilabel`; if None, the targets decide."""
     metric: str | None = None
-    """The metric; None = the default of the task."""
+    """The metric; if None, the default metric of the task."""
     split: str | None = None
-    """`random`, `scaffold`, `files` or `column:NAME`; None = the split of the file if
+    """`random`, `scaffold`, `files` or `column:NAME`. If None, the split of the file if
     it has one, else `random`."""
     validation: str | None = None
-    """With `files`: the file with the validation graphs."""
+    """The file with the validation graphs, if `split` is `files`."""
     test: str | None = None
-    """With `files`: the file with the test graphs."""
+    """The file with the test graphs, if `split` is `files`."""
     folds: int | None = None
-    """Number of cross-validation folds; None = no cross-validation."""
+    """Number of folds; if None, there is no cross-validation."""
     skip_bad: bool = False
-    """Whether rows that cannot be used are left out; False = they are an error."""
+    """Whether rows that cannot be used are left out; if False, they raise an error."""
     node_attr: tuple[str, ...] = ()
     """Node attributes of networkx graphs that are the node features."""
     edge_attr: tuple[str, ...] = ()
     """Edge attributes of networkx graphs that are the edge features."""
     graphs: int | None = None
-    """Use only the first graphs, this many; None = all."""
+    """Number of graphs to use, from the first one on; if None, all graphs."""
 
     def __post_init__(self) -> None:
         for name in ("task", "metric", "split"):
@@ -75,7 +75,6 @@ class OwnData:
             check_count("graphs", self.graphs, least=1)
 
     def _check_targets(self) -> None:
-        """Refuse a target that is named twice, or that splits the data."""
         for place, name in enumerate(self.targets):
             if name in self.targets[:place]:
                 raise OptionError(f"the target {name} is named twice; name it once.")
@@ -87,12 +86,12 @@ class OwnData:
 
     @property
     def split_column(self) -> str | None:
-        """The column that names the part of each graph; None = not split like this."""
+        """The NAME if `split` is `column:NAME`, else None."""
         if self.split is None or not self.split.lower().startswith(COLUMN):
             return None
         return self.split[len(COLUMN) :] or None
 
     @property
     def uses_files(self) -> bool:
-        """Whether training, validation and test graphs are in files of their own."""
+        """Whether training, validation and test graphs are in separate files."""
         return self.split == "files" or bool(self.validation or self.test)

@@ -25,16 +25,16 @@ from gnnak.graphs.readers.table import TABLE_SUFFIXES, read_edge_lists
 
 @dataclass(frozen=True)
 class Reading:
-    """How graphs are read: which columns and attributes, and how many."""
+    """Options for reading graphs."""
 
     smiles: str | None = None
-    """The column with SMILES strings; None = the column named `smiles`."""
+    """The column with SMILES strings; if None, one with a name such as `smiles`."""
     node_attr: tuple[str, ...] = ()
-    """Node attributes of networkx graphs that are the features; empty = `x`."""
+    """Node attributes of networkx graphs to use as features; if empty, `x`."""
     edge_attr: tuple[str, ...] = ()
-    """Edge attributes of networkx graphs that are the features; empty = `edge_attr`."""
+    """Edge attributes of networkx graphs to use as features; if empty, `edge_attr`."""
     limit: int | None = None
-    """Largest number of rows; None = all rows."""
+    """Number of rows to read, from the first one on; if None, all rows."""
     featurizer: str = "ogb"
     """Name of the featurizer for SMILES strings."""
 
@@ -46,7 +46,7 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
         data: Path of a file or folder; or a list or pandas `Series` of SMILES strings,
             of PyG `Data` or of networkx graphs; or a single one of them; or a PyG
             `Batch`, `GraphBatch`, `GraphStore` or `GraphFile`.
-        reading: Columns and attributes; None = the defaults.
+        reading: Options; if None, the default options.
 
     Raises:
         FileFormatError: If the file is missing, damaged or of unknown kind.
@@ -113,7 +113,6 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
 
 
 def _read_listed(path: Path, reading: Reading) -> GraphRows:
-    """Read a file of PyG or networkx graphs."""
     items = LISTS[format_suffix(path)](path)
     return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
 
@@ -144,7 +143,6 @@ def _from_file(file: GraphFile, source: str) -> GraphRows:
 
 
 def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
-    """Return the first rows only."""
     if limit is None or rows.num_rows <= limit:
         return rows
     few = rows.subset((rows.position < limit).nonzero().flatten())
@@ -154,13 +152,12 @@ def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
 
 
 def is_path(text: str) -> bool:
-    """Return whether a text is a path of data, and not a SMILES string or a name."""
+    """Return whether a text is a path, and not a SMILES string or data set name."""
     known = (*TABLE_SUFFIXES, *READERS)
     return format_suffix(Path(text)) in known or os.path.exists(text)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sorting key by which numbers in names are compared as numbers."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
@@ -172,7 +169,7 @@ OTHERS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), SHEET),
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which could run code", "give")),
 }
-"""What files of other kinds are, and what to do with them, by suffix."""
+"""By suffix: what an unsupported file is, and the advice in the error message."""
 LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".pt": read_pyg,
     ".pth": read_pyg,
@@ -182,7 +179,7 @@ LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".edgelist": read_edge_lists,
     ".txt": read_edge_lists,
 }
-"""Readers of files with PyG or networkx graphs, by suffix."""
+"""Functions that read a list of PyG or networkx graphs, by suffix."""
 READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
     ".smi": lambda path, reading: read_smi(path, reading.featurizer),
     ".npz": lambda path, _: _from_file(read_npz(path), str(path)),
@@ -190,4 +187,4 @@ READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
     ".graph6": _read_graph6,
     **dict.fromkeys(LISTS, _read_listed),
 }
-"""Readers of files by suffix."""
+"""Functions that read a file other than a table, by suffix."""

@@ -20,14 +20,14 @@ PART_NAMES = {
     **dict.fromkeys(("validation", "valid", "val", "dev", "1"), 1),
     **dict.fromkeys(("test", "2"), 2),
 }
-"""What a column with the part of each graph may contain, in any case."""
+"""Words for train (0), validation (1) and test (2) in a split column, in lower case."""
 
 
 def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
     """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
 
-    If `strata` has the class of each graph, [g], classes have equal shares in all
-    parts.
+    If `strata` has the class of each graph, [g], each part gets its share of each
+    class.
 
     >>> random_split(10, seed=0).bincount().tolist()
     [8, 1, 1]
@@ -35,7 +35,7 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
     order = np.random.default_rng([seed, 79]).permutation(num_graphs)
     if strata is not None:
         order = order[np.argsort(strata.numpy()[order], kind="stable")]
-    # Graphs are dealt in turn, so that every class gets its share of each part.
+    # Sorted by class, graphs take turns, so each part gets its share of each class.
     turn = np.resize([0, 0, 0, 0, 1, 0, 0, 0, 0, 2], num_graphs)
     if 3 <= num_graphs < 10:
         turn[:3] = [0, 1, 2]
@@ -61,8 +61,8 @@ def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
 def scaffold_split(smiles: Sequence[str]) -> Tensor:
     """Split molecules so that no scaffold is in two parts, with 80 : 10 : 10 shares.
 
-    As in MoleculeNet (Wu et al. 2018), each group, the largest first, goes to the first
-    part that has room. If a part gets no group, a small one is moved there.
+    As in MoleculeNet (Wu et al. 2018), scaffolds, the most frequent first, go to the
+    first part that has room. A part that stays empty gets a rare scaffold.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
     room = [share * len(smiles) for share in SHARES]
@@ -88,7 +88,7 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
 
 
 def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
-    """Assign molecules to folds, [k, g]; a scaffold is in one fold only."""
+    """Assign molecules to folds, [k, g]; every scaffold is in one fold only."""
     group = torch.empty(len(smiles), dtype=torch.long)
     for number, members in enumerate(scaffold_groups(smiles)):
         group[members] = number
@@ -96,7 +96,7 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 
 
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
-    """Convert the words train, validation and test to a split, [g]."""
+    """Convert words such as train, validation and test to a split, [g]: 0, 1 or 2."""
     parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
     for text, part in zip(texts, parts, strict=True):
         if part is None:
@@ -107,7 +107,7 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
 
 
 def check_split(split: object, num_graphs: int) -> Tensor:
-    """Return a split that the user has given as a list or tensor, as a tensor."""
+    """Convert a user's split to a tensor [g]; raise an error if it is malformed."""
     try:
         codes = torch.as_tensor(split)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Read target values as texts and numbers, tell the task, and convert to tensors."""
+"""Convert the values of targets to tensors, and derive the task from the values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MISSING = frozenset({"", "nan", "na", "n/a", "none", "null", "?"})
 """Texts, in lower case, that stand for an unknown target."""
 TRUE_FALSE = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 MOST_CLASSES = 20
-"""Whole numbers 0, 1, ... with more distinct values than this are no classes."""
+"""Largest number of distinct whole numbers 0, 1, ... that are taken as classes."""
 DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
     r"|\d{1,2}/\d{1,2}/\d{2}"
@@ -27,19 +27,19 @@ DATE = re.compile(
     r"([T ].*)?",
     re.IGNORECASE,
 )
-"""Dates, such as `2024-01-31`, `1/31/24` and `31 Jan 2024`, with or without a time."""
+"""Matches dates such as `2024-01-31`, `1/31/24` and `31 Jan 2024`, also with a time."""
 MISSPELT = re.compile(
     r"[+-]?\d+(,\d+)+(\.\d+)?|[+-]?\d+\.\d+\s*[^\d.].*|[+-]?\d+(,\d+)?\s*%"
 )
-"""Numbers with commas, such as `1,5`, and with a unit, such as `1.5 mg/L` or `3 %`."""
+"""Matches numbers with commas (`1,5`) or with a unit (`1.5 mg/L`, `3 %`)."""
 AS_CLASSES = "set --task classification (task='classification') if these are classes"
 
 
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
-    """Tell the task from columns of texts; None = unknown target.
+    """Derive the task from the columns of targets; None stands for an unknown value.
 
-    Whole numbers 0, 1, ... are classes only if there are two of them, or if they have
-    at least two rows each on average.
+    Whole numbers 0, 1, ... are classes only if there are exactly two of them, or if
+    each of them occurs at least twice on average.
     """
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
@@ -61,9 +61,9 @@ def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
 def check_words(
     name: str, column: Sequence[str | None], numbers: Sequence[int] | None = None
 ) -> None:
-    """Refuse words that are no classes, if the user has not asked for classes.
+    """Raise `GraphError` if the words of a target column do not look like classes.
 
-    `numbers` has the number of each row in the user's data; None = 1, 2, ...
+    `numbers` has the row numbers in the user's data; if None, they are 1, 2, ...
     """
     known = [text for text in column if text is not None]
     distinct = set(known)
@@ -94,7 +94,7 @@ def check_words(
 def _check_spelling(
     name: str, column: Sequence[str | None], numbers: Sequence[int]
 ) -> None:
-    """Refuse words of which most are dates, or numbers with units or commas."""
+    """Raise `GraphError` if most words are dates, or numbers with units or commas."""
     distinct = {text for text in column if text is not None}
     dates = {text for text in distinct if DATE.fullmatch(text)}
     wrong = dates | {text for text in distinct if MISSPELT.fullmatch(text)}
@@ -109,9 +109,9 @@ def _check_spelling(
 
 
 def are_like_classes(values: Tensor) -> bool:
-    """Return whether regression targets may be meant as classes; NaN = unknown.
+    """Return whether regression targets look like classes; NaN values are ignored.
 
-    They may if they are small whole numbers, and some of them are equal.
+    Classes are small whole numbers, some of them equal.
     """
     known = values[~values.isnan()]
     distinct = set(known.unique().tolist())
@@ -120,7 +120,7 @@ def are_like_classes(values: Tensor) -> bool:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a target as text; None if it is unknown."""
+    """Convert a target to text, or to None if it is unknown."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     text = str(value).strip()
@@ -128,7 +128,10 @@ def as_text(value: Any) -> str | None:
 
 
 def as_number(text: str) -> float | None:
-    """Return a text as a number; None if it is not one. true = yes = 1."""
+    """Convert a text to a number; return None if the text is not a number.
+
+    The words true and yes become 1, and false and no become 0.
+    """
     try:
         return float(text)
     except ValueError:
@@ -136,7 +139,10 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Return the class of each row; None = unknown. Truth values become lower case.
+    """Return the name of each row's class, or None if it is unknown.
+
+    Whole numbers lose their decimal point. Truth values such as `TRUE` become lower
+    case if the column has several spellings of them.
 
     >>> class_names(["1.0", "2", None]), class_names(["TRUE", "true", "False"])
     (['1', '2', None], ['true', 'true', 'false'])
@@ -159,16 +165,16 @@ def _without_point(text: str) -> str:
 
 
 LIMIT = 3.0e38
-"""Targets are stored as float32, whose largest number is slightly greater."""
+"""Bound on the size of targets, slightly below the largest float32."""
 
 
 class Targets(NamedTuple):
-    """The targets of graphs or nodes, as the training needs them."""
+    """The targets of graphs or nodes, encoded for training."""
 
     task: Task
     y: Tensor
-    """Classes [rows], int64; or numbers or labels [rows, t], float32, NaN = unknown.
-    For a bad row, the target has no meaning."""
+    """For classification, classes [rows], int64. Else numbers or labels of t targets,
+    [rows, t], float32, NaN if unknown. Entries of bad rows have no meaning."""
     names: tuple[str, ...]
     classes: tuple[str, ...] = ()
     """Names of the classes; empty unless the task is classification."""
@@ -192,11 +198,11 @@ def encode_targets(
     task: str | None = None,
     numbers: Sequence[int] | None = None,
 ) -> Targets:
-    """Convert columns of texts or numbers to targets; see `tell_task`.
+    """Convert columns of texts or numbers to targets; if `task` is None, derive it.
 
     Empty cells and texts such as `nan` are unknown. A row is bad if all its targets are
     unknown, or if a target is not a number although the task needs one. `numbers` has
-    the number of each row in the user's data, for error messages; None = 1, 2, ...
+    the row numbers in the user's data, for error messages; if None, they are 1, 2, ...
     """
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
@@ -220,7 +226,7 @@ def encode_targets(
 
 
 def _encode_classes(name: str, column: Sequence[str | None]) -> Targets:
-    """Number the classes in the order of their names; numbers sort as numbers."""
+    """Number the classes in alphabetical order, or by value if all are numbers."""
     names = class_names(column)
     known = [text for text in names if text is not None]
     found = set(known)
@@ -244,7 +250,7 @@ def _encode_classes(name: str, column: Sequence[str | None]) -> Targets:
 def _encode_numbers(
     names: tuple[str, ...], texts: Sequence[Sequence[str | None]], labels: bool
 ) -> Targets:
-    """Convert columns to float32, with NaN for unknown targets; collect bad rows."""
+    """Convert columns to float32, NaN if unknown; if `labels`, allow only 0 and 1."""
     y = np.full((len(texts[0]), len(texts)), np.nan)
     bad: dict[int, str] = {}
     for place, (name, column) in enumerate(zip(names, texts, strict=True)):
@@ -268,7 +274,7 @@ def _encode_numbers(
 
 
 def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
-    """Refuse numbers or labels if every target is the same in all rows."""
+    """Raise `GraphError` if every target is constant."""
     known = [column[~column.isnan()] for column in targets.y.T]
     if not all(values.unique().numel() == 1 for values in known):
         return
@@ -284,7 +290,7 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
-    """Refuse a target that is the same in all rows, if there are enough to train."""
+    """Raise `GraphError` for a constant target, unless it has at most two rows."""
     if len(values) > 2:
         raise GraphError(
             f"{name} is {values[0]} in all {len(values)} rows, so there is nothing to "

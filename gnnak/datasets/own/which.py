@@ -37,15 +37,15 @@ NUMBER = re.compile(
     rf"|(?P<point>(?:\d+\.\d*|\.\d+){EXPONENT})"
     rf"|(?P<whole>\d+{EXPONENT}))"
 )
-"""Numbers by notation. The names of the groups: `grouped` has thousands separators,
-such as 1.234,5 and 1,234.5; `comma` has a decimal comma; `point` has a decimal point;
-`whole` has neither."""
+"""Matches numbers. The name of the group tells the notation: `grouped` has thousands
+separators, such as 1.234,5 and 1,234.5; `comma` has a decimal comma; `point` has a
+decimal point; `whole` has neither."""
 LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
-"""Numbers such as 1.234, whose point or comma may be a thousands separator."""
+"""Matches numbers such as 1.234, whose point or comma may separate thousands."""
 
 
 def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
-    """Replace decimal commas by points in the columns `targets`, or in all if empty."""
+    """Replace decimal commas by points in the columns `targets`; if empty, in all."""
     if not rows.decimal_commas:
         return rows
     read = columns_with_points(rows.columns, rows.source, targets, task)
@@ -110,7 +110,7 @@ def _warn_of_thousands(
 ) -> None:
     """Warn if a column may have thousands separators, as in 1.234, 987 and 12.500.
 
-    If these were fractions, some would have more or fewer than three decimals.
+    Numbers with decimals would not all have exactly three of them.
     """
     rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
     if not rows or "whole" not in kinds:
@@ -126,10 +126,11 @@ def _warn_of_thousands(
 
 
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
-    """Return the targets of the good rows.
+    """Return the targets of the good rows, from the first source that has any.
 
-    They are, in this order: `y` [rows] or [rows, t], the table `own.labels`, columns of
-    the table or graph attributes, node attributes, and the targets `y` of the graphs.
+    The sources are, in this order: `y` ([rows], or [rows, t] for t targets), the table
+    `own.labels`, columns of the table or graph attributes, node attributes, and `y` of
+    the graphs.
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
@@ -155,7 +156,7 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
 
 
 def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
-    """Refuse targets that are no columns, or the column of SMILES strings."""
+    """Raise `OptionError` if a target is no column, or is the SMILES column."""
     for name in names:
         check_column(name, list(rows.columns), rows.source)
     if rows.molecules is None:
@@ -169,7 +170,10 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
-    """Return the rows with `node_targets` set if each node has a target."""
+    """Set `node_targets` of the graphs if `own.targets` are node attributes.
+
+    If `y` or `own.labels` has the targets, the targets in the graphs are removed.
+    """
     named = own.targets and set(own.targets) <= set(rows.node_columns)
     if y is not None or own.labels is not None:
         return replace(rows, store=replace(rows.store, y=None, node_targets=False))
@@ -180,7 +184,7 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 
 
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
-    """Read the targets of graphs from a table with one row per row of the data."""
+    """Read the targets of the good rows from the table `own.labels`."""
     assert own.labels is not None
     columns, decimal_commas = read_table(own.labels)
     if decimal_commas:
@@ -203,7 +207,7 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the named columns with numbers, except the one that splits the data."""
+    """Return the only column besides SMILES and split, or the only one of numbers."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     names = tuple(name for name in others if _is_numeric(rows.columns[name]))
@@ -232,7 +236,7 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 
 
 def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
-    """Return targets that the user has given as an array, for the good rows."""
+    """Convert an array of targets to columns, for the good rows only."""
     try:
         table = as_array(y.detach().cpu() if isinstance(y, Tensor) else y)
     except ValueError as error:
@@ -250,7 +254,7 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
 
 
 def _named(table: np.ndarray, names: tuple[str, ...]) -> list[Column]:
-    """Name the columns of a table `y`, or `y0`, `y1`, ... unless names are given."""
+    """Return the columns of a table; default names are `y`, or `y0`, `y1`, ..."""
     width = table.shape[1]
     if names and len(names) != width:
         raise OptionError(

@@ -1,6 +1,7 @@
 """Named tuples of tensors that the fused kernels take as arguments.
 
-Letters in shapes: m node copies, f edge copies, s rooted subgraphs, w and c columns.
+In shapes, n counts nodes, m node copies, f edge copies, s rooted subgraphs and t
+distances to the root; w and c are numbers of columns.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from gnnak.subgraphs.groups import Groups
 
 
 class Edges(NamedTuple):
-    """The f edge copies of all rooted subgraphs, in three groupings."""
+    """The f edge copies of all rooted subgraphs, and three ways to group them."""
 
     source: Tensor
     """[f]: the node copy at the start of each edge copy."""
@@ -21,15 +22,15 @@ class Edges(NamedTuple):
     edge: Tensor
     """[f]: the edge of the graph that each edge copy stands for."""
     by_target: Groups
-    """The edge copies by target; `order` is None, since they are sorted by target."""
+    """The edge copies grouped by target; `order` is None, as `target` is sorted."""
     by_source: Groups
-    """The edge copies by source."""
+    """The edge copies grouped by source."""
     by_edge: Groups
-    """The edge copies by edge of the graph."""
+    """The edge copies grouped by edge of the graph."""
 
 
 class Lifted(NamedTuple):
-    """States of node copies that are not stored: `x[node] + table[rows]`."""
+    """States of node copies, `x[node] + table[rows]`, computed when read."""
 
     x: Tensor
     """[n, w]: the states of the nodes."""
@@ -49,10 +50,9 @@ class Lifted(NamedTuple):
         rows: Tensor,
         dtype: torch.dtype | None,
     ) -> "Lifted":
-        """Return the states in `dtype`; None = the dtype of `x` and `table`.
+        """Convert `x` and `table` to `dtype` once, since kernels read them many times.
 
-        With autocast, `x` and `table` are converted to its dtype first, since kernels
-        read them many times.
+        If `dtype` is None, both are converted to the wider of their two dtypes.
         """
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
         return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
@@ -77,7 +77,7 @@ class Moments(NamedTuple):
     """Rows per block. The last blocks may have fewer rows, or none."""
 
     def chunk(self, count: int) -> "list[Moments]":
-        """Return the statistics of `tensor.chunk(count, dim=1)`."""
+        """Return the statistics of each part of `tensor.chunk(count, dim=1)`."""
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
 
@@ -100,7 +100,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """A grouping of rows, to sum the rows of each of k groups."""
+    """A grouping of m rows, to sum the rows of each group."""
 
     groups: Groups
     """The rows of each group."""
@@ -109,19 +109,20 @@ class GatedPool(NamedTuple):
 
 
 MOST_HOP_LINEARS = 4
-"""Largest number of `HopLinears`: one without a gate, and three gates."""
+"""Largest number of Linears in `HopLinears`: one without a gate, and three gates."""
 
 
 class HopLinears(NamedTuple):
-    """Linears of the embeddings of distances: at most one without a gate, then gates.
+    """Linears that compute tables from the embeddings of distances, or their gradients.
 
-    Also their gradients, in the same form.
+    The first Linear may be one without a bias, whose table is added to node states. All
+    others have a bias, and their tables are gates: sigmoids of the Linear.
     """
 
     weights: list[Tensor]
-    """[c, h] each: the weights, that of the Linear without a gate first."""
+    """[c, h] each: the weights of all Linears."""
     biases: list[Tensor]
-    """[c] each: the biases of the gates, whose tables are sigmoids of the Linear."""
+    """[c] each: the biases of the gates."""
 
 
 class NormConstants(NamedTuple):

@@ -1,7 +1,7 @@
 """Fused implementations of GNN-AK layers: fewer kernels, less memory for training.
 
 Each computation is a `torch.autograd.Function` on top of `gnnak.fast.kernels`. Tensors
-with a row per node copy are by far the largest of a network; those that can be
+with a row per node copy are by far the largest of a network; tensors that can be
 recomputed cheaply in the backward pass are not saved for backward.
 
 Names that all modules share:

@@ -45,9 +45,9 @@ HOOKS = tuple(
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
-    """Return whether `run_conv` computes the same result as a conv of inputs `width`.
+    """Return whether `run_conv` can replace a conv whose inputs have `width` columns.
 
-    `e` are edge states, [e, c], or weights, [e].
+    `e` are the edge states, [e, c], or edge weights, [e]; None if there are none.
     """
     if type(conv) not in RUNNERS or has_hooks(conv) or _is_changed(conv):
         return False
@@ -66,7 +66,7 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def _is_changed(conv: MessagePassing) -> bool:
-    """Return whether a conv has hooks of its methods, other methods or unusual options.
+    """Return whether a conv has hooks on methods, replaced methods or unusual options.
 
     Unusual options are messages from target to source, and decomposed layers.
     """
@@ -89,7 +89,7 @@ def has_dtype_of(conv: nn.Module, x: Tensor, e: Tensor | None) -> bool:
 
 
 def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a conv that `can_run` accepts to node copies, [m, w], along given edges.
+    """Apply a conv that `can_run` accepts to the states of node copies, [m, w].
 
     `e` are the states of the edges of the graph, [e, c]; None if there are none.
     """
@@ -103,7 +103,7 @@ def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
     """Return edge states as wide as the node states of a GINE conv.
 
-    Its Linear, if any, is applied to edges, which are fewer than edge copies.
+    The conv's Linear, if any, is applied to edges, which are fewer than edge copies.
     """
     assert e is not None
     return e if conv.lin is None else conv.lin(e)
@@ -170,7 +170,7 @@ class _NeighbourSum(torch.autograd.Function):
 
 
 def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) -> Tensor:
-    """Sum, for each group of edge copies, the `values` of their `end`s, [f]."""
+    """Sum `values[end[i]]` over the edge copies i of each group."""
     order = end if groups.order is None else end.index_select(0, groups.order)
     members = Groups(groups.ptr, order.contiguous())
     return kernels.sum_by(values.contiguous(), members)
@@ -181,7 +181,7 @@ def fits_gcn(
 ) -> bool:
     """Return whether `run_gcn` computes the same result as `conv`.
 
-    It does if there are no edge states and `conv` has the default options.
+    This requires default options of `conv`, and no edge states.
     """
     return (
         e is None
@@ -215,7 +215,7 @@ def run_gcn(
 
 
 class _Gcn(torch.autograd.Function):
-    """Autograd function of `run_gcn`, which may recompute the input states."""
+    """Autograd function of `run_gcn`; the backward pass may recompute `c`."""
 
     @staticmethod
     def forward(
@@ -257,10 +257,10 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv along the edges across subgraphs, `links`, or those inside if None.
+    """Apply a conv inside all subgraphs or, if given, along `links` between subgraphs.
 
-    The edge encoder must encode each edge by itself, so that it can encode the edges of
-    the graph instead of the edge copies, which are many more.
+    The edge encoder runs on the edges of the graph, which are far fewer than the edge
+    copies. So it must encode each edge independently of the others.
     """
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
@@ -281,10 +281,10 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return a tensor with the width and dtype of the edge states; None if none exist.
+    """Return a tensor with the width and dtype of the edge states that a conv reads.
 
-    The result is the edge states themselves without an edge encoder, and
-    `NotImplemented` if the encoder cannot encode edges instead of edge copies.
+    Returns None if the conv reads no edge states, and `NotImplemented` if its encoder
+    cannot encode edges instead of edge copies.
     """
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:

@@ -119,9 +119,9 @@ def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
 
 
 class _Encode(torch.autograd.Function):
-    """Autograd function: the encoding, and the norm's scale and shift.
+    """Autograd function of the encoding; also returns the norm's scale and shift.
 
-    For backward it saves only the features and the weight of the Linear.
+    Only the features and the weight of the Linear are saved for backward.
     """
 
     @staticmethod

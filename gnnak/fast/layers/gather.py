@@ -27,7 +27,7 @@ SMALL_TABLE = 256
 
 @implements("lookup")
 def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
-    """Return `table[index]` for a small table; atomics are slow if it has few rows."""
+    """Return `table[index]` for a small table, whose gradient needs no atomics."""
     if table.size(0) > SMALL_TABLE or not serves(table):
         return NotImplemented
     return _Lookup.apply(table, index)
@@ -46,7 +46,7 @@ def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 
 @implements("lift")
 def lift_nodes(serves: Serves, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Gather the state of each node copy."""
+    """Return the state of each node copy, [m, c], gathered from node states."""
     if not serves(x) or subgraphs.num_nodes is None:
         return NotImplemented
     return _Gather.apply(x, subgraphs.node, subgraphs.by("node"))
@@ -54,7 +54,7 @@ def lift_nodes(serves: Serves, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 @implements("lift_edges")
 def lift_edges(serves: Serves, e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Gather the state of each edge copy."""
+    """Return the state of each edge copy, [f, c], gathered from edge states."""
     if e.dim() != 2 or not serves(e) or subgraphs.num_edges is None:
         return NotImplemented
     return _Gather.apply(e, subgraphs.edge, subgraphs.by("edge"))
@@ -96,9 +96,9 @@ def mean_of(sums: Tensor, groups: Groups) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Autograd function: `values[index]`; `groups` are the positions by index.
+    """Autograd function of `values[index]`, differentiable twice.
 
-    The gradient can be differentiated again.
+    `groups` lists, for each row of `values`, the positions in `index` that refer to it.
     """
 
     @staticmethod
@@ -112,9 +112,9 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """Autograd function: sum the rows of equal index; `groups` are the rows by index.
+    """Autograd function: sum all rows with the same `index`, differentiable twice.
 
-    The gradient can be differentiated again.
+    `groups` lists the rows that have each index.
     """
 
     @staticmethod
@@ -128,8 +128,6 @@ class _Sum(torch.autograd.Function):
 
 
 class _Embedding(torch.autograd.Function):
-    """Autograd function of `embedded_rows`."""
-
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
@@ -145,8 +143,6 @@ class _Embedding(torch.autograd.Function):
 
 
 class _Lookup(torch.autograd.Function):
-    """Autograd function of `lookup_rows`."""
-
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
         index = index.contiguous()
@@ -168,7 +164,7 @@ def fill_encodings(
     subgraphs: SampledSubgraphs,
     num_nodes: int,
 ) -> dict[Encoding, Tensor]:
-    """Estimate the encodings of all nodes from those of the sampled roots."""
+    """Estimate the encodings of all nodes from the encodings of the sampled roots."""
     if not all(map(serves, encodings.values())):
         return NotImplemented
     return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}

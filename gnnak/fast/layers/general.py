@@ -35,9 +35,9 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
 SMALL_HOP_TABLE = 128
-"""Largest number of rows that a table of distances may have in fused layers."""
+"""Largest number of rows of a hop table (one per distance) in fused layers."""
 POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
-"""For each pooled encoding, by what the states of node copies are grouped."""
+"""Whether a pooled encoding sums node copies by subgraph or by node."""
 
 
 def gated_pools(
@@ -49,9 +49,10 @@ def gated_pools(
 ) -> tuple[list[Tensor], Tensor]:
     """Multiply states by gates and sum them by group, for one or two groupings.
 
-    `states` are those of node copies, [m, c], and `tables` the gates of t distances for
-    each grouping, [t, c] or None. Also return the states of the roots, [s, c]: one
-    autograd function for all results needs one pass over the states in its backward.
+    `states`, [m, c], are those of node copies. `tables` has, for each grouping, the
+    gates at all t distances, [t, c], or None; `rows`, [m], is the table row of each
+    node copy. Also returns the states of the roots, [s, c]: with a single autograd
+    function for all results, the backward pass reads the states only once.
     """
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()
@@ -61,8 +62,6 @@ def gated_pools(
 
 
 class _GatedPools(torch.autograd.Function):
-    """Autograd function of `gated_pools`."""
-
     @staticmethod
     def forward(
         ctx: Any,
@@ -99,10 +98,10 @@ def fused_embedding(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> Tensor:
-    """Run the base GNN without storing messages; a PPGN with shared node pairs.
+    """Run the base GNN without storing messages.
 
-    With autocast, the states of node copies have autocast's dtype, as the input of the
-    conv's Linear has.
+    If it is a PPGN, all layers share the node pairs. With autocast, the states of node
+    copies have autocast's dtype, like the input of the conv's Linear.
     """
     if not serves(x) or isinstance(edge_attr, Inputs):
         return NotImplemented
@@ -130,7 +129,6 @@ def fused_embedding(
 def _can_fuse_conv(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
-    """Return whether `run_conv` can run the base GNN of a layer on these inputs."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not known or not subgraphs.num_copies:
         return False
@@ -157,7 +155,7 @@ def _embeddings(layer: GNNAK) -> Tensor | None:
 
 
 def is_small(table: HopTable | None) -> bool:
-    """Return whether kernels support the size of a hop table, if there is one."""
+    """Return whether kernels support the size of a hop table; True if it is None."""
     return table is None or len(table.weight) <= SMALL_HOP_TABLE
 
 
@@ -197,7 +195,11 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Return the encodings of a layer from its sums, divided or scaled as it asks."""
+    """Turn sums over node copies into the encodings of a layer.
+
+    Sums become means where a mean is asked for. Otherwise, context sums over sampled
+    subgraphs are scaled to estimate sums over all subgraphs.
+    """
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

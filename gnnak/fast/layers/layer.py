@@ -62,7 +62,7 @@ def encode_layer(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings: fused as a whole if possible, or else the pools alone."""
+    """Compute the encodings; fuse the whole layer if possible, else only its pools."""
     if not serves(x):
         return NotImplemented
     if not isinstance(edge_attr, Inputs):
@@ -77,10 +77,7 @@ def encode_layer(
 
 
 def is_always_fused(layer: GNNAK) -> bool:
-    """Return whether a layer uses fused kernels for all float32 inputs on a GPU.
-
-    The same is true with autocast to bfloat16.
-    """
+    """Return whether a layer is fused for any GPU input in float32 or bf16 autocast."""
     return (
         bool(layer.transforms) and layer.hop == "concat" and is_fused_stack(layer.gnn)
     )
@@ -122,7 +119,7 @@ def fused_encodings(
     e: Tensor | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings of a layer that `can_fuse` accepts, as `GNNAK.encode`.
+    """Compute the result of `GNNAK.encode` for a layer that `can_fuse` accepts.
 
     With autocast, states of node copies are stored in bfloat16. Gates, norms and sums
     over subgraphs are computed in float32.
@@ -156,7 +153,7 @@ def _without_dropout(
 ) -> dict[Encoding, Tensor]:
     """Compute the encodings with one product for the first Linears of all transforms.
 
-    Pooled encodings are sums, before they are divided for a mean.
+    Pooled encodings are sums, which `reduced` divides later for a mean.
     """
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
@@ -188,10 +185,10 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute what `_without_dropout` does, with dropout before each transform.
+    """Compute the same results as `_without_dropout`, with dropout before transforms.
 
-    Each transform has a dropout mask of its own, so that neither the Linear after the
-    base GNN nor the first Linear of another transform fits into the same product.
+    Each transform has its own dropout mask, so the Linear after the base GNN and the
+    first Linears of the transforms cannot be merged into one product.
     """
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
@@ -218,8 +215,8 @@ def _pooled_sums(
 ) -> dict[Encoding, Tensor]:
     """Compute the sums of the subgraph encoding and of the context encoding.
 
-    `z` is the output of the first Linears of all MLPs, side by side; `gates` has values
-    at each distance, [t, c], and `rows` a row of the gates for each node copy, [m].
+    `z` has the outputs of the first Linears of all MLPs as adjacent columns. `gates`
+    has a row for each distance, [t, c], and `rows`, [m], is the row of each node copy.
     """
     tables = [gates.get(name) for name in transforms]
     pools = [

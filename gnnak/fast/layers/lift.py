@@ -13,10 +13,10 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
-    """Return the edge copies in three groupings; the result is cached."""
+    """Return the edge copies, grouped by target, source and edge; cache the result."""
 
     def find() -> Edges:
-        # The layers that need edge copies need the node copies of each node, too.
+        # Layers that need edge copies also need the node copies grouped by node.
         by_node: list[Axis] = ["node"] if subgraphs.num_nodes is not None else []
         axes: list[Axis] = ["target", "source", "edge"]
         subgraphs.group_by([*by_node, *axes])
@@ -34,9 +34,9 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Rows:
-    """Return the input states of all node copies, [m, c + h]; [m, c] if `add`.
+    """Return the input states of all node copies, [m, c + h], or [m, c] if `add`.
 
-    The state of a node copy is the state of its node, concatenated with (or, if `add`,
+    The state of node copy i is the state of its node, concatenated with (or, if `add`,
     plus) row `rows[i]` of the hop table, [t, h]. These states are not saved for
     backward: the backward pass recomputes them from `x` and `table`.
     """
@@ -56,8 +56,6 @@ def lift(
 
 
 class _Lift(torch.autograd.Function):
-    """Autograd function of `lift`: gathers node states and rows of the hop table."""
-
     @staticmethod
     def forward(
         ctx: Any,

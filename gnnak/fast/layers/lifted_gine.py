@@ -1,4 +1,4 @@
-"""GINE's sums on rooted subgraphs, and the tables of gates and added embeddings."""
+"""GINE's sums on rooted subgraphs, and tables with a row per distance to the root."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.groups import Groups
 
 WIDEST = 64
-"""The kernel supports embeddings of distances up to this width."""
+"""Largest width of the embeddings of distances that the kernel supports."""
 
 
 class HopTables(NamedTuple):
@@ -29,7 +29,7 @@ class HopTables(NamedTuple):
     """[t, c]: the embeddings that are added to node states; None if they are not added
     but appended, or if the layer does not use distances."""
     gates: dict[str, Tensor]
-    """The factors of each encoding that has a gate, [t, c]."""
+    """For each encoding that has a gate, its factors, [t, c]."""
 
 
 _gates: ContextVar[dict[GNNAK, dict[str, Tensor]] | None]
@@ -38,7 +38,7 @@ _gates = ContextVar("gates", default=None)
 
 @contextmanager
 def shared_gates() -> Iterator[None]:
-    """Context manager: let `remember_gates` and `gate_tables` share gates."""
+    """Context manager: let `gate_tables` return gates stored by `remember_gates`."""
     token = _gates.set({})
     try:
         yield
@@ -47,7 +47,7 @@ def shared_gates() -> Iterator[None]:
 
 
 def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
-    """Let `gate_tables` return these gates, in the current `shared_gates` block."""
+    """Store gates for `gate_tables`, until the current `shared_gates` block ends."""
     known = _gates.get()
     if known is not None:
         known[layer] = gates
@@ -56,7 +56,8 @@ def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
 def hop_tables(layer: GNNAK) -> HopTables:
     r"""Compute $W \mathbf{d}$ and $\text{Sigmoid}(W \mathbf{d} + b)$ for all distances.
 
-    Here $\mathbf{d}$ is the learned embedding of a distance.
+    These are the added embeddings and the gates. Here $\mathbf{d}$ is the learned
+    embedding of a distance, and each table has its own $W$ and $b$.
     """
     tables = _compute(layer, layer.hop_linear)
     remember_gates(layer, tables.gates)
@@ -64,7 +65,7 @@ def hop_tables(layer: GNNAK) -> HopTables:
 
 
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
-    """Compute the gates of a layer alone: the factors at t distances, [t, c] each."""
+    """Return the gates of each encoding that has gates, at all distances, [t, c]."""
     known = _gates.get()
     if known is not None and layer in known:
         return known[layer]
@@ -72,7 +73,7 @@ def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
 
 
 def _compute(layer: GNNAK, hop_linear: nn.Linear | None) -> HopTables:
-    """Compute the tables of a layer; without `hop_linear`, only the gates."""
+    """Compute the tables of a layer; if `hop_linear` is None, only the gates."""
     hop_table, gates = layer.hop_table, layer.gates
     if hop_table is None:
         return HopTables(None, {})
@@ -92,9 +93,9 @@ def hop_weights(
 ) -> tuple[Tensor, HopLinears] | None:
     """Return the embeddings of distances, [t, h], and the Linears of a layer's tables.
 
-    The result is None if the kernel cannot compute the tables. It reads the weights of
-    modules that are not called then. So these must be of the types that a layer has
-    from the start, without hooks. With autocast, the kernel is more precise: it
+    Returns None if the kernel cannot compute the tables. The kernel reads the weights
+    of modules instead of calling the modules, so these must have the types that `GNNAK`
+    builds, and no hooks. With autocast, the kernel is more precise than the modules: it
     computes in the dtype of the weights.
     """
     table = layer.hop_table
@@ -127,10 +128,10 @@ def hop_weights(
 def _weights_of(
     linear: nn.Module | None, d: Tensor
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Return weight and bias of a Linear; None if it must be called.
+    """Return weight and bias of a Linear, or None if the Linear itself must be called.
 
-    They must be neither sharded nor computed by a parametrisation, and be contiguous,
-    with the dtype and the device of the embeddings of distances `d`.
+    Both must be contiguous, neither sharded nor computed by a parametrisation, and have
+    the dtype and device of `d`, the embeddings of distances.
     """
     if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
         return None
@@ -143,7 +144,7 @@ def _weights_of(
 
 
 def _is_plain(weight: Tensor, d: Tensor) -> bool:
-    """Return whether a weight is an ordinary, contiguous parameter, stored like `d`."""
+    """Return whether a weight is a contiguous parameter like `d` (dtype and device)."""
     return (
         type(weight) is nn.Parameter
         and weight.dtype == d.dtype
@@ -153,7 +154,7 @@ def _is_plain(weight: Tensor, d: Tensor) -> bool:
 
 
 def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
-    """Return the Linears of tables from `count` matrices and the biases after them."""
+    """Split `weights` into `count` matrices and the biases that follow."""
     return HopLinears(list(weights[:count]), list(weights[count:]))
 
 
@@ -180,7 +181,7 @@ class _Tables(torch.autograd.Function):
 
 
 class Copies(NamedTuple):
-    """How the states of node copies are computed from those of nodes and a table."""
+    """How the states of node copies are computed from node states and embeddings."""
 
     node: Tensor
     """[m]: the node of each node copy."""
@@ -191,7 +192,7 @@ class Copies(NamedTuple):
     add: bool
     """Whether the embedding is added to the state of the node, and not appended."""
     dtype: torch.dtype | None
-    """Data type of the states; None = that of the states of nodes and embeddings."""
+    """Dtype of the states; if None, that of the node states and embeddings."""
 
 
 def lifted_gine_sum(
@@ -206,8 +207,8 @@ def lifted_gine_sum(
 
     $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
-    Here $c$ is computed from the states of nodes `x`, [n, c], and the embeddings of
-    distances `table`, [t, h]; without a table, it is the state of the node.
+    The states $c$ are computed from the states of nodes `x`, [n, c], and the embeddings
+    of distances `table`, [t, h]. If `table` is None, $c_i$ is the state of the node.
     """
     (summed,) = _LiftedGineSum.apply(x, table, e, eps, copies, edges, 0)
     return summed
@@ -223,8 +224,8 @@ def lifted_gine_sum_and_gates(
 ) -> tuple[Tensor, list[Tensor]]:
     """Compute the tables of a layer, and `lifted_gine_sum` with the added table.
 
-    A single autograd function takes less time than one for the tables and one for the
-    sums. Returns the sums, [m, w], and the gates of each encoding with gates, [t, c].
+    Returns the sums, [m, w], and the gates of each encoding with gates, [t, c]. One
+    autograd function for tables and sums takes less time than two functions.
     """
     d, (matrices, biases) = weights
     summed, *gates = _LiftedGineSum.apply(
@@ -236,8 +237,8 @@ def lifted_gine_sum_and_gates(
 class _LiftedGineSum(torch.autograd.Function):
     """Autograd function of `lifted_gine_sum` and `lifted_gine_sum_and_gates`.
 
-    In the second case, `table` is the tensor of embeddings from which tables are
-    computed with `count` matrices; `weights` are these matrices and the biases.
+    For `lifted_gine_sum_and_gates`, `table` has the embeddings from which tables are
+    computed, and `weights` are `count` matrices, followed by the biases.
     """
 
     @staticmethod
@@ -267,8 +268,8 @@ class _LiftedGineSum(torch.autograd.Function):
         kernels, linears = kernels_of_backward(x), _linears(others[:size], count)
         tables, needed = others[size:], ctx.needs_input_grad
         if count and torch.is_grad_enabled():
-            # To differentiate again, recompute the tables: autograd knows nothing of
-            # the one that is not a result of this function.
+            # For a second derivative, recompute the tables: the added table is not an
+            # output of this function, so autograd has no gradient for it.
             tables = kernels.hop_tables(table, linears)
         c = _states(kernels, x, tables[0], ctx.copies)
         grad_c, grad_e, grad_eps = kernels.messages_backward(
@@ -296,7 +297,7 @@ class _LiftedGineSum(torch.autograd.Function):
 def _states(
     kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
 ) -> Tensor | Lifted:
-    """Return the states of node copies, which are not stored if that is possible."""
+    """Return the states of node copies; as `Lifted`, not stored, if `copies.add`."""
     node, rows, _, add, dtype = copies
     if table is not None and add:
         return Lifted.of(x, table, node, rows, dtype)

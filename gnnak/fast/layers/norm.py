@@ -46,7 +46,7 @@ class GivenNorm(NamedTuple):
     """Number of rows that are not padding, a scalar."""
     training: bool = True
     num_batches_tracked: None = None
-    """The module that owns the norm counts the batches itself."""
+    """None, because the module that owns the norm counts the batches itself."""
 
     def real_rows(self) -> Tensor:
         """Return the number of rows that are not padding."""
@@ -55,7 +55,7 @@ class GivenNorm(NamedTuple):
 
 @implements("over_rows")
 def norm_over_rows(serves: Serves, norm: BatchNorm, x: Tensor) -> Tensor:
-    """Apply a norm in full precision or in bfloat16."""
+    """Apply a batch norm to `x` in float32, float64 or bfloat16."""
     if not can_store(x.dtype) or not serves(x) or not can_fuse_norm(norm, x):
         return NotImplemented
     return norm_rows(norm, x)
@@ -73,7 +73,7 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply a norm of PyTorch in training to a padded matrix, in any precision."""
+    """Apply a batch norm in training mode to `x`, whose first `count` rows are real."""
     if running_mean is None or running_var is None or not serves(x):
         return NotImplemented
     if weight is None or bias is None or x.size(0) < 2 or x.stride(1) != 1:
@@ -127,7 +127,7 @@ def norm_relu_linears(
     norm_follows: bool,
     recompute: bool = False,
 ) -> list[Rows]:
-    """Apply norm, ReLU and Linear to each of several equal parts of the columns of h.
+    """Split the columns of `h` equally; apply a norm, ReLU and Linear to each part.
 
     If `recompute`, the results are recomputed in the backward pass instead of saved.
     """
@@ -157,7 +157,7 @@ def norm_relu_linears(
 def _product_recompute(
     h: Rows, index: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
-    """Return how to recompute `linear(ReLU(norm(h.chunk(count, dim=1)[index])))`."""
+    """Build the `Recompute` of `linear(ReLU(norm(h.chunk(count, dim=1)[index])))`."""
     recompute_h = recompute_function(h.recompute)
 
     def product(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
@@ -202,7 +202,7 @@ class _NormLinears(torch.autograd.Function):
     """Autograd function of `norm_relu_linears`.
 
     Also returns the column statistics of all outputs, and the constants of all norms.
-    `weights` are weight and bias of the norm, then of the Linear, for each part.
+    `weights` lists, for each part, weight and bias of the norm and of the Linear.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Register fast implementations, and check and take apart the modules they serve."""
+"""Register fast implementations, and inspect the modules that these replace."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,13 +12,13 @@ from gnnak.nn.norm import BatchNorm, several_processes
 
 F = TypeVar("F", bound=Callable[..., Any])
 Serves = Callable[[Tensor], bool]
-"""Returns whether fast implementations may be used for a tensor; see `make_backend`."""
+"""A function that tells whether fast implementations may be used for a tensor."""
 REDUCES = ("sum", "mean")
-"""The pools that fast implementations compute; others run in plain PyTorch."""
+"""Reductions that fast implementations compute; others run in plain PyTorch."""
 
 
 def implements(*operations: str) -> Callable[[F], F]:
-    """Decorator: mark a function as the fast implementation of operations.
+    """Decorator: mark a function as the fast implementation of named operations.
 
     The function takes a `Serves` and the arguments of the operation. It returns
     `NotImplemented` for arguments that it does not support.
@@ -34,7 +34,7 @@ def implements(*operations: str) -> Callable[[F], F]:
 def implementations_in(
     serves: Serves, *modules: ModuleType
 ) -> dict[str, Callable[..., Any]]:
-    """Return the fast implementations in some modules, by name of the operation."""
+    """Return the functions marked by `implements` in some modules, by operation."""
     return {
         name: partial(value, serves)
         for module in modules
@@ -72,7 +72,7 @@ def can_store(dtype: torch.dtype) -> bool:
 
 
 def autocast_dtype(values: Tensor) -> torch.dtype | None:
-    """Return the dtype of autocast on the device of a tensor; None = it is off."""
+    """Return autocast's dtype on the device of a tensor, or None if autocast is off."""
     kind = values.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 

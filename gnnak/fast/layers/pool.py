@@ -26,12 +26,12 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class Pool(NamedTuple):
-    """How one encoding is pooled."""
+    """The last norm of an encoding's MLP, and the groups of node copies to sum."""
 
     norm: BatchNorm
     """The last norm of the encoding's MLP, directly before the sum."""
     groups: Groups
-    """The node copies by output row."""
+    """The node copies that are summed into each output row."""
     key: Tensor
     """[m]: the output row that each node copy is added to."""
 
@@ -49,22 +49,19 @@ def norm_add_linear(
     """Compute `s = residual + ReLU(norm(h))`, then a Linear, `z = s matrix^T + offset`.
 
     Neither s, [m, w], nor z, [m, c'], is saved for backward: the backward pass
-    recomputes both. Returns z, and the row of s for the root of each subgraph, [s, w]
-    or, if `bias_column`, with `BIAS_COLUMN` appended, [s, w + 4].
+    recomputes both. Returns z, and the rows of s that belong to roots, one per rooted
+    subgraph. If `bias_column`, `BIAS_COLUMN` is appended to each of these rows.
     """
     recompute_residual = recompute_function(residual.recompute)
 
     def states(h: Tensor, *saved: Tensor | None) -> Tensor:
-        """Recompute s from h and the tensors that were saved for the residual."""
         residual = saved_or_recomputed(saved, recompute_residual)
         return kernels_for(h).norm_act(h, k, True, residual)
 
     def product(matrix: Tensor, offset: Tensor | None, *for_s: Tensor | None) -> Tensor:
-        """Recompute z, with s from the cache."""
         return linear(cached_s(*for_s), matrix, offset)
 
     def uncached_product(matrix: Tensor, offset: Tensor | None, *for_s: Any) -> Tensor:
-        """Recompute z and s."""
         return linear(states(*for_s), matrix, offset)
 
     cached_s = CachedRecompute(states)
@@ -98,8 +95,9 @@ def gate_pools(
 ) -> tuple[Tensor, ...]:
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    The input `z` of the norms has equal parts of the columns for each encoding, [m, c *
-    encodings]. `gates` are those of each encoding at t distances, [t, c] or None.
+    The columns of `z`, [m, c * encodings], are divided equally among the encodings.
+    `gates` has, for each encoding, the gates at t distances, [t, c], or None; `rows`,
+    [m], is the row of each node copy in the gates.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -166,8 +164,8 @@ class _NormAddLinear(torch.autograd.Function):
 class _GatePools(torch.autograd.Function):
     """Autograd function of `gate_pools`: norm, ReLU, product with a gate, segment sum.
 
-    `parameters` are the gates of all encodings (None = no gate), followed by the weight
-    and the bias of each encoding's norm.
+    `parameters` are the gates of all encodings (None for one without gates), followed
+    by the weight and the bias of each encoding's norm.
     """
 
     @staticmethod

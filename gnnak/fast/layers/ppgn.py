@@ -1,8 +1,9 @@
 """Fused blocks and sums of PPGN (provably powerful graph network).
 
 A block of PPGN has two MLPs and a matrix product per channel. The fused version reads
-the input of both MLPs once, adds biases and ReLUs in the matrix products of the
-Linears, and never concatenates or transposes states of node pairs.
+the input of both MLPs once, computes biases and ReLUs within the matrix products of the
+Linears, and never concatenates or transposes states of node pairs. In shapes, p is the
+number of node pairs, and w the number of channels.
 """
 
 from collections.abc import Callable
@@ -57,19 +58,19 @@ def fused_pool_block(
 
 @implements("pool_pairs")
 def fused_pool(serves: Serves, x: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute the result of `pool_pairs`, [n, 2w]."""
+    """Compute the result of `gnnak.nn.base.ppgn.pool_pairs`, [n, 2w]."""
     return _Pool.apply(x, pairs) if serves(x) else NotImplemented
 
 
 KINDS = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]
-"""The modules of an MLP of a block, in order."""
+"""The types of the modules in each MLP of a block, in order."""
 
 
 def can_fuse_block(block: PPGNBlock, x: Tensor) -> bool:
     """Return whether a block can be fused on states of node pairs, [p, w].
 
-    It can if no module in the block was replaced or has hooks, and if the states have
-    the dtype of the weights, or autocast converts both.
+    This requires that no module in the block was replaced or has hooks, and that the
+    states have the dtype of the weights, or that autocast converts both.
     """
     inner = [*block.left, *block.right, block.mix]
     if [type(module) for module in inner] != [*KINDS, *KINDS, nn.Linear]:
@@ -85,13 +86,13 @@ def can_fuse_block(block: PPGNBlock, x: Tensor) -> bool:
 
 
 def _linears(block: PPGNBlock) -> list[nn.Linear]:
-    """Return the Linears of a block: two of the left MLP, two of the right, and W."""
+    """Return five Linears: two of the left MLP, two of the right MLP, and `mix`."""
     inner = [*block.left, *block.right, block.mix]
     return [module for module in inner if isinstance(module, nn.Linear)]
 
 
 def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
-    """Return states and weights as `_Block` takes them, in the dtype of autocast."""
+    """Return the tensor arguments of `_Block`; with autocast, in autocast's dtype."""
     left, left_2, right, right_2, mix = _linears(block)
     found = [
         x,
@@ -108,9 +109,9 @@ def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
 def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
     """Return `x @ matrix.t()`, for x of shape [n, k, c].
 
-    The mean of `x` is multiplied in full precision: matrix products in TensorFloat-32
-    (TF32) round their inputs to 10 bits. If the rows of `x` differ by little, rounding
-    would erase the differences.
+    Matrix products in TensorFloat-32 (TF32) round their inputs to 10 bits, which would
+    erase small differences between the rows of `x`. So the mean of `x` is subtracted
+    first, and multiplied in full precision.
     """
     # The mean of no row is NaN.
     mean = x.detach().mean(dim=0).nan_to_num()
@@ -154,7 +155,7 @@ class _Block(torch.autograd.Function):
 
 
 class _PooledBlock(torch.autograd.Function):
-    """Autograd function: `pool_pairs` of states and of the products of a block.
+    """Autograd function: `pool_pairs` of the states and of the products of a block.
 
     `weights` are those of both MLPs as in `_mlps`.
     """
@@ -202,10 +203,7 @@ def _mlps(
 
 
 def _linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-    """Return ReLU(x matrix^T + bias), [p, c'].
-
-    On a GPU, cuBLAS adds the bias and applies the ReLU before it writes the result.
-    """
+    """Return ReLU(x matrix^T + bias), [p, c']; on a GPU, in a single cuBLAS call."""
     return torch._addmm_activation(bias, x, matrix.t())
 
 
@@ -240,7 +238,6 @@ def _plain_linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
 
 
 def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-    """Compute the result of `_Block` in plain PyTorch."""
     _, left, right = _mlps(_plain_linear_relu, x, *weights[:6])
     product = multiply_pairs(left, right, pairs)
     return linear(torch.cat([x, product], dim=1), *weights[6:])
@@ -249,7 +246,6 @@ def _plain_block(pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
 def _plain_pooled(
     pairs: NodePairs, x: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Compute the results of `_PooledBlock` in plain PyTorch."""
     _, left, right = _mlps(_plain_linear_relu, x, *weights)
     product = multiply_pairs(left, right, pairs)
     return plain.pool_pairs(x, pairs), plain.pool_pairs(product, pairs)
@@ -270,7 +266,7 @@ class _Pool(torch.autograd.Function):
 
 
 def can_share_pairs(layer: GNNAK) -> bool:
-    """Return whether the base GNN is a PPGN without hooks, called as usual."""
+    """Return whether the base GNN is a PPGN without hooks or keyword arguments."""
     gnn, calling = layer.gnn, layer.calling
     usual = calling.takes_batch and calling.keywords is None
     return type(gnn) is PPGN and not has_hooks(gnn) and usual
@@ -279,7 +275,7 @@ def can_share_pairs(layer: GNNAK) -> bool:
 def embedding_on_pairs(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> Tensor:
-    """Compute `GNNAK.embed` for a PPGN; all layers share the pairs of nodes."""
+    """Compute `GNNAK.embed` for a PPGN; all layers share one `NodePairs`."""
     gnn: nn.Module = layer.gnn
     assert isinstance(gnn, PPGN)
     pairs = subgraphs.once(NodePairs, lambda: find_pairs(subgraphs.subgraph))

@@ -35,7 +35,7 @@ class Recompute(NamedTuple):
     other function reads it afterwards."""
     uncached: TensorFunction | None = None
     """A version of `function` that caches no intermediate results, for callers that
-    cache the returned tensor; None = there is none, so they use `function`."""
+    cache the returned tensor. If None, such callers use `function`."""
 
 
 class Rows(NamedTuple):
@@ -45,9 +45,9 @@ class Rows(NamedTuple):
     """[m, c]: the matrix."""
     moments: Moments | None = None
     """Column statistics of `values`, if the kernel that computed `values` returned
-    them; None = a norm that needs the statistics computes them."""
+    them. If None, a norm that needs the statistics computes them."""
     recompute: Recompute | None = None
-    """How to recompute `values` in the backward pass; None = save `values` instead."""
+    """How to recompute `values` in the backward pass. If None, `values` is saved."""
 
 
 class CachedRecompute:
@@ -94,7 +94,7 @@ def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
 def saved_or_recomputed(
     saved: Sequence[Tensor | None], function: TensorFunction | None
 ) -> Tensor:
-    """Return the tensor for which `to_save` returned `saved`, in the backward pass."""
+    """Return `values` in the backward pass, from `saved`, the result of `to_save`."""
     if function is not None:
         return function(*saved)
     (values,) = saved
@@ -111,5 +111,5 @@ def can_overwrite(recompute: Recompute | None) -> bool:
 
 
 def with_unit_stride(rows: Tensor) -> Tensor:
-    """Return `rows`, copied if their entries are not adjacent, as kernels need."""
+    """Return `rows`, copied if `stride(1)` is not 1, as kernels require."""
     return rows if rows.stride(1) == 1 else rows.contiguous()

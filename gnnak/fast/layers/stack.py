@@ -69,8 +69,8 @@ class _GineLinear(torch.autograd.Function):
 
     $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
 
-    Also returns `c`, to be read by later functions so that one kernel can add up all
-    its gradients, and column statistics. The backward pass recomputes the sums.
+    Also returns column statistics, and `c` itself: later functions read this `c`, so
+    that one kernel adds up all gradients of `c`. The backward pass recomputes the sums.
     """
 
     @staticmethod
@@ -107,7 +107,7 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv; its norm needs two messages."""
+    """Return whether `run_pna` can replace a PNA* conv; norms need several messages."""
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
@@ -257,10 +257,10 @@ def run_stack(
 ) -> tuple[Rows, Tensor]:
     """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
 
-    `c` are the states of node copies, [m, w], and `e` those of the graph's edges, [e,
-    w']; `matrix`, [c', w], and `offset`, [c'], belong to the Linear. Returns its
-    output, [m, c'], and the base GNN's output state of the root of each subgraph, [s,
-    w]; with `bias_column`, `BIAS_COLUMN` is appended to it, [s, w + 4].
+    `c` are the states of node copies, [m, w], and `e` those of the graph's edges,
+    [e, w']; `matrix`, [c', w], and `offset`, [c'], belong to the Linear. Returns the
+    output of the Linear, [m, c'], and the output states of the base GNN at the roots,
+    [s, w]. If `bias_column`, `BIAS_COLUMN` is appended to these states, [s, w + 4].
     """
     *before, (conv, norm) = _parts(stack)
     edges = edges_of(subgraphs)
@@ -282,7 +282,6 @@ def run_stack_with_dropout(
 
 
 def _parts(stack: Stack) -> list[tuple[nn.Module, BatchNorm]]:
-    """Return each conv of a stack with the norm that follows it."""
     norms = cast("list[BatchNorm]", stack.norms)
     return list(zip(stack.convs, norms, strict=True))
 

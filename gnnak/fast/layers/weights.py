@@ -24,7 +24,7 @@ from gnnak.nn.uplift import GNNAK
 
 
 class ModelCall:
-    """One call of a model, with results that are cached for it, by any keys."""
+    """One call of a model, with a cache for results that its layers share."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -41,7 +41,7 @@ _current: ContextVar[ModelCall | None] = ContextVar("model_call", default=None)
 
 @implements("run_layers")
 def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
-    """Run all layers of a network, with one batch for their weight-only terms."""
+    """Run all layers of a network; compute their weight-only terms in one batch."""
     if network.recompute and network.training:
         return NotImplemented
     with call_of(network):
@@ -50,9 +50,9 @@ def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
 
 @contextmanager
 def call_of(model: nn.Module) -> Iterator[None]:
-    """Context manager: the block is a call of a model, in which weights do not change.
+    """Context manager: the `with` block is one call of a model, see `computed_for`.
 
-    In code that `torch.compile` compiles, calls are not tracked.
+    Weights must not change in the block. Under `torch.compile`, this does nothing.
     """
     if torch.compiler.is_compiling():
         yield
@@ -73,11 +73,12 @@ def computed_for(
     compute: Callable[[Sequence[GNNAK]], Sequence[T]],
     shapes: Callable[[GNNAK], Hashable],
 ) -> T:
-    """Return what `compute`, which takes several layers, returns for a layer.
+    """Return the result of `compute`, a function of several layers, for one layer.
 
-    In a call of a model, the result is computed for all layers of the model with equal
-    `shapes(layer)`, and cached until the call ends. Under activation checkpointing, and
-    for a layer that is not part of the model, it is computed for this layer alone.
+    In a `call_of` block, `compute` gets all layers of the model with equal
+    `shapes(layer)`, and the results are cached under `name` until the block ends. Under
+    activation checkpointing, and for a layer that is not part of the model, `compute`
+    gets this layer alone.
     """
     call = _current.get()
     if call is None or has_foreign_hooks():
@@ -119,7 +120,7 @@ class WeightProducts(NamedTuple):
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Compute the weight-only terms of a layer; in one batch for all of a network."""
+    """Return the weight-only terms of a layer, computed in one batch for all layers."""
     return computed_for(layer, "weight products", _compute, _shapes)
 
 
@@ -134,8 +135,8 @@ def _shapes(layer: GNNAK) -> Hashable:
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
     """Return the `WeightProducts` of each layer; all weights must have equal shapes.
 
-    With autocast, products are computed in the dtype of the weights; the factors of
-    states of node copies, `matrix` and `offset`, are then converted to autocast's.
+    With autocast, products are computed in the dtype of the weights. Then `matrix` and
+    `offset`, which are applied to node copies, are converted to autocast's dtype.
     """
     weight = next(layers[0].parameters())
     dtype = autocast_dtype(weight) or weight.dtype
@@ -144,7 +145,6 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
 
 
 def _products(layers: Sequence[GNNAK], dtype: torch.dtype) -> list[WeightProducts]:
-    """Compute `WeightProducts`, with `matrix` and `offset` in `dtype`."""
     count, one = len(layers), layers[0]
     names = [name for name in one.encodings if name in one.transforms]
     firsts = [
@@ -179,10 +179,7 @@ def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]
 
 
 def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
-    """Compute `sigmoid(linear(hop_table))` for each encoding that has a gate.
-
-    The gates of all layers are stacked, [layers, t, c].
-    """
+    """Compute the gates of each encoding for all layers, stacked, [layers, t, c]."""
     tables: list[Tensor] = [
         layer.hop_table.weight for layer in layers if layer.hop_table is not None
     ]

@@ -20,12 +20,12 @@ from gnnak.nn.uplift import GNNAK
 from gnnak.optional import has_triton
 
 SYNCHRONISING_CONVS = (GCNConv, GATConv)
-"""PyG convs whose forward pass makes the host wait for the number of self loops."""
+"""PyG convs whose forward pass synchronises, to count self loops."""
 Step = Callable[[Item], Tensor]
 """A function that trains on one item (a batch) and returns the detached loss."""
 FIRST_WARM_UP, WARM_UP = 3, 1
 """Number of uncaptured steps before a capture, for the largest batch shape and for
-each smaller shape. They compile and load kernels, and allocate the optimiser states."""
+each smaller shape. Such steps compile kernels, and allocate the optimiser states."""
 
 
 @implements("can_capture")
@@ -38,11 +38,11 @@ def can_capture(
 
 
 def _synchronises(network: nn.Module, precision: str) -> bool:
-    """Return whether the forward pass of a network, or of a part of it, synchronises.
+    """Return whether the forward pass of any module in a network synchronises.
 
-    Modules declare this by an attribute `synchronises`, except for convs of PyG. A
-    GNN-AK layer that is always fused, with `precision` "32" or "bf16", never calls the
-    convs inside it.
+    Modules declare this by an attribute `synchronises`; for PyG's convs, see
+    `SYNCHRONISING_CONVS`. Convs inside a GNN-AK layer that is always fused, with
+    `precision` "32" or "bf16", are never called, so they do not count.
     """
     known = isinstance(network, SYNCHRONISING_CONVS)
     if getattr(network, "synchronises", known):
@@ -57,7 +57,7 @@ def _synchronises(network: nn.Module, precision: str) -> bool:
 def make_captured(
     _: Serves, step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return a training step that is captured on a GPU."""
+    """Return a version of `step` that is captured as CUDA graphs and replayed."""
     if device.type != "cuda":
         return NotImplemented
     return CapturedStep(step, GraphRecorder(device), release)
@@ -72,7 +72,7 @@ def make_captured_model(
     update: Callable[[], object],
     optimizer: torch.optim.Optimizer,
 ) -> Callable[[Item], Any]:
-    """Return a model whose passes and updates are captured on a GPU."""
+    """Return a model whose passes and weight updates are captured on a GPU."""
     if device.type != "cuda":
         return NotImplemented
     recorder = GraphRecorder(device)
@@ -83,9 +83,9 @@ def make_captured_model(
 class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
-    `step` trains on an item (a batch) and returns the detached loss. It is called for
-    items without a shape, whose sizes hardly ever repeat, and for the first items of
-    each shape (warm-up). If a capture fails, it is called for all later items.
+    `step` trains on an item (a batch) and returns the detached loss. It runs without a
+    capture for items without a shape (their sizes hardly ever repeat), for the first
+    items of each shape (warm-up) and, after a failed capture, for all items.
 
     Static buffers and graph memory are allocated for the largest shape, and smaller
     shapes share them. When an item does not fit into the buffers, all graphs and
@@ -140,10 +140,10 @@ class CapturedStep:
         return self.step(item) if buffers.replay is None else buffers.replay()
 
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
-        """Return the static buffers of a shape; allocate them when it first occurs.
+        """Return the static buffers of a shape, allocated when the shape first occurs.
 
-        None if the largest shape is not captured yet, or if the item does not fit into
-        its buffers and the shape's own buffers were released before.
+        Returns None if the largest shape is not captured yet, or if the item does not
+        fit into the largest buffers and `shape` was released before.
         """
         if shape in self._buffers:
             return self._buffers[shape]
@@ -218,14 +218,12 @@ class _StaticBuffers:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
 
     def can_hold(self, tensors: list[Tensor]) -> bool:
-        """Return whether each tensor of an item fits into its buffer."""
         if len(tensors) != len(self.tensors):
             return False
         pairs = zip(tensors, self.tensors, strict=True)
         return all(a.dtype == b.dtype and a.numel() <= b.numel() for a, b in pairs)
 
     def views_like(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Return views of the buffers that have the shapes of the given tensors."""
         pairs = zip(tensors, self.tensors, strict=True)
         return [buffer.view(-1)[: a.numel()].view(a.shape) for a, buffer in pairs]
 
@@ -234,12 +232,12 @@ class CapturedModel(CapturedStep):
     """A model whose forward and backward pass and update are captured per batch shape.
 
     A call returns the outputs of the model, or its loss: a tensor, or tensors in
-    tuples, lists and dicts. A backward pass through them sets the gradients of the
-    weights, as without a capture. Run it before the next call, which overwrites the
+    tuples, lists and dicts. As without a capture, a backward pass through the outputs
+    sets the gradients of the weights. Run it before the next call, which overwrites
     activations.
 
     Attributes:
-        last: The passes that the last call replayed; None if it ran without a replay.
+        last: The captured passes that the last call replayed; None if it replayed none.
     """
 
     def __init__(
@@ -256,7 +254,7 @@ class CapturedModel(CapturedStep):
 
     @property
     def update_reason(self) -> str | None:
-        """Why clipping and optimiser steps are not captured; None if they may be."""
+        """Why updates (clipping and optimiser steps) cannot be captured, or None."""
         return self.captured_update.reason
 
     def __call__(self, item: Item) -> Any:
@@ -265,9 +263,10 @@ class CapturedModel(CapturedStep):
         return super().__call__(item)
 
     def update(self) -> None:
-        """Clip gradients and take an optimiser step: a replay after a replayed call.
+        """Clip gradients and take an optimiser step.
 
-        The captured backward pass must have computed all gradients that it reads.
+        The update is replayed if the last call was a replay, and if the captured
+        backward pass has computed all gradients.
         """
         passes, update = self.last, self.captured_update
         groups = update.optimizer.param_groups
@@ -288,7 +287,7 @@ class CapturedModel(CapturedStep):
         nothing = self.weights[0].new_empty(0)
 
         def work() -> Tensor:
-            """Run the forward pass, and return any tensor, as a recorder requires."""
+            """Run the forward pass; return any tensor, as a recorder requires one."""
             outputs.append(self.step(static))
             return nothing
 
@@ -297,14 +296,14 @@ class CapturedModel(CapturedStep):
         return tree_map(_copied, outputs[0])
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture both passes for a static item; return a replay of the forward pass.
+        """Capture the forward and the backward pass for a static item.
 
-        A backward pass through its outputs replays the captured backward pass.
+        Returns a function that replays the forward pass. A backward pass through the
+        outputs of this function replays the captured backward pass.
         """
         passes = _Passes(self.step, static, self.weights, self.recorder)
 
         def replay() -> Any:
-            """Replay the forward pass, and return its outputs."""
             self.last = passes
             return passes()
 
@@ -315,7 +314,7 @@ class CapturedModel(CapturedStep):
         self._release_all()
 
     def _release_gradients(self) -> None:
-        """Discard captured updates, and gradients in the memory of CUDA graphs."""
+        """Discard captured updates, and the gradients in the CUDA graphs' memory."""
         self.captured_update.forget()
         for weight in self.weights:
             weight.grad = None
@@ -329,11 +328,13 @@ class _Passes:
             require one; see `_Replayed`.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
         spec: The nesting of the outputs, to rebuild them from their leaves.
-        positions: The positions in `outputs` of the `differentiable` tensors.
-        of_outputs: The buffers of their gradients, which the backward pass reads.
+        differentiable: The tensors in `outputs` that require a gradient.
+        positions: The positions of the `differentiable` tensors in `outputs`.
+        of_outputs: Buffers for the gradients of the `differentiable` tensors; the
+            captured backward pass reads these buffers.
         gradients: For each weight, by its `id`, the gradient that the captured backward
             pass writes; None if the outputs do not depend on the weight.
-        written: The pairs of a weight and its gradient, for all that are not None.
+        written: Pairs of a weight and its gradient, for gradients that are not None.
     """
 
     def __init__(
@@ -361,7 +362,6 @@ class _Passes:
         self._detach()
 
     def __call__(self) -> Any:
-        """Replay the forward pass, and return its outputs."""
         self.replay_forward()
         self._allocate()
         replayed = iter(_Replayed.apply(self.anchor, self))
@@ -373,10 +373,7 @@ class _Passes:
         return tree_unflatten(leaves, self.spec)
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
-        """Replay the backward pass, and set the gradients of the weights.
-
-        `gradients` are those of the outputs; None = zero.
-        """
+        """Replay the backward pass, given the outputs' gradients (None means zero)."""
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
         for weight, found in self.written:
@@ -389,9 +386,9 @@ class _Passes:
             weight.grad = found if before is None else before + found
 
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
-        """Return whether all gradients are those of the captured backward pass.
+        """Return whether the captured backward pass computed all gradients of weights.
 
-        They are not if the loss depends on weights in another way.
+        It did not if the loss also depends on weights through uncaptured operations.
         """
         wanted = map(self.gradients.get, map(id, trained))
         return all(map(is_, [weight.grad for weight in trained], wanted))
@@ -446,17 +443,16 @@ class _Passes:
 
 
 class _Replayed(torch.autograd.Function):
-    """Connects replayed outputs with the replay of the backward pass."""
+    """Autograd function whose backward pass replays the captured backward pass."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, passes: _Passes) -> tuple[Tensor, ...]:
-        """Return copies of the outputs, which require a gradient as `anchor` does."""
+        """Return copies of the outputs; `anchor` makes them require a gradient."""
         ctx.passes = passes
         return tuple(out.clone() for out in passes.differentiable)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, None]:
-        """Replay the backward pass."""
         ctx.passes.backward(gradients)
         return None, None
 

@@ -23,7 +23,7 @@ from gnnak.loading.prefetch import prefetching_paused
 Work = Callable[[], Tensor]
 """A function that launches GPU work and returns a tensor, such as the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
-"""Modules that `_calling_line` skips: PyTorch and this package."""
+"""Packages whose frames `_calling_line` skips in the call stack."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak of an uncaptured step."""
 _capturing = RLock()
@@ -53,15 +53,15 @@ class GraphRecorder:
         self.peak_bytes = 0
         self.pool = torch.cuda.graph_pool_handle()
         self.graphs: list[torch.cuda.CUDAGraph] = []
-        # Whether there are CUDA graphs in `pool`, which later ones can share.
+        # Whether there are CUDA graphs in `pool`.
         self._is_pool_used = False
         self.synchronisations: list[str] = []
 
     def warm_up(self, work: Work) -> Tensor:
-        """Run the work once, in the memory pool of CUDA graphs if there are any.
+        """Run the work once, without a capture.
 
-        This is safe: between replays, it contains only gradients that are not read
-        again.
+        If there are CUDA graphs, the work allocates from their memory pool. This is
+        safe: between replays, the pool contains only gradients that are not read again.
         """
         used = self._is_pool_used
         allocation = self._in_pool() if used else growth_measured(self.device)
@@ -80,9 +80,9 @@ class GraphRecorder:
     def record(self, work: Work) -> Work:
         """Capture the work as a CUDA graph; return a function that replays it.
 
-        The function works on the same tensors, and returns the result in a new tensor.
-        If the work cannot be captured, for example because the last warm-up
-        synchronised, this raises an exception and leaves the recorder as it was.
+        A replay reads and writes the tensors of the capture, and returns a copy of the
+        result. If the work cannot be captured, for example because the last warm-up
+        synchronised, `record` raises an exception and leaves the recorder as it was.
         """
         if self.synchronisations:
             where = self.synchronisations[0]
@@ -111,7 +111,6 @@ class GraphRecorder:
         self._is_pool_used = True
 
         def replay() -> Tensor:
-            """Replay the work, and return a copy of its result."""
             graph.replay()
             return result.clone()
 
@@ -150,7 +149,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_generator(self) -> None:
-        """Let the random number generator be used again after a failed capture.
+        """Make the random number generator usable again after a failed capture.
 
         A capture changes the state of the generator, which all CUDA graphs share, and
         only a successful capture changes it back. So capture an empty graph.
@@ -162,7 +161,6 @@ class GraphRecorder:
                 pass
 
     def _take_new_pool(self) -> None:
-        """Use a new memory pool for later captures."""
         self.pool, self._is_pool_used = torch.cuda.graph_pool_handle(), False
 
     def _leave_pool(self) -> None:
@@ -194,9 +192,9 @@ def _garbage_collection_paused() -> Iterator[None]:
 
 @contextmanager
 def synchronisations_recorded() -> Iterator[list[str]]:
-    """Context manager: yield a list that gets the source lines that synchronise.
+    """Context manager: record the source lines that synchronise in the `with` block.
 
-    The list is filled in the block, with entries like "uplift.py, line 12". PyTorch
+    Yields a list, to which the block adds entries like "uplift.py, line 12". PyTorch
     reports the synchronisations of all threads. The thread that prefetches batches may
     synchronise, so it is paused within the block.
     """
@@ -204,7 +202,6 @@ def synchronisations_recorded() -> Iterator[list[str]]:
     other_warnings: list[tuple[Any, ...]] = []
 
     def show(message: Any, category: Any, filename: str, line: int, *_: Any) -> None:
-        """Handle a warning; this function replaces `warnings.showwarning`."""
         if "called a synchronizing CUDA operation" in str(message):
             lines.append(_calling_line() or f"{Path(filename).name}, line {line}")
         elif "prototype feature" not in str(message):
@@ -224,7 +221,7 @@ def synchronisations_recorded() -> Iterator[list[str]]:
 
 
 def _calling_line() -> str | None:
-    """Return the innermost line of the call stack outside of `HIDDEN`, or None."""
+    """Return the innermost line of the call stack outside of `HIDDEN`, if any."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

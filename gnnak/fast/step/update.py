@@ -30,7 +30,6 @@ class SideStreams:
         self._streams: list[torch.cuda.Stream] = []
 
     def __enter__(self) -> "SideStreams":
-        """Return this object."""
         return self
 
     @contextmanager
@@ -39,7 +38,7 @@ class SideStreams:
         if not self.active:
             yield
             return
-        # The same streams each time, since new ones could not reuse the memory that
+        # Use the same streams each time: new streams could not reuse the memory that
         # PyTorch caches for old ones.
         streams = own_streams(self.device).side
         stream = streams[len(self._streams) % len(streams)]
@@ -49,7 +48,6 @@ class SideStreams:
             yield
 
     def __exit__(self, *_: object) -> None:
-        """Make the current stream wait for all side streams."""
         for stream in self._streams:
             torch.cuda.current_stream(self.device).wait_stream(stream)
 
@@ -60,7 +58,7 @@ WEIGHTS_PER_STREAM = 32
 
 @implements("take_step")
 def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) -> None:
-    """Take a step of the optimiser that is being captured, on several CUDA streams."""
+    """Take an optimiser step on several streams, if a CUDA graph is being captured."""
     if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
         return NotImplemented
     return step_on_streams(optimizer, device)
@@ -70,7 +68,7 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
     """Take a step of a fused Adam, with the weights divided among several CUDA streams.
 
     In a CUDA graph, the streams run in parallel. PyTorch's fused Adam updates only a
-    few dozen weight tensors per kernel, which takes as long as its largest tensor.
+    few dozen weight tensors per kernel; the largest tensor determines the time.
     """
     groups = optimizer.param_groups
     with SideStreams(device) as streams:
@@ -87,12 +85,12 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
 
 
 VARYING = ("params", "lr", "capturable", "fused")
-"""Entries of a parameter group that do not prevent a replay if they change."""
+"""Entries of a parameter group that may change between replays of an update."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
-"""Optimisers that run with the option `fused=True`, in a few kernels for all
-weights, unless the user has chosen an implementation. If captured, PyTorch's default
-of Adam needs two kernels per weight, and that of SGD reads the learning rate on the
-host."""
+"""Optimisers whose captured steps use `fused=True`, unless the user has chosen an
+implementation: fused steps run a few kernels for all weights. By default, PyTorch's
+Adam would need two kernels per weight if captured, and SGD would read the learning rate
+on the host."""
 
 
 class CapturedUpdate:
@@ -100,9 +98,9 @@ class CapturedUpdate:
 
     A captured update reads the gradient tensors that existed at its capture, so there
     is one captured update for each captured backward pass. `take` clips the gradients
-    and calls `optimizer.step()`. `reason` is why updates are not captured, and `rates`
-    are the learning rates of the parameter groups, as tensors on the GPU that captured
-    updates read.
+    and calls `optimizer.step()`. `reason` tells why updates cannot be captured, or is
+    None. `rates` has the learning rates of all parameter groups, as tensors on the GPU
+    that captured updates read.
     """
 
     def __init__(
@@ -132,10 +130,10 @@ class CapturedUpdate:
             self.take()
 
     def record(self) -> Callable[[], object] | None:
-        """Capture an update with the present gradient tensors; return its replay.
+        """Capture an update with the present gradients; return a function to replay it.
 
-        The result is None if updates cannot be captured, or not before the next step,
-        which allocates the optimiser's state.
+        Returns None if updates cannot be captured, or if the optimiser has not yet
+        allocated its state, as it does in its first step.
         """
         if self._has_sparse_gradients():
             self.reason = "gradients are sparse"
@@ -146,7 +144,7 @@ class CapturedUpdate:
         nothing = torch.empty(0, device=self.device)
 
         def work() -> Tensor:
-            """Update the weights, and return any tensor, as a recorder requires."""
+            """Update the weights; return any tensor, as a recorder requires one."""
             self.take()
             return nothing
 
@@ -160,10 +158,11 @@ class CapturedUpdate:
         return replay
 
     def can_replay(self, replay: Callable[[], object] | None) -> bool:
-        """Return whether `replay` does what `run` would do; copy the learning rates.
+        """Return whether `replay` may replace `run`; if so, copy the learning rates.
 
-        With other weights or states, for example after `load_state_dict`, an update
-        must be captured anew; with other options or hooks, no update is captured.
+        After weights or optimiser states were replaced, for example by
+        `load_state_dict`, an update must be captured anew. After options have changed
+        or hooks were added, no update is captured any more.
         """
         if replay is None or not self._is_current() or replay not in self._replays:
             return False
@@ -187,7 +186,7 @@ class CapturedUpdate:
         self._replays.clear()
 
     def _is_current(self) -> bool:
-        """Return whether weights and states are those of the captured updates."""
+        """Return whether captured updates use the present weights and states."""
         captured = self._captured_tensors
         if captured is None:
             return False
@@ -195,19 +194,18 @@ class CapturedUpdate:
         return len(present) == len(captured) and all(map(is_, present, captured))
 
     def _tensors(self) -> list[object]:
-        """Return all weights that the optimiser updates, and its states of them."""
+        """Return all weights, and all entries of the optimiser's states."""
         groups, states = self.optimizer.param_groups, self.optimizer.state.values()
         weights = chain.from_iterable(group["params"] for group in groups)
         return [*weights, *chain.from_iterable(state.values() for state in states)]
 
     def _present_options(self) -> list[dict[str, Any]]:
-        """Return the options of each parameter group that a capture makes constant."""
+        """Return the options of each parameter group that are constant in a capture."""
         names = [name for name in self.optimizer.defaults if name not in VARYING]
         groups = self.optimizer.param_groups
         return [{name: group[name] for name in names} for group in groups]
 
     def _has_sparse_gradients(self) -> bool:
-        """Return whether a gradient is sparse: such steps are not captured."""
         groups = self.optimizer.param_groups
         grads = (weight.grad for group in groups for weight in group["params"])
         return any(grad is not None and grad.is_sparse for grad in grads)
@@ -225,7 +223,7 @@ class CapturedUpdate:
         return True
 
     def _prepare(self) -> None:
-        """Move step counters to the GPU, and discard updates captured before."""
+        """Move step counters to the GPU, and discard earlier captures."""
         groups = self.optimizer.param_groups
         self._captured_options = self._present_options()
         for state in self.optimizer.state.values():
@@ -240,7 +238,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: switch on `capturable` and `fused`; replace the rates."""
+        """Context manager: set `capturable`, `fused` and, if given, learning rates."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):
@@ -259,7 +257,7 @@ class CapturedUpdate:
 
 
 def _is_chosen(group: dict[str, Any]) -> bool:
-    """Return whether the user has chosen how a group of weights is updated."""
+    """Return whether the user has set `foreach` or `fused` for a parameter group."""
     return (group.get("foreach"), group.get("fused")) != (None, None)
 
 
@@ -281,6 +279,5 @@ def _find_obstacle(optimizer: Optimizer) -> str | None:
 
 
 def _has_hooks(optimizer: Optimizer) -> bool:
-    """Return whether the optimiser has hooks that run before or after each step."""
     names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
     return any(getattr(optimizer, name, None) for name in names)

@@ -1,4 +1,4 @@
-"""Read and write whole files, also compressed; failures are `FileFormatError`."""
+"""Read and write whole files, also compressed; failures raise `FileFormatError`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def try_lock(file: FileIO) -> bool:
 
 @contextmanager
 def locked_file(file: FileIO) -> Iterator[None]:
-    """Context manager: wait until no other process has locked an open file; lock it."""
+    """Context manager: lock an open file; wait while another process has locked it."""
     if fcntl is None:
         yield
         return
@@ -56,7 +56,7 @@ FilePath = str | os.PathLike[str]
 
 
 def open_bytes(path: FilePath) -> IO[bytes]:
-    """Open a file for reading; a compressed text file (see `is_packed`) is unpacked."""
+    """Open a file for reading; decompress it if it is a gzipped text file."""
     where = Path(path)
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
@@ -71,7 +71,7 @@ def open_bytes(path: FilePath) -> IO[bytes]:
 
 
 def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
-    """Return the content of a file of at most `at_most` bytes (None = any size)."""
+    """Return a file's content; raise an error if it is longer than `at_most` bytes."""
     with open_bytes(path) as file:
         try:
             content = file.read(-1 if at_most is None else at_most + 1)
@@ -117,13 +117,13 @@ def write_bytes(path: FilePath, content: bytes) -> None:
 
 
 SMALLEST_BUDGET = 2**30
-"""Every file may need this much memory, in bytes, however small the file is."""
+"""Memory budget of the arrays of a small file, in bytes; see `memory_budget`."""
 LARGEST_RATIO = 300
-"""Bytes of memory that an array may need per byte of the file. Real data sets need
+"""Memory budget of a large file, in bytes per byte of the file. Real data sets need
 between 10 and 100: numbers of one byte in the file become int64 in memory."""
 BYTES_PER_NUMBER = 8
 BYTES_PER_NAME = 64
-"""Memory of a number (int64), and of a short Python string, in bytes."""
+"""Memory of an int64 (`BYTES_PER_NUMBER`) and of a short Python string, in bytes."""
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -131,7 +131,7 @@ HEADERS = {
 
 
 def memory_budget(file_size: int) -> int:
-    """Return how much memory the arrays of a file of this size may need, in bytes."""
+    """Return the memory in bytes that the arrays of a file of this size may need."""
     return max(SMALLEST_BUDGET, LARGEST_RATIO * file_size)
 
 
@@ -153,7 +153,7 @@ def check_size(content: IO[bytes]) -> None:
 
 
 def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
-    """Return the memory of an array, or the size of another member of an npz file."""
+    """Return the memory in bytes that a member of an npz file needs when it is read."""
     with archive.open(info) as member:
         header = _shape_and_dtype(member)
     if header is None:
@@ -171,7 +171,6 @@ def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
 
 
 def _shape_and_dtype(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype] | None:
-    """Read the header of an array; return None if the member is not an array."""
     try:
         read = HEADERS[np.lib.format.read_magic(member)]
     except (ValueError, KeyError):
@@ -208,20 +207,20 @@ def format_stem(path: Path) -> str:
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether a file is a text file that is compressed with gzip."""
+    """Return whether the suffixes are those of a text file compressed with gzip."""
     return _without_gz(path) != path
 
 
 def _without_gz(path: Path) -> Path:
-    """Return the path without `.gz`, if it is a compressed text file."""
+    """Remove `.gz` if the suffix before it is that of a text file."""
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return inner if inner.suffix.lower() in TEXT_SUFFIXES else path
 
 
 class PackedFile(gzip.GzipFile):
-    """A gzip file that is unpacked while it is read.
+    """A gzip file that is decompressed while it is read.
 
-    `FileFormatError` is raised if it is damaged, or a decompression bomb.
+    Reading raises `FileFormatError` if the file is damaged or a decompression bomb.
     """
 
     def __init__(self, path: Path) -> None:
@@ -242,7 +241,7 @@ class PackedFile(gzip.GzipFile):
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
-        """Context manager: translate errors of gzip, and check the unpacked size."""
+        """Raise `FileFormatError` on gzip errors and on too much decompressed data."""
         try:
             yield
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -255,7 +254,6 @@ class PackedFile(gzip.GzipFile):
 
 
 def _problem(error: Exception) -> str:
-    """Return what is wrong with a gzip file, and what to do."""
     if isinstance(error, EOFError):
         return "ends too early; compress or download the file again"
     if str(error).startswith("Not a gzipped file"):

@@ -106,10 +106,7 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Decode a line; return the number of nodes, and the edges, [2, e].
-
-    Raises `ValueError` if the line is not valid graph6.
-    """
+    """Return number of nodes and edges [2, e]; raise `ValueError` if malformed."""
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
     value = np.frombuffer(line, np.uint8)
@@ -134,7 +131,7 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
 
 
 def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
-    """Read the number of nodes from a line of six-bit numbers; return also the rest."""
+    """Split six-bit numbers into the number of nodes and the remaining numbers."""
     start, stop = (0, 1) if six[0] < 63 else (1, 4)
     if six[:2].tolist() == [63, 63]:
         start, stop = 2, 8
@@ -147,7 +144,7 @@ def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def _ends(place: np.ndarray) -> np.ndarray:
-    """Convert positions of bits to edges between two nodes, [2, e]."""
+    """Convert positions in the sequence of bits to edges, [2, e]."""
     high = ((np.sqrt(8.0 * place + 1) + 1) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > place
     high += high * (high + 1) // 2 <= place
@@ -155,7 +152,7 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """Encode a graph with edges at these positions of bits as a graph6 line."""
+    """Encode a graph of `size` nodes whose bits at the positions `place` are 1."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     number = "".join(
         chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))

@@ -17,8 +17,7 @@ from gnnak.graphs.readers.rows import BadRow
 from gnnak.graphs.store import GraphStore, with_reverse_edges
 
 Categories = Mapping[str, Sequence[str]]
-"""For each attribute whose values are strings, all values; the position of a value is
-its number."""
+"""All values of each string attribute, by name; a string is encoded as its position."""
 
 
 def find_categories(
@@ -27,7 +26,7 @@ def find_categories(
     edge_attr: Sequence[str] = (),
     graph_attr: Sequence[str] = (),
 ) -> dict[str, tuple[str, ...]]:
-    """Return the values of all attributes that are strings, in alphabetical order.
+    """Return the distinct values, sorted, of each attribute whose values are strings.
 
     Give the result for the training graphs to `from_networkx` as `categories` when you
     read other graphs, so that equal strings get equal numbers.
@@ -53,7 +52,7 @@ def find_categories(
 
 
 def as_numbers(name: str, value: Any, categories: Categories, where: str) -> list[Any]:
-    """Return the value of an attribute as numbers; `where` is for error messages."""
+    """Convert the value of an attribute to numbers; `where` is for error messages."""
     known = categories.get(name)
     value = value.tolist() if hasattr(value, "tolist") else value
     if known is None:
@@ -78,7 +77,7 @@ def _attributes(
     edge_attr: Sequence[str],
     graph_attr: Sequence[str],
 ) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
-    """Yield the attributes of a graph, its nodes and edges, and the names to read."""
+    """Yield pairs (attributes, names to read) of the graph, its nodes and its edges."""
     yield graph.graph, graph_attr
     if node_attr:
         yield from ((data, node_attr) for _, data in graph.nodes(data=True))
@@ -87,7 +86,7 @@ def _attributes(
 
 
 Names = str | Sequence[str]
-"""The names of attributes, whose values are concatenated as columns."""
+"""One or more attribute names; the values are concatenated as columns."""
 
 
 def from_networkx(
@@ -115,8 +114,8 @@ def from_networkx(
             targets `y`, one row per graph.
         node_target: Names of the node attributes that become `y`, one row per node.
         categories: For attributes that are strings, all strings in order; a string
-            becomes its position. None = all strings of these graphs, alphabetically
-            (see `find_categories`); {} = strings are an error.
+            becomes its position. If None, all strings of these graphs, alphabetically
+            (see `find_categories`). If {}, strings raise an error.
 
     >>> from_networkx([nx.path_graph("abc"), nx.DiGraph([(1, 0)])]).edge_index
     tensor([[0, 1, 1, 2, 0],
@@ -182,7 +181,7 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 
 
 class _Names(NamedTuple):
-    """The names of the attributes to read, and the categories of those of strings."""
+    """The attributes to read, and the categories of attributes with string values."""
 
     node_attr: Names | None
     edge_attr: Names | None
@@ -227,7 +226,6 @@ def _one(number: int, graph: nx.Graph, names: _Names) -> _Raw:
 def _row(
     where: str, data: Mapping[str, Any], names: Names | None, categories: Categories
 ) -> list[float]:
-    """Concatenate the values of the named attributes of one node, edge or graph."""
     row: list[float] = []
     for name in _listed(names):
         if name not in data:
@@ -237,7 +235,7 @@ def _row(
 
 
 def _targets(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Convert targets to a tensor: [rows] for one number each, else [rows, c]."""
+    """Return a tensor [rows], or [rows, c] if a row has several numbers."""
     table = _table(rows, names)
     return table if table is None or table.size(1) != 1 else table.flatten()
 
@@ -268,7 +266,7 @@ def _listed(names: Names | None) -> Sequence[str]:
 LARGEST = 2 << 30
 """Largest size of a JSON file, in bytes."""
 Row = Any
-"""A networkx graph, or the `BadRow` of a row that is not a graph."""
+"""A networkx graph, or a `BadRow` for a row that is not a graph."""
 
 
 def read_node_link(path: FilePath) -> list[Row]:
@@ -300,7 +298,6 @@ def _from_line(number: int, line: bytes) -> Row:
 
 
 def _graph(number: int, item: Any) -> Row:
-    """Convert one node-link object to a graph; return a `BadRow` if it is malformed."""
     if not isinstance(item, dict) or "nodes" not in item:
         return BadRow(number, "it is not a node-link graph with a list of nodes")
     edges = "edges" if "edges" in item else "links"

@@ -76,7 +76,7 @@ class GraphFile:
         """Check that every field is as documented above and return this object.
 
         Raises:
-            GraphError: If it is not; the message names the first such field.
+            GraphError: If a field is wrong; the message names the first one.
         """
         self.store.check()
         size = len(self.store)
@@ -103,7 +103,6 @@ class GraphFile:
 
 
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
-    """Raise `GraphError` unless `value` is an int64 tensor with entries low..high."""
     if not isinstance(value, Tensor) or value.dtype != torch.long:
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
     wrong = value[(value < low) | (value > high)]
@@ -114,15 +113,15 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
 
 
 END = b"PK\x05\x06"
-"""The first bytes of the record at the end of a zip file."""
+"""The first bytes of the end record of a zip file, which counts its members."""
 END_BYTES = 22
-"""Number of bytes of that record; a comment of at most 2^16 bytes may follow."""
+"""Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""The count of a file with this many members or more, which is stored elsewhere."""
+"""Written instead of the number of members if there are this many or more."""
 
 
 def check_entries(content: IO[bytes]) -> None:
-    """Raise `GraphError` if members of an open zip file are missing from its list."""
+    """Raise `GraphError` unless a zip file has as many members as it announces."""
     size = content.seek(0, 2)
     content.seek(max(0, size - END_BYTES - MANY))
     tail = content.read()
@@ -143,7 +142,7 @@ LARGEST = np.iinfo(np.int64).max
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
     """Copy a numpy array to a tensor; integers and bools become int64.
 
-    With `whole`, only integers are accepted. The dtype of floats does not change.
+    If `whole`, only integers are accepted. The dtype of floats does not change.
     """
     if whole and array.dtype.kind not in "iu":
         raise GraphError(f"{key} has dtype {array.dtype}; write integers.")
@@ -157,7 +156,7 @@ def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
 
 
 def to_array(key: str, tensor: Tensor) -> np.ndarray:
-    """Convert a tensor to a numpy array; integers to the smallest dtype that fits.
+    """Convert a tensor to a numpy array; integers get the smallest dtype that fits.
 
     >>> to_array("x", torch.tensor([3, 300])).dtype
     dtype('uint16')
@@ -174,7 +173,7 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
-    """Convert an array with a single bool to a Python bool; None to False."""
+    """Convert an array of one bool to a Python bool; None becomes False."""
     if array is None:
         return False
     if array.dtype.kind != "b" or array.size != 1:
@@ -251,7 +250,7 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 
 
 def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> None:
-    """Write a data set whose undirected edges are stored once, atomically.
+    """Write a data set that has one direction of each undirected edge, atomically.
 
     This is faster than `write_npz`, which sorts all edges to find reverse edges.
     """
@@ -270,7 +269,6 @@ def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> Non
 
 
 def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
-    """Read all arrays of an npz file into a dict from names to arrays."""
     what = f"{path} is not an npz file"
     opened = _try(what, lambda: np.load(content, allow_pickle=False))
     if not isinstance(opened, np.lib.npyio.NpzFile):
@@ -291,7 +289,7 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
 
 
 def _try(what: str, action: Callable[[], Result]) -> Result:
-    """Return `action()`; turn any exception into a `FileFormatError`: "`what`: ..."."""
+    """Return `action()`; raise errors as `FileFormatError`, starting with `what`."""
     try:
         return action()
     except Exception as error:  # zipfile and numpy raise many types on damaged files
@@ -305,7 +303,7 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool, file_size: int
 ) -> tuple[GraphFile, bool]:
-    """Build a `GraphFile` without reverse edges from arrays, and read `directed`."""
+    """Return a `GraphFile`, without adding reverse edges, and the flag `directed`."""
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)
@@ -338,6 +336,5 @@ def _assemble(
 
 
 def _check_present(key: str, arrays: dict[str, np.ndarray], hint: str = "") -> None:
-    """Raise `GraphError` if the file does not have the key."""
     if key not in arrays:
         raise GraphError(f"the key {key} is missing; add it{hint}.")

@@ -1,4 +1,4 @@
-"""Convert PyG `Data` objects to a `GraphStore`, and back, or with all their fields."""
+"""Convert PyG `Data` objects to a `GraphStore` and back, or to a `FieldStore`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
 
 
 def as_num_nodes(value: object, of: str = "") -> int:
-    """Return the field `num_nodes`, a number or a tensor of one number, as an int."""
+    """Convert the field `num_nodes`, a number or a tensor of one number, to an int."""
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     try:
@@ -87,9 +87,9 @@ FIELDS = ("x", "edge_index", "edge_attr", "y", "num_nodes")
 
 
 def read_pyg(path: FilePath) -> list[Data]:
-    """Read the graphs of a `.pt` file: one graph or a list of `Data`, or of dicts.
+    """Read a `.pt` file with one graph or a list of graphs, as `Data` or as dicts.
 
-    The file is read with `weights_only=True`: other objects could run code.
+    The file is read with `weights_only=True`, since other objects could run code.
     """
     from torch_geometric.data import Data  # takes seconds to import
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -179,7 +179,7 @@ def to_pyg(store: GraphStore) -> list[Data]:
 def _collect(
     data_list: Iterable[Data], node_targets: bool
 ) -> tuple[list[int], dict[str, list[Any]]]:
-    """Return the number of nodes of each graph, and the values of fields by name."""
+    """Return the number of nodes of each graph, and for each field a list of values."""
     check_is_list(data_list)
     sizes: list[int] = []
     parts: dict[str, list[Any]] = {}
@@ -196,7 +196,6 @@ def _collect(
 
 
 def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]:
-    """Return the number of nodes of one graph, and its checked fields by name."""
     # PyG would infer the number from edge_index, which misses isolated nodes.
     if "num_nodes" in data and data["num_nodes"] is not None:
         size = as_num_nodes(data["num_nodes"])
@@ -224,31 +223,31 @@ def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]
 
 
 def _columns(value: Tensor | None) -> Tensor | None:
-    """Return a vector [k] as one column [k, 1], and anything else unchanged."""
+    """Return a vector as one column, [rows, 1], and anything else unchanged."""
     vector = isinstance(value, Tensor) and value.dim() == 1
     return value[:, None] if vector else value  # type: ignore[index]
 
 
 FieldAxis = Literal["graphs", "nodes", "edges"]
-"""What a field has one row for."""
+"""Whether a field has one row per graph, per node or per edge."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """One tensor field of g graphs, concatenated."""
+    """One tensor field of g graphs, concatenated into one tensor."""
 
     value: Tensor
-    """[r, ...]: the rows of all graphs, one graph after the other."""
+    """[rows, ...]: the rows of all graphs, one graph after the other."""
     count: Tensor
     """[g], int64, on the CPU: number of rows of each graph."""
     axis: FieldAxis | None = None
-    """What the field has one row for; None = the number of rows is arbitrary."""
+    """Whether there is one row per graph, node or edge; None if it is none of these."""
     dim: int = 0
-    """The dimension of the rows in a batch, as PyG's `Data.__cat_dim__` returns it."""
+    """The dimension along which PyG concatenates the field, from `Data.__cat_dim__`."""
     step: Tensor | None = None
-    """[g], int64, on the CPU: for indices, how many numbers each graph uses, as PyG's
-    `Data.__inc__` returns it. In a batch, the indices of a graph are increased by the
-    sum over the graphs before it. None = the field has no indices."""
+    """[g], int64, on the CPU: for a field of indices, the increment of each graph, from
+    PyG's `Data.__inc__`. In a batch, a graph's indices are shifted by the sum of the
+    increments of the graphs before it. None if the field has no indices."""
 
     @cached_property
     def start(self) -> Tensor:
@@ -256,7 +255,7 @@ class Attribute:
         return pointers(self.count)
 
     def of(self, graphs: Tensor) -> Tensor:
-        """Return the field of a batch of the graphs `graphs`, as in PyG's `Batch`."""
+        """Return this field for a batch of `graphs`, as PyG's `Batch` has it."""
         device, count = self.value.device, self.count[graphs]
         graph, row = ragged_ranges(self.start[graphs], count)
         value = self.value.index_select(0, row.to(device, non_blocking=True))
@@ -268,25 +267,24 @@ class Attribute:
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """All further fields of g graphs, by name."""
+    """The fields of g graphs that a `GraphStore` does not have, by name."""
 
     tensors: Mapping[str, Attribute] = field(default_factory=dict)
     objects: Mapping[str, list] = field(default_factory=dict)
-    """The fields that are no tensors or numbers, as lists with one value for each
-    graph."""
+    """The fields that are neither tensors nor numbers: one list of g values each."""
 
     @property
     def aligned(self) -> dict[str, Attribute]:
-        """The fields with one row for each node, edge or graph, without indices."""
+        """The tensor fields with one row per node, edge or graph, except indices."""
         return {k: v for k, v in self.tensors.items() if is_aligned(v)}
 
     @property
     def irregular(self) -> list[str]:
-        """The names of all other tensor fields, which cannot be padded."""
+        """Names of the tensor fields not in `aligned`, which cannot be padded."""
         return [k for k, v in self.tensors.items() if not is_aligned(v)]
 
     def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
-        """Return the rows of all aligned fields of some graphs, by name."""
+        """Return the rows of all fields in `aligned` for some graphs, by field name."""
         chosen: dict[str, Tensor] = {}
         index: dict[FieldAxis, Tensor] = {}
         there = graphs.to(store.device, non_blocking=True)
@@ -299,7 +297,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return the fields of a batch that are not aligned, by name."""
+        """Return the fields of a batch of graphs that are not in `aligned`, by name."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -315,12 +313,15 @@ class Attributes:
 
 
 def is_aligned(attribute: Attribute) -> bool:
-    """Return whether a field has one row for each node, edge or graph, no indices."""
+    """Return whether a field has one row per node, edge or graph, and no indices."""
     return attribute.axis is not None and attribute.step is None and not attribute.dim
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the positions of the rows of graphs, given on host and device."""
+    """Return the positions of the rows of some graphs.
+
+    `host` and `there` are the indices of the graphs, on the CPU and on the device.
+    """
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -362,7 +363,7 @@ def concatenate_field(
 
 
 def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
-    """Refuse `__inc__` of `edge_index` that is not the number of nodes."""
+    """Raise `GraphError` if `__inc__` of `edge_index` is not the number of nodes."""
     from torch_geometric.data import Data
 
     for number, (each, size) in enumerate(zip(data, num_nodes.tolist(), strict=True)):
@@ -378,7 +379,6 @@ def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
 
 
 def _check_tensors(name: str, values: list) -> None:
-    """Raise `GraphError` unless all values are dense tensors with equal dimensions."""
     for number, value in enumerate(values):
         if not isinstance(value, Tensor) or value.dim() != values[0].dim():
             raise GraphError(_differ(name, values, number))
@@ -390,7 +390,6 @@ def _check_tensors(name: str, values: list) -> None:
 
 
 def _numbers(name: str, values: list) -> Tensor:
-    """Return numbers as a tensor [g]; raise `GraphError` if that is not possible."""
     try:
         return torch.tensor(values, device="cpu")
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -404,7 +403,6 @@ def _numbers(name: str, values: list) -> Tensor:
 
 
 def _differ(name: str, values: list, number: int) -> str:
-    """Return the message that a field of graph `number` differs from graph 0."""
     first, other = (
         f"a tensor of shape {list(value.shape)}"
         if isinstance(value, Tensor)
@@ -417,7 +415,7 @@ def _differ(name: str, values: list, number: int) -> str:
 
 
 def _step(name: str, number: int, data: Data, value: object) -> int:
-    """Return `__inc__` of a field of graph `number`, if it is a whole number."""
+    """Return `__inc__` of a field of one graph; raise `GraphError` if it is no int."""
     try:
         step = data.__inc__(name, value)
     except RuntimeError as error:
@@ -442,7 +440,10 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
 def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
-    """Return what a field has one row for; None if the numbers of rows do not say."""
+    """Return the axis whose sizes are the numbers of rows `count`, or None.
+
+    If several axes fit, the name of the field decides.
+    """
     sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
     order: list[FieldAxis] = ["graphs", "nodes", "edges"]
     if name in ("x", "pos", "z") or "node" in name:
@@ -453,7 +454,7 @@ def _axis(
 
 
 def check_objects(name: str, values: list) -> list:
-    """Return the values of a field without tensors; raise `GraphError` for others."""
+    """Return the values of a field; raise `GraphError` if one has tensors or dicts."""
     from torch_geometric.typing import SparseTensor
 
     for number, value in enumerate(values):
@@ -475,11 +476,11 @@ STORED: dict[str, tuple[FieldAxis, ...]] = {
     "edge_attr": ("edges",),
     "y": ("graphs", "nodes"),
 }
-"""The fields that a `GraphStore` has, and what they may have one row for."""
+"""Optional fields of a `GraphStore`, and the axes along which each may have rows."""
 NOTED = {"_num_nodes"}
-"""Private fields of PyG: the numbers of nodes of the graphs of a batch."""
+"""Private field in which PyG stores the number of nodes of each graph of a batch."""
 MADE = {"edge_index", "num_nodes", "batch", "ptr"} | NOTED
-"""The fields that are converted in their own way, or made for each batch."""
+"""Fields that are converted separately, or computed for each batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -487,17 +488,17 @@ class FieldStore:
     """Many graphs with all their fields, concatenated into a few tensors."""
 
     store: GraphStore
-    """The graphs, with `x`, `edge_attr` and `y` where these have their usual rows."""
+    """The graphs, with `x`, `edge_attr` and `y` if their rows are as in `STORED`."""
     attributes: Attributes = field(default_factory=Attributes)
     kind: type | None = None
-    """The class of the PyG graphs; None = `torch_geometric.data.Data`."""
+    """The class of the PyG graphs; if None, `torch_geometric.data.Data`."""
     has_edges: bool = True
     """Whether the graphs have a field `edge_index`."""
     has_counts: bool = False
     """Whether the graphs have a field `num_nodes`."""
 
     def to(self, device: torch.device) -> FieldStore:
-        """Return these graphs with all fields on a device; numbers were on the CPU."""
+        """Return these graphs with all tensor fields on `device`."""
         fields = [getattr(self.store, name) for name in ("edge_index", *STORED)]
         fields += [each.value for each in self.attributes.tensors.values()]
         if all(value is None or value.device == device for value in fields):
@@ -562,7 +563,6 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
 
 
 def _num_nodes(number: int, data: Data) -> int:
-    """Return the number of nodes of a graph; raise `GraphError` if it is not clear."""
     if "num_nodes" in data:
         return as_num_nodes(data["num_nodes"], f" of graph {number}")
     with warnings.catch_warnings():

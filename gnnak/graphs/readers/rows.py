@@ -43,8 +43,7 @@ class GraphRows:
     """Texts or numbers by name, one per row, good or bad: the columns of a table, or
     the graph attributes of networkx graphs. Empty if the data have none."""
     node_columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Node attributes of networkx graphs by name, one value per node of the good
-    rows."""
+    """Node attributes of networkx graphs by name, one value per node of good rows."""
     source: str = "the data"
     """Name of the file, or other words for error messages."""
     molecules: tuple[str, ...] | None = None
@@ -54,8 +53,7 @@ class GraphRows:
     folds: Tensor | None = None
     """[k, g], int64: 0 train, 1 test, -1 not used; None if the data have no folds."""
     decimal_commas: bool = False
-    """Whether numbers in `columns` may have decimal commas, as in tables separated by
-    semicolons."""
+    """Whether numbers in `columns` may have decimal commas; see `OpenTable`."""
 
     def __len__(self) -> int:
         return len(self.store)
@@ -66,7 +64,7 @@ class GraphRows:
         return [values[row] for row in self.position.tolist()]
 
     def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
-        """Return only the graphs at `indices`, increasing; add `also_bad` to `bad`."""
+        """Return the graphs at the sorted `indices`, with `also_bad` added to `bad`."""
         molecules = self.molecules
         return replace(
             self,

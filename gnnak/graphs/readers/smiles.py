@@ -85,7 +85,7 @@ def from_smiles(smiles: Iterable[str]) -> GraphStore:
 
 
 def parse_smiles(smiles: Iterable[object]) -> list[Any]:
-    """Return, for each SMILES string, an rdkit molecule or a text that says why not."""
+    """Return an rdkit molecule, or an error text if invalid, for each SMILES string."""
     chem = import_rdkit("rdkit.Chem")
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
     molecules = [_parse(chem, text) for text in smiles]
@@ -101,7 +101,6 @@ def from_molecules(molecules: Sequence[Any]) -> GraphStore:
 
 
 def _store(molecules: Sequence[Any], x: Tensor, bond_attr: Tensor) -> GraphStore:
-    """Return molecules as graphs with these features of atoms and bonds."""
     bonds = [bond for molecule in molecules for bond in molecule.GetBonds()]
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
     once = GraphStore(
@@ -123,7 +122,6 @@ def import_rdkit(name: str) -> Any:
 
 
 def _parse(chem: Any, text: object) -> Any:
-    """Parse a SMILES string to an rdkit molecule; return a text if it is invalid."""
     if not isinstance(text, str):
         return f"{kind_of(text)} is not a SMILES string"
     if not text:
@@ -154,8 +152,8 @@ ATOM_TYPES = (
 """The names of the 28 atom types, in the order of their numbers. ZINC-12K has atoms of
 the first 21 types."""
 OTHER_ATOM = len(ATOM_TYPES) - 1
-"""The type of atoms without a type of their own. It is the last one, which no molecule
-of ZINC-12K has: a table of 28 embeddings has no further row."""
+"""The type of atoms that are not in `ATOM_TYPES`. It is the last type, which does not
+occur in ZINC-12K, since the embedding table has only 28 rows."""
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE")
 """The names of the bond types 1, 2 and 3. Type 0, which no bond of ZINC-12K has, stands
 for all other bonds."""
@@ -183,11 +181,11 @@ def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
 def atom_name(atom: Any, is_centre: bool) -> str:
     """Return the name of an atom in the notation of `ATOM_TYPES`.
 
-    It is the element, with the number of hydrogen atoms and the charge where a SMILES
-    string needs brackets: for charged atoms (`N H1 +`), for stereocentres with a
-    hydrogen atom (`C H1`, from `[C@H]`), and for phosphorus of unusual valence.
-    Molecules built from 1500 graphs of ZINC-12K give the same types again, all but one;
-    the rules for types 21 to 27, which do not occur there, follow from the names alone.
+    The name is the element, with hydrogen count and charge where a SMILES string needs
+    brackets: for charged atoms (`N H1 +`), for stereocentres with a hydrogen atom (`C
+    H1`, from `[C@H]`), and for phosphorus of unusual valence. Of 1500 graphs of
+    ZINC-12K converted to molecules, all but one get the same types again. Types 21 to
+    27 do not occur there; their rules follow from the names alone.
     """
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     name = str(atom.GetSymbol())
@@ -200,7 +198,6 @@ def atom_name(atom: Any, is_centre: bool) -> str:
 
 
 def _atoms(chem: Any, molecule: Any) -> list[int]:
-    """Return the numbers of the atom types of a molecule."""
     found = chem.FindMolChiralCenters(
         molecule, includeUnassigned=True, useLegacyImplementation=True
     )

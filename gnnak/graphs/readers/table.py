@@ -19,7 +19,7 @@ from gnnak.typing import check_known
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 DELIMITERS = ",;\t"
-"""Characters that may separate cells; the first one if a table has one column."""
+"""Characters that may separate cells; for a table of one column, the first is taken."""
 LONGEST_HEADER = 1_000_000
 """Largest number of characters of the header in which the separator is searched."""
 MAX_COLUMNS = 10_000
@@ -42,9 +42,9 @@ class OpenTable(NamedTuple):
 
     names: tuple[str, ...]
     rows: Iterator[TableRow]
-    """Read one after the other."""
+    """Reads the rows of the open file one by one."""
     decimal_commas: bool
-    """Whether numbers may have decimal commas: cells are separated by semicolons."""
+    """Whether numbers may have decimal commas, as semicolons separate the cells."""
 
 
 class Table(NamedTuple):
@@ -53,17 +53,18 @@ class Table(NamedTuple):
     columns: Mapping[str, Sequence[str]]
     """The texts of each column, by name."""
     decimal_commas: bool
-    """As in `OpenTable`."""
+    """Whether numbers may have decimal commas; see `OpenTable`."""
 
 
 @contextmanager
 def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV or TSV file and read its header.
 
-    The file is UTF-8. Cells are separated by commas, semicolons or tabs: by tabs in
-    files that end in `.tsv`, or as a first line such as `sep=;` says. If the header has
-    several of these characters, the separator is one that gives the first row as many
-    cells as the header; in doubt, the most frequent one. Blank lines are not counted.
+    The file is UTF-8. Cells are separated by commas, semicolons or tabs. A first line
+    such as `sep=;` names the separator; files that end in `.tsv` have tabs. If the
+    header has several of these characters, the separator is one that gives the first
+    row as many cells as the header; in doubt, the most frequent one. Blank lines are
+    skipped.
     """
     where = Path(path)
     with open_bytes(path) as raw:
@@ -122,7 +123,7 @@ def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableR
 
 
 def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
-    """Return the character between the cells, and go to the header of the file."""
+    """Return the separator of the cells, and move the stream to the header."""
     header = text.readline(LONGEST_HEADER)
     if "\0" in header:
         raise ValueError("it has zero bytes")
@@ -140,7 +141,7 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
 
 
 def _fits(text: io.TextIOWrapper, delimiter: str) -> bool:
-    """Return whether the first row has as many cells as the header, more than one."""
+    """Return whether `delimiter` gives header and first row equally many cells."""
     lines = iter(lambda: text.readline(LONGEST_HEADER), "")
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -154,7 +155,6 @@ def _fits(text: io.TextIOWrapper, delimiter: str) -> bool:
 
 
 def _check_header(path: Path, header: list[str]) -> None:
-    """Raise `FileFormatError` unless the header has distinct names of columns."""
     if len(header) > MAX_COLUMNS:
         raise FileFormatError(
             f"{path} has {len(header)} columns; give at most {MAX_COLUMNS}."
@@ -169,7 +169,6 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
-    """Return the error message for a file that is not a table of text."""
     where = "" if row is None else f", row {row}"
     reason = "it is not UTF-8 text" if isinstance(error, UnicodeError) else str(error)
     if reason == "unexpected end of data":
@@ -178,7 +177,7 @@ def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
 
 
 LARGEST = 2 << 30
-"""Largest size of a file, in bytes."""
+"""Largest size of an edge list, in bytes."""
 COMMENTS = ("#", "%")
 SEPARATOR = re.compile(r"[\s,;]+")
 

@@ -20,9 +20,9 @@ from gnnak.nn.mlp import mlp
 class GCN(GCNConv):
     """PyG's `GCNConv`, in a form that can be captured as a CUDA graph.
 
-    As in `GCNConv`, every node has exactly one self loop. `GCNConv` removes the self
-    loops of the graph and then adds its own, so the host waits for the number of edges
-    that remain. Here, self loops of the graph stay, with weight zero.
+    As in `GCNConv`, every node has exactly one self loop. `GCNConv` synchronises: it
+    removes the self loops of the graph, counts the other edges, and adds new self
+    loops. This class instead gives the self loops of the graph weight zero.
 
     >>> GCN(8)(torch.rand(2, 8), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([2, 8])
@@ -54,12 +54,12 @@ def gine(channels: int) -> MessagePassing:
 
 
 def gcn(channels: int) -> MessagePassing:
-    """Build GCN with self loops and symmetric norm; it reads no edge states."""
+    """Build GCN with self loops and symmetric norm; GCN reads no edge states."""
     return GCN(channels)
 
 
 def sage(channels: int) -> MessagePassing:
-    """Build GraphSAGE with mean aggregation; it reads no edge states."""
+    """Build GraphSAGE with mean aggregation; GraphSAGE reads no edge states."""
     return SAGEConv(channels, channels)
 
 
@@ -77,8 +77,8 @@ def gatedgcn(channels: int) -> MessagePassing:
 def pna(channels: int, degrees: Tensor) -> MessagePassing:
     """Build PNA with four aggregators and three degree scalers.
 
-    `degrees[d]` is the number of training nodes with in-degree d. Not all may be 0,
-    because the scalers divide by the mean of log(d + 1).
+    `degrees[d]` is the number of training nodes with in-degree d. At least one node
+    must have d > 0, because the scalers divide by the mean of log(d + 1).
     """
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):

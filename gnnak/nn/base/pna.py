@@ -23,8 +23,8 @@ class PNAStarConv(nn.Module):
     incoming edges, mean, minimum and maximum are zero.
 
     Args:
-        channels: Width of node states, in and out, w.
-        edge_channels: Width of edge states; 0 = the graphs have no edge states.
+        channels: Width w of the node states, in and out.
+        edge_channels: Width of edge states; 0 if the graphs have no edge states.
         max_degree: Largest in-degree with its own embedding; nodes with a larger
             in-degree use the embedding of `max_degree`.
     """
@@ -67,7 +67,6 @@ class PNAStarConv(nn.Module):
         return self.update(torch.cat([x, mean, low, high, std, of_degree], dim=1))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
-        """Raise `EdgeAttrError` unless `edge_attr` has width `edge_channels`."""
         if edge_attr is None:
             got = "None"
             fits = self.edge_channels == 0
@@ -83,12 +82,12 @@ class PNAStarConv(nn.Module):
 
 
 _STARTS = {"amin": float("inf"), "amax": float("-inf")}
-"""The value that a minimum or a maximum over no rows has. It must not be 0: PyTorch
-would divide the gradient of an extreme of 0 among one row too many."""
+"""Initial values of a minimum and a maximum. These must not be 0: if an extreme were 0,
+PyTorch would divide its gradient among one row too many."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Return the minima or maxima of rows by index, [size, c]; zero without rows."""
+    """Return the minimum or maximum of the rows with each index, [size, c], or zero."""
     rows = index[:, None].expand_as(values)
     out = values.new_full((size, values.size(1)), _STARTS[which])
     found = out.scatter_reduce(0, rows, values, which, include_self=False)

@@ -15,18 +15,19 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class NodePairs:
-    """The rows of a matrix [p, w] with one state for each pair of nodes of one graph.
+    """The row numbers of node pairs in a matrix [p, w] of pair states.
 
-    A graph with k nodes has k * k consecutive rows, for (0, 0), (0, 1), ..., (0, k -
-    1), (1, 0) and so on. Graphs are sorted by their number of nodes. No row is padding.
+    A pair (i, j) is two nodes of one graph. A graph with k nodes has k * k consecutive
+    rows, for (0, 0), (0, 1), ..., (0, k - 1), (1, 0) and so on. Graphs are sorted by
+    their number of nodes. No row is padding.
     """
 
     sizes: list[tuple[int, int]]
-    """Each number of nodes that occurs, ascending, and the number of such graphs."""
+    """Pairs (k, number of graphs with k nodes), for each k that occurs, ascending."""
     nodes: Tensor
-    """[g]: number of nodes of each graph that is not empty; graphs sorted by size."""
+    """[g]: number of nodes of each graph that is not empty, ascending."""
     start: Tensor
-    """[g]: first row of each graph that is not empty; graphs sorted by size."""
+    """[g]: first row of each graph that is not empty, in the order of `nodes`."""
     first: Tensor
     """[n]: for each node i of the batch, the first row with a pair (i, j)."""
     position: Tensor
@@ -47,7 +48,7 @@ class NodePairs:
         return self.first + self.position
 
     def split(self, x: Tensor) -> list[Tensor]:
-        """Split states, [p, w], into a view [count, k, k, w] per entry of `sizes`."""
+        """Split `x`, [p, w], into a view [count, k, k, w] per (k, count) in `sizes`."""
         parts = x.split([size * size * count for size, count in self.sizes])
         return [
             part.view(count, size, size, x.size(1))
@@ -85,8 +86,8 @@ def pair_states(
 ) -> Tensor:
     """Build the states of all pairs of nodes, [p, w].
 
-    The pair (i, i) has the state of node i, and (i, j) that of the edge j -> i, or
-    zero.
+    The pair (i, i) has the state of node i. Any other pair (i, j) has the state of the
+    edge j -> i, or zero if there is no such edge.
     """
     # Entry (i, j) is the edge j -> i, so that entry (i, k) of a matrix product sums
     # over the paths k -> j -> i.
@@ -108,9 +109,9 @@ def multiply_pairs(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 
 
 MAX_XAVIER_BLOCKS = 4
-"""Largest number of blocks that are initialised by Xavier's rule. The product of a
-block is quadratic in its states, so the states of deeper networks would overflow:
-after six blocks, on graphs of 15 nodes."""
+"""A `PPGN` with more blocks does not use Xavier initialisation: the product of a block
+is quadratic in its states, so that states would overflow (on graphs of 15 nodes, after
+six blocks)."""
 
 
 class PPGN(nn.Module):
@@ -132,11 +133,11 @@ class PPGN(nn.Module):
     Args:
         channels: Width of node and edge states, w.
         num_layers: Number of blocks.
-        out_channels: Width of the new node states; None = w.
+        out_channels: Width of the new node states. If None, it is w.
     """
 
     synchronises = True
-    """The host waits for the number of nodes of each graph."""
+    """A forward pass synchronises, to read the number of nodes of each graph."""
 
     def __init__(
         self, channels: int, num_layers: int = 2, out_channels: int | None = None
@@ -167,9 +168,9 @@ class PPGN(nn.Module):
             x: Node states, [n, w].
             edge_index: Directed edges, [2, e]. The states of duplicate edges are
                 summed; the state of a self loop is added to the state of its node.
-            edge_attr: Edge states, [e, w]; None = all ones.
-            batch: Index of the graph that each node is in, [n]; None = all nodes are in
-                one graph.
+            edge_attr: Edge states, [e, w]. If None, all edge states are ones.
+            batch: Index of the graph that each node is in, [n]. If None, all nodes are
+                in one graph.
         """
         if batch is None:
             batch = x.new_zeros(x.size(0), dtype=torch.long)
@@ -178,7 +179,7 @@ class PPGN(nn.Module):
     def on_pairs(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, pairs: NodePairs
     ) -> Tensor:
-        """Compute the result of `forward`, given the pairs of nodes of all graphs."""
+        """Compute the result of `forward`, given `find_pairs(batch)`."""
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
         elif edge_attr.shape != (edge_index.size(1), x.size(1)):
@@ -195,10 +196,11 @@ class PPGN(nn.Module):
 
 
 class PPGNBlock(nn.Module):
-    """One block of `PPGN`: a matrix product per channel of the states of node pairs.
+    """One block of `PPGN`: matrix products of the states of node pairs, per channel.
 
-    With PyTorch's default initialisation, the products hardly change the states, and in
-    float32, differences that only show after several blocks cannot be learned.
+    If `xavier` is False, PyTorch's default initialisation is used. The products then
+    hardly change the states, so that in float32 the network cannot learn differences
+    that only show after several blocks.
     """
 
     def __init__(self, channels: int, xavier: bool = True) -> None:
@@ -230,7 +232,7 @@ class PPGNBlock(nn.Module):
 
     @operation
     def pool_block(self, x: Tensor, pairs: NodePairs) -> Tensor:
-        """Compute `pool_pairs` of the new states of node pairs, [n, 2w]."""
+        """Run the block, then pool its node pairs by `pool_pairs` to nodes, [n, 2w]."""
         return pool_pairs(self(x, pairs), pairs)
 
 

@@ -1,4 +1,4 @@
-"""How a GNN is called: its inputs, and `Calling`, which passes them on."""
+"""Find out what the arguments of a GNN hold, and call the GNN with its arguments."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class Inputs:
-    """Arguments of one call of a base GNN, by name, besides node states and edges.
+    """All arguments, by name, of one call of a base GNN except node states and edges.
 
-    `GNNAK.forward` takes such an object in place of `edge_attr`, for base GNNs with
+    `GNNAK.forward` takes an `Inputs` in place of `edge_attr`, for base GNNs with
     several edge arguments, positions, types or initial states.
 
     >>> import torch
@@ -48,7 +48,7 @@ class Inputs:
     num_nodes: tuple[str, ...] = ()
     """Names of the arguments that take the number of nodes."""
     unchanged: Mapping[str, object] = field(default_factory=dict)
-    """Arguments that are passed on as they are."""
+    """Arguments that the base GNN gets unchanged."""
 
     def lifted(self, subgraphs: RootedSubgraphs) -> dict[str, object]:
         """Return the arguments for the disjoint union of all rooted subgraphs."""
@@ -98,9 +98,9 @@ def lift_inputs(
 class Call:
     """What the arguments of a module's `forward` hold, for `uplift(model, call=...)`.
 
-    With a `Call`, nothing is guessed from the names of arguments, and no trial run is
-    made. The module need not be a PyG conv. Arguments that are not listed are passed
-    on unchanged.
+    With a `Call`, `uplift` does not guess what arguments hold from their names, and
+    makes no trial run. The module need not be a PyG conv. Arguments that the `Call`
+    does not list are passed on unchanged.
 
     >>> Call(states="h", edges="links", edge=("distance",))
     Call(states='h', edges='links', node=(), edge=('distance',), batch=None, \
@@ -116,13 +116,13 @@ in_channels=None, out_channels=None, returns_tuple=False)
     edge: Sequence[str] = ()
     """Arguments with one row or number per edge, such as edge types."""
     batch: str | None = None
-    """The argument for the index of each node's graph; None = there is none."""
+    """The argument that takes each node's graph index; None if there is none."""
     in_channels: int | None = None
-    """Width of the node states; None = the width of those in the first call."""
+    """Width of the node states. If None, the first call determines it."""
     out_channels: int | None = None
-    """Width of the output; None = as in a run on the graph of the first call."""
+    """Width of the output. If None, the module is run in the first call to find it."""
     returns_tuple: bool = False
-    """Whether the module returns a tuple, whose first item are the node states."""
+    """Whether the module returns a tuple with the node states as its first item."""
 
     def __post_init__(self) -> None:
         for name in ("node", "edge"):
@@ -134,7 +134,7 @@ in_channels=None, out_channels=None, returns_tuple=False)
                 check_count(name, getattr(self, name), least=1)
 
     def check(self, module: nn.Module) -> None:
-        """Raise `OptionError` unless the module has all arguments that are named."""
+        """Raise `OptionError` if `module.forward` lacks an argument of this `Call`."""
         names = argument_names(module)
         batch = () if self.batch is None else (self.batch,)
         for name in (self.states, self.edges, *self.node, *self.edge, *batch):
@@ -145,7 +145,7 @@ in_channels=None, out_channels=None, returns_tuple=False)
                 )
 
     def calling(self, module: nn.Module, out_channels: int) -> Calling:
-        """Return how to call a module whose output has the width `out_channels`."""
+        """Return the `Calling` of a module whose output has width `out_channels`."""
         return Calling(
             type(module).__name__,
             out_channels,
@@ -174,15 +174,15 @@ class Calling:
     further: tuple[str, ...] = ()
     """Names of further arguments that the GNN needs, such as `edge_type` or `pos`."""
     returns_tuple: bool = False
-    """Whether the GNN returns a tuple, whose first item are the node states."""
+    """Whether the GNN returns a tuple with the node states as its first item."""
     keywords: tuple[str, str] | None = None
-    """Names of the arguments for node states and edges; None if these come first."""
+    """Argument names of node states and edges. If None, both are passed by position."""
     batch_argument: str = "batch"
     edge_width: int | None = None
-    """Width of `edge_attr` that the GNN declares as `edge_dim`; None = it does not."""
+    """Width of `edge_attr`, from the GNN's attribute `edge_dim`; None if unknown."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
-        """Return the name of the argument that takes these edge attributes."""
+        """Return the argument, "edge_attr" or "edge_weight", that takes `edge_attr`."""
         if edge_attr.dim() == 1 and "edge_weight" in self.edge_arguments:
             return "edge_weight"
         if "edge_attr" in self.edge_arguments:
@@ -232,7 +232,6 @@ class Calling:
     def _options(
         self, edge_attr: Tensor | Mapping[str, Any] | None
     ) -> dict[str, object]:
-        """Return the keyword arguments of a call; raise if one is missing."""
         options: dict[str, object] = {}
         if isinstance(edge_attr, Mapping):
             options |= edge_attr
@@ -263,7 +262,8 @@ class Calling:
 
 
 def first_weight(module: nn.Module) -> Tensor | None:
-    """Return the first floating-point parameter of a module, fast; None without any."""
+    """Return the first floating-point parameter of a module, or None if it has none."""
+    # This is faster than module.parameters().
     for weight in module._parameters.values():
         if weight is not None and weight.is_floating_point():
             return weight
@@ -275,12 +275,12 @@ def first_weight(module: nn.Module) -> Tensor | None:
 
 
 MASKS = ("_edge_mask", "_loop_mask")
-"""Attributes of a PyG conv with one entry per edge: how much of its message counts,
-and whether the edge is no self loop."""
+"""Attributes that PyG's explainers set in a conv, with one entry per edge: the factor
+of its message, and whether the edge is not a self loop."""
 
 
 def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
-    """Return the convs of a GNN that have an edge mask of one of PyG's explainers."""
+    """Return the convs of a GNN in which one of PyG's explainers has set edge masks."""
     found = []
     if isinstance(gnn, MessagePassing) and gnn.explain is True:
         found = [gnn] if getattr(gnn, "_edge_mask", None) is not None else []
@@ -294,7 +294,7 @@ def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
 def masks_on_copies(
     convs: list[MessagePassing], subgraphs: RootedSubgraphs
 ) -> Iterator[None]:
-    """Context manager: copy the edge masks of `explained_convs` to all edge copies."""
+    """Context manager: replace the edge masks of `convs` by masks of edge copies."""
     # A value in __dict__ hides a parameter of the same name, which stays as it is.
     before = [(conv, {k: conv.__dict__.get(k) for k in MASKS}) for conv in convs]
     lifted = [
@@ -315,15 +315,16 @@ def masks_on_copies(
 
 
 IGNORED = ("batch", "batch_size")
-"""Arguments that an uplifted conv accepts and ignores: the base GNN gets the index of
-each node's subgraph as `batch`."""
+"""Arguments that an uplifted conv accepts and ignores, because its base GNN gets the
+subgraph index of each node copy as `batch`."""
 REFUSED = ("return_attention_weights", "return_semantic_attention_weights")
-"""Arguments that ask for a value per edge, of which the subgraphs have several."""
+"""Arguments that an uplifted conv refuses: they ask for the attention weight of each
+edge, but an edge has one such weight in every subgraph."""
 
 
 @dataclass(frozen=True)
 class Binding:
-    """Which argument of a conv holds what: told by a `Call`, or by names and shapes."""
+    """What each argument of a conv holds: by a `Call`, or else by names and shapes."""
 
     name: str
     """Class name of the conv, for error messages."""
@@ -337,7 +338,7 @@ class Binding:
 
     @classmethod
     def of(cls, conv: nn.Module, call: Call | None = None) -> Binding:
-        """Return the binding of a conv; `call` is checked against its arguments."""
+        """Return the binding of `conv`; raise if it lacks an argument of `call`."""
         names, name = argument_names(conv), type(conv).__name__
         if call is not None:
             call.check(conv)
@@ -348,7 +349,7 @@ class Binding:
     def bind(
         self, args: tuple[Any, ...], options: Mapping[str, Any]
     ) -> tuple[Any, Any, dict[str, Any]]:
-        """Return the node states, the edges, and all further arguments by name."""
+        """Return node states, edges, and a dict of all further arguments of a call."""
         named = dict(zip(self.names, args, strict=False)) | dict(options)
         if self.graph == "edge_index" and self.graph not in self.names:
             rest = [a for a in args[2:] if a is not None]
@@ -373,7 +374,7 @@ class Binding:
     def inputs(
         self, given: Mapping[str, Any], calling: Calling, x: Tensor, num_edges: int
     ) -> Tensor | Inputs | None:
-        """Return the further arguments of a call as `GNNAK.forward` takes them."""
+        """Convert the further arguments of a call for `GNNAK.forward`; see `bind`."""
         plain = set(given) <= set(EDGE_ARGUMENTS) and len(given) < 2
         if plain and self.call is None and not calling.further:
             return next(iter(given.values()), None)
@@ -389,7 +390,7 @@ class Binding:
         )
 
     def _role(self, name: str, value: Any, nodes: int, edges: int) -> Role | None:
-        """Return what an argument holds; None = it is passed on unchanged."""
+        """Return what an argument holds, or None if it is to be passed on unchanged."""
         if self.call is not None:
             in_edge = "edge" if name in self.call.edge else None
             return "node" if name in self.call.node else in_edge  # type: ignore[return-value]
@@ -419,7 +420,6 @@ class Binding:
 
 
 def _holds_tensors(value: object) -> bool:
-    """Return whether a value is a tensor with rows, or a container of such tensors."""
     if isinstance(value, Tensor):
         return value.dim() > 0
     if isinstance(value, Mapping):
@@ -430,16 +430,17 @@ def _holds_tensors(value: object) -> bool:
 class EdgeReader:
     """Converts edges to an int64 tensor `edge_index`, [2, e], and edge values.
 
-    As in PyG, entry (i, j) of a sparse matrix is the edge from j to i. Equal edges give
-    the same tensor object as long as the user's object exists, so that its subgraphs
-    can be reused. Each thread has its own cache.
+    As in PyG, entry (i, j) of a sparse matrix is the edge from j to i. If the converted
+    edges equal those of the last call, the last tensor is returned, so that its
+    subgraphs can be reused. It is cached until the user's object is freed. Each thread
+    has its own cache.
     """
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
     def read(self, edges: Any, num_nodes: int) -> tuple[Tensor, Tensor | None]:
-        """Return `edge_index`, [2, e], and the values of a sparse matrix or None."""
+        """Return `edge_index` and the edge values (None if `edges` is not sparse)."""
         if is_sparse(edges):
             if (edges.size(0), edges.size(1)) != (num_nodes, num_nodes):
                 raise GraphError(
@@ -467,7 +468,7 @@ class EdgeReader:
         return edges, None
 
     def _cached(self, owner: Any, edge_index: Tensor) -> Tensor:
-        """Return the last tensor with these edges; cache one until `owner` is freed."""
+        """Reuse the cached tensor if equal; cache the result until `owner` is freed."""
         state = self._of_thread
         last: Tensor | None = getattr(state, "edge_index", None)
         if last is not None and _equal(last, edge_index):

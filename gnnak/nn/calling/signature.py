@@ -34,12 +34,13 @@ OTHER_GRAPHS = {
     "csr": "it reads the graph in a format of its own (csr, csc, perm); use the conv "
     "that takes edge_index, such as GATConv.",
 }
-"""Endings of argument names of convs that cannot be uplifted, and the reason."""
+"""Maps endings of argument names to the reason why a conv with such an argument cannot
+be uplifted."""
 OTHER_CONVS = {
     "MeshCNNConv": "it needs exactly four edges per node, in a fixed order, which "
     "rooted subgraphs do not have; leave it out with skip=."
 }
-"""Class names of further convs that cannot be uplifted, and the reason."""
+"""Maps class names of further convs to the reason why these cannot be uplifted."""
 OTHER_MODULES = {
     "Dense": "it takes dense adjacency matrices; use the conv that takes edge_index, "
     "such as GCNConv instead of DenseGCNConv.",
@@ -54,12 +55,12 @@ OTHER_MODULES = {
     "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
     "take rooted subgraphs of; use PointNetConv.",
 }
-"""First letters of the class names of PyG modules that pass messages without
-`MessagePassing`, and the reason why they cannot be uplifted."""
+"""Maps prefixes of class names of PyG modules, which pass messages without
+`MessagePassing`, to the reason why these modules cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:
-    """Return what an argument of this name holds; None if the name does not tell.
+    """Return what an argument called `name` holds, or None if the name does not tell.
 
     >>> role_of("edge_type"), role_of("pos"), role_of("beta")
     ('edge', 'node', None)
@@ -83,10 +84,10 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return the edge arguments that a GNN accepts.
+    """Return which of the arguments `edge_attr` and `edge_weight` a GNN accepts.
 
     The value is True if the signature names the argument, and False if the GNN accepts
-    it only through `**kwargs`.
+    the argument only through `**kwargs`.
     """
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
@@ -102,10 +103,10 @@ def states_argument(gnn: nn.Module) -> str:
 
 
 def graph_argument(gnn: nn.Module) -> str | None:
-    """Return the name of the argument that takes the edges; None if none does.
+    """Return the name of the argument that takes the edges, or None if there is none.
 
-    This is `edge_index`, `adj_t`, `adj`, or else the second argument, unless its name
-    says that it holds something else.
+    This is `edge_index`, `adj_t` or `adj`. If the GNN has none of these, it is the
+    second argument, unless the name of that argument says that it holds something else.
     """
     arguments = arguments_of(gnn)
     names = [a.name for a in arguments if a.kind not in VARIADIC]
@@ -119,7 +120,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the argument names of states and edges; None to pass them by position."""
+    """Return the argument names of states and edges, or None if both come first."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -127,7 +128,7 @@ def keywords(gnn: nn.Module) -> tuple[str, str] | None:
 
 
 def further_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return the other arguments of a GNN, such as `pos`, and which are required."""
+    """Return further arguments, such as `pos`, and whether the GNN requires each."""
     passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
     return {
         argument.name: argument.default is argument.empty
@@ -137,7 +138,7 @@ def further_arguments(gnn: nn.Module) -> dict[str, bool]:
 
 
 def needs_both_edge_arguments(gnn: nn.Module) -> bool:
-    """Return whether neither `edge_attr` nor `edge_weight` has a default value."""
+    """Return whether both `edge_attr` and `edge_weight` are required arguments."""
     required = [a.name for a in arguments_of(gnn) if a.default is a.empty]
     return all(name in required for name in EDGE_ARGUMENTS)
 
@@ -161,7 +162,7 @@ Linear(...).
 
 
 def check_callable(gnn: object) -> None:
-    """Raise `OptionError` if `gnn` cannot be a base GNN; do not run `gnn`."""
+    """Raise `OptionError` if `gnn` cannot be a base GNN, without running it."""
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
     for part in gnn.modules():
@@ -176,7 +177,7 @@ def check_callable(gnn: object) -> None:
 
 
 def refusal(gnn: nn.Module) -> str | None:
-    """Return why a GNN cannot run on rooted subgraphs; None if it can."""
+    """Return the reason why a GNN cannot run on rooted subgraphs, or None if it can."""
     if type(gnn).__name__ in OTHER_CONVS:
         return OTHER_CONVS[type(gnn).__name__]
     names = argument_names(gnn)
@@ -200,7 +201,7 @@ def refusal(gnn: nn.Module) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Return why a model without convs cannot be uplifted; None if this is unknown."""
+    """Return the reason why a model without convs cannot be uplifted, if known."""
     for part in model.modules():
         name, home = type(part).__name__, type(part).__module__
         for start, reason in OTHER_MODULES.items():
@@ -212,8 +213,8 @@ def module_refusal(model: nn.Module) -> str | None:
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
     """Return the parameters of `gnn.forward`.
 
-    For a PyG `Sequential`, these are named in a string, such as "x, edge_index"; for an
-    uplifted conv, they are those of the conv inside.
+    A PyG `Sequential` declares its parameters in a string, such as "x, edge_index". The
+    parameters of an uplifted conv are those of the conv inside.
     """
     named = getattr(getattr(gnn, "signature", None), "param_dict", None)
     if named is not None:
@@ -261,9 +262,9 @@ def node_widths(gnn: nn.Module) -> list[int]:
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
     """Return the widths that the edge attributes of a GNN may have, likeliest first.
 
-    A Linear often takes an edge's attributes and the states of one or two nodes, so for
-    every width w of a weight or attribute, w minus once or twice `in_channels` is
-    tried.
+    A Linear often takes an edge's attributes and the states of one or two nodes. So for
+    every width w that the GNN has, w - in_channels and w - 2 * in_channels are also
+    candidates.
     """
     declared = [
         getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES
@@ -279,12 +280,11 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 
 
 def _as_width(declared: object) -> int:
-    """Convert an attribute such as `in_channels` to one width; 0 if it is none."""
+    """Return the width in an attribute such as `in_channels`, or 0 if it has none."""
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]
     return declared if isinstance(declared, int) else 0
 
 
 def _unique(widths: Iterable[int]) -> list[int]:
-    """Return each positive width once, in order of first appearance."""
     return [width for width in dict.fromkeys(widths) if width > 0]

@@ -34,10 +34,10 @@ def unknown_arguments(gnn: nn.Module) -> list[str]:
 
 
 def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor]]:
-    """Return sets of example values for the further arguments of a GNN.
+    """Return sets of example values for the arguments in `further_arguments(gnn)`.
 
-    The first set has the required arguments only, the others optional ones, too. The
-    list is empty if the name of a required argument does not tell what it holds.
+    The first set has only the required arguments; later sets also have optional ones.
+    The list is empty if the name of a required argument does not tell what it holds.
 
     >>> from torch_geometric.nn import RGCNConv
     >>> example_arguments(RGCNConv(8, 8, num_relations=2), 8)
@@ -61,7 +61,6 @@ def example_arguments(gnn: nn.Module, in_channels: int) -> list[dict[str, Tensor
 
 
 def _example(name: str, in_channels: int, dimensions: int) -> Tensor:
-    """Return an example value for one argument, for a path of three nodes."""
     rows = 4 if role_of(name) == "edge" else 3
     if name in TYPE_ARGUMENTS:
         return torch.zeros(rows, dtype=torch.long)
@@ -77,8 +76,8 @@ MAX_COLUMNS = 4
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    `further` has values of further arguments of the GNN. If every call fails, `failure`
-    is the exception to report.
+    `further` has values for further arguments of the GNN, such as `pos`, by name. If
+    every call fails, `failure` is the exception to report.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self) -> Calling | None:
-        """Call the GNN without and with edge arguments; None if all calls fail."""
+        """Call the GNN without and with edge arguments; return None if all fail."""
         out = self._call({})
         widths = [None if out is None else out.size(1)]
         reads = []
@@ -163,7 +162,6 @@ class Trial:
                 yield self.x.new_zeros(4, columns, dtype=torch.long)
 
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
-        """Call the GNN with at most one edge argument; None if it returns no states."""
         positional: tuple[Tensor, ...] = self.x, self.edge_index
         named = {**self.options, **edges}
         if self.keywords is not None:
@@ -229,11 +227,11 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
 
 
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
-    """Return the input and output width of `gnn`; None if they cannot be found.
+    """Return the input and output widths of `gnn`, or None if they cannot be found.
 
-    The declared widths are tried on a small graph, then half of each: the first Linear
-    of a conv like EdgeConv takes the states of two nodes. A half width is not accepted
-    for a GNN that needs edge attributes.
+    The declared widths are tried on a small graph, then half of each, because the first
+    Linear of a conv like EdgeConv takes the states of two nodes. A half width is not
+    accepted for a GNN that needs edge attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -250,7 +248,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 
 
 def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Calling | None]:
-    """Run `gnn` with example arguments; return the `Trial` and how `gnn` is called."""
+    """Return the first trial that succeeds and its `Calling`, or a trial and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further)
@@ -264,7 +262,6 @@ def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Calling | None
 def _width_error(
     trial: Trial | None, gnn: nn.Module, width: int, origin: str
 ) -> WidthError:
-    """Return the error to raise for a GNN whose trial calls have all failed."""
     name, own = type(gnn).__name__, own_widths(gnn)
     if trial is None:
         unknown = ", ".join(unknown_arguments(gnn))
@@ -286,7 +283,6 @@ def _width_error(
 
 
 def _reason(trial: Trial) -> str:
-    """Return one line for an error message: why all trial calls of a GNN failed."""
     lines = str(trial.failure).strip().splitlines()
     if lines:
         return lines[0]

@@ -55,6 +55,8 @@ class DSReadout(nn.Module):
 
     $$x_u = \text{ELU}\Big(W \,\text{POOL}_{v}\,
         [h^0_{u,v} \,\Vert\, \dots \,\Vert\, h^L_{u,v}] + b\Big)$$
+
+    $h^t_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$ after $t$ layers.
     """
 
     def __init__(
@@ -106,7 +108,8 @@ class NestedReadout(nn.Module):
 
     $$x_u = \text{POOL}_{v}\, [h^1_{u,v} \,\Vert\, \dots \,\Vert\, h^L_{u,v}]$$
 
-    If `reduce` is None, POOL is the state at $v = u$, the root.
+    $h^t_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$ after $t$ layers.
+    If `reduce` is None, POOL takes the state of the root, $v = u$.
     """
 
     def __init__(self, reduce: Reduce | None = "mean") -> None:
@@ -114,9 +117,10 @@ class NestedReadout(nn.Module):
         self.reduce = reduce
 
     def forward(self, states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
-        """Return node states, [n, L * c], from the states of all layers.
+        """Return node states, [n, L * c].
 
-        `states` has those before the first and after each layer, [m, c] each.
+        `states` has the states of the node copies before the first layer and after each
+        of the L layers, [m, c] each.
         """
         h = torch.cat(list(states[1:]), dim=1)
         if self.reduce is None:
@@ -135,8 +139,9 @@ def nested_gnn(
     r"""Build Nested GNN (Zhang and Li, 2021).
 
     $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$. Each layer runs a
-    base GNN inside each rooted subgraph (`InsideLayer`). The concatenated states are
-    pooled over each subgraph to a state of its root, and these over each graph:
+    base GNN inside each rooted subgraph (`InsideLayer`). The concatenated states of all
+    layers are pooled over each subgraph to a state of its root, and the states of the
+    roots over each graph:
 
     $$h^t_{u,v} = \text{ReLU}(\text{BN}(\text{CONV}_{\text{inside}}(h^{t-1})_{u,v})),
         \qquad x_u = \text{POOL}_{v}\, [h^1_{u,v} \Vert \dots \Vert h^L_{u,v}],
@@ -145,15 +150,15 @@ def nested_gnn(
     Without the encoding "resistance", Nested GNN is at most as powerful as the test
     SWL(VS).
 
-    Difference from the published code: encodings of the distance and the resistance to
-    the root are added to the input instead of concatenated, the resistance is that in
-    the whole graph instead of the subgraph, and the ReLU follows the BatchNorm.
+    Differences from the published code: encodings of the distance and the resistance to
+    the root are added to the input, not concatenated; the resistance is computed in the
+    whole graph, not in the subgraph; and the ReLU follows the BatchNorm.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
         convs: One conv per layer, of equal input and output width.
         channels: Width of the states.
-        reduce: How a subgraph is pooled; None = by the state of its root.
+        reduce: How a subgraph is pooled. If None, the state of its root is taken.
     """
     layers = [InsideLayer(conv, channels) for conv in convs]
     return SubgraphGNN(start, layers, NestedReadout(reduce), len(layers) * channels)

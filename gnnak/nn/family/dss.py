@@ -1,4 +1,4 @@
-"""DSS-GNN and SUN: a GNN inside each subgraph, and one on states pooled over them."""
+"""DSS-GNN and SUN: one GNN in each subgraph, one on states pooled over subgraphs."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from gnnak.typing import Reduce
 
 
 class SharedConv(nn.Module):
-    r"""Run a conv on the graph, on states pooled over all subgraphs of each node.
+    r"""Pool each node's states over all its subgraphs, then run a conv on the graph.
 
     $$x_v = \text{BN}(\text{CONV}_{\text{graph}}(\text{POOL}_{w}\, h_{w,\cdot})_v)$$
 
@@ -60,7 +60,7 @@ class DSSLayer(nn.Module):
         conv: The GNN that runs inside each rooted subgraph.
         shared: The GNN that runs on the graph.
         channels: Width of the states.
-        reduce: What POOL is, "sum" or "mean".
+        reduce: Whether POOL is "sum" or "mean".
     """
 
     def __init__(
@@ -92,9 +92,9 @@ def dss_gnn(
 ) -> SubgraphGNN:
     """Build DSS-GNN of ESAN (Bevilacqua et al., 2022).
 
-    The layers are those of `DSSLayer`. The last states are pooled over each subgraph to
-    a state of its root, and these over each graph, both by a mean. DSS-GNN is at most
-    as powerful as the test GSWL.
+    The layers are `DSSLayer`s. The last states are pooled over each subgraph to a state
+    of its root, and the states of the roots over each graph, both by a mean. DSS-GNN is
+    at most as powerful as the test GSWL.
 
     Difference from the published code: `EgoNets` leaves out nodes outside of the
     egonet. The published code has these as isolated nodes, as `MaskedEgoNets` does.
@@ -131,13 +131,14 @@ class SUNLayer(nn.Module):
         + \text{BN}(\text{CONV}'_{\text{inside}}(h)_{v,v})
         + \text{BN}(\text{CONV}'_{\text{graph}}(\text{POOL}_w\, h_{w,\cdot})_v)\Big)$$
 
-    Difference from the published code: each MLP runs once per node, subgraph or node
-    copy, whatever its input depends on. So BatchNorms in training use other statistics.
+    Difference from the published code: an MLP whose input depends only on the node or
+    only on the subgraph runs once per node or subgraph, not once per node copy. So
+    BatchNorms in training use other statistics.
 
     Args:
         convs: The four convs; see `SunConvs`.
         channels: Width of the states.
-        reduce: What POOL is, "sum" or "mean".
+        reduce: Whether POOL is "sum" or "mean".
     """
 
     def __init__(self, convs: SunConvs, channels: int, reduce: Reduce = "mean") -> None:
@@ -186,12 +187,12 @@ def sun_gnn(
 ) -> SubgraphGNN:
     """Build SUN (Frasca et al., 2022).
 
-    The layers are those of `SUNLayer`. The last states are pooled over each subgraph to
-    a state of its root, and these over each graph, both by a mean. SUN is at most as
-    powerful as the test GSWL.
+    The layers are `SUNLayer`s. The last states are pooled over each subgraph to a state
+    of its root, and the states of the roots over each graph, both by a mean. SUN is at
+    most as powerful as the test GSWL.
 
-    Difference from the published code: besides that of `SUNLayer`, `EgoNets` leaves out
-    nodes outside of the egonet. The published code has these as isolated nodes, as
+    Differences from the published code: see `SUNLayer`; and `EgoNets` leaves out nodes
+    outside of the egonet. The published code has these as isolated nodes, as
     `MaskedEgoNets` does.
 
     Args:

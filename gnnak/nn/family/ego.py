@@ -64,8 +64,8 @@ def _propagate(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def ego_gnn(convs: Sequence[nn.Module], channels: int) -> SubgraphGNN:
     """Build Ego-GNN (Sandfelder et al., 2021); run it on `EgoNets(1)`.
 
-    The layers are those of `EgoLayer`. Ego-GNN does not mark the root, and is at most
-    as powerful as the test GSWL.
+    The layers are `EgoLayer`s. Ego-GNN does not mark the root, and is at most as
+    powerful as the test GSWL.
 
     Args:
         convs: One conv per layer, of equal input and output width.

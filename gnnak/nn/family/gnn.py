@@ -83,7 +83,7 @@ class SubgraphGNN(nn.Module):
             x: Node states, [n, c].
             edge_index: Directed edges, [2, e].
             edge_attr: Edge attributes, [e, c] or [e]; None if there are none.
-            batch: Index of the graph that each node is in, [n]; None = all nodes are
+            batch: Index of the graph that each node is in, [n]. If None, all nodes are
                 in one graph.
             subgraphs: The rooted subgraphs, one per node.
         """
@@ -121,7 +121,7 @@ class PairEncoder(nn.Module):
     (see `resistance`). $W$ and $w$ are Linears without bias.
 
     Args:
-        pairs: Names of the encodings; empty = $h_{u,v} = x_v$.
+        pairs: Names of the encodings. If empty, $h_{u,v} = x_v$.
         channels: Width of the states.
         max_distance: Largest distance $D$ with an embedding of its own; larger and
             unknown distances share the embedding of $D$.
@@ -181,8 +181,8 @@ class PairEncoder(nn.Module):
     def encodings(self) -> tuple[StructuralEncoding, ...]:
         """The structural encodings among `pairs`.
 
-        If the subgraphs do not have them (see `WithEncodings`), the forward pass
-        computes them, which synchronises with a GPU.
+        If the extractor has not computed these (see `WithEncodings`), the forward pass
+        does, which synchronises with a GPU.
         """
         known = {
             "rrwp": StructuralEncoding("rrwp", self.num_steps),
@@ -196,7 +196,7 @@ class PairEncoder(nn.Module):
 
 
 class NodeStart(nn.Module):
-    """Return the node states unchanged, for layers that compute node states."""
+    """A `start` for layers that compute node states: returns node states unchanged."""
 
     def forward(
         self,
@@ -219,9 +219,10 @@ class Conv(nn.Module):
             to node states of the same width as x.
         channels: Width of the node states.
         edge_encoder: Maps raw edge attributes to edge states, called as
-            `edge_encoder(edge_attr, num_edges)`; None = pass the attributes on as they
-            are.
-        reads_edges: Whether the GNN gets the edge attributes; False = drop them.
+            `edge_encoder(edge_attr, num_edges)`. If None, the GNN gets the raw
+            attributes.
+        reads_edges: Whether the GNN gets the edge attributes. If False, these are
+            ignored.
 
     >>> import torch
     >>> from torch_geometric.nn import SAGEConv
@@ -279,7 +280,7 @@ def as_conv(gnn: nn.Module, channels: int) -> Conv:
 
 
 class GraphLayer(nn.Module):
-    """A conv on the graph, BatchNorm and ReLU."""
+    """A layer that runs a conv on the graph, then BatchNorm and ReLU."""
 
     def __init__(self, conv: nn.Module, channels: int) -> None:
         super().__init__()
@@ -299,14 +300,14 @@ class GraphLayer(nn.Module):
 
 
 class NodeReadout(nn.Module):
-    """Return the node states of the last layer, normalised if `normalise` is True."""
+    """Readout: the node states of the last layer, normalised if `normalise` is True."""
 
     def __init__(self, normalise: bool = False) -> None:
         super().__init__()
         self.normalise = normalise
 
     def forward(self, states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
-        """Return node states, [n, c], from those before and after each layer."""
+        """Return `states[-1]`, [n, c], normalised if `normalise` is True."""
         x = states[-1]
         return nn.functional.normalize(x) if self.normalise else x
 
@@ -317,8 +318,9 @@ class LastReadout(nn.Module):
     $$\text{"VS"}: x_u = \text{POOL}_{v}\, h_{u,v} \qquad
         \text{"SV"}: x_v = \text{POOL}_{u}\, h_{u,v}$$
 
-    "VS" first pools the vertices of each subgraph; the later pool over a graph pools
-    the subgraphs. "SV" first pools the subgraphs that a vertex is in.
+    $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$. "VS" pools the
+    vertices of each subgraph; "SV" pools each vertex over the subgraphs that contain
+    it. A later pool over each graph then pools the subgraphs or the vertices.
     """
 
     def __init__(self, reduce: Reduce = "mean", order: ReadoutOrder = "VS") -> None:
@@ -341,8 +343,7 @@ class MLPReadout(LastReadout):
     $$x_u = \text{ReLU}\big(\text{BN}\big(\text{MLP}
         (\text{POOL}_{v}\, h_{u,v})\big)\big)$$
 
-    The equation is for the order "VS" of `LastReadout`. With "SV", POOL is over $u$ and
-    gives $x_v$.
+    This is the equation for the order "VS"; for "SV", see `LastReadout`.
     """
 
     def __init__(

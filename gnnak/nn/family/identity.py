@@ -48,7 +48,7 @@ class IDLayer(nn.Module):
 
 
 class RootReadout(nn.Module):
-    r"""Return the normalised state of each root in its own subgraph.
+    r"""Readout: the normalised state $h_{u,u}$ of each root $u$ in its own subgraph.
 
     $$x_u = h_{u,u} \,/\, \lVert h_{u,u} \rVert_2$$
     """
@@ -64,14 +64,14 @@ def id_gnn(
 ) -> SubgraphGNN:
     """Build ID-GNN (You et al., 2021), on egonets.
 
-    The layers are those of `IDLayer`. The state of a node is that of the root of its
-    own subgraph. In a graph task, these are summed over the graph. ID-GNN is at most as
-    powerful as the test SWL(VS).
+    The layers are `IDLayer`s. The final state of a node is its state in its own
+    subgraph. In a graph task, node states are summed over the graph. ID-GNN is at most
+    as powerful as the test SWL(VS).
 
-    Difference from the published code: for convs other than GIN, the published code
+    Differences from the published code: for convs other than GIN, the published code
     adds the root's extra term before the messages are summed. Its convs ignore edge
-    attributes. Its egonets have as many hops as there are layers, and are whole graphs
-    above 4 layers.
+    attributes. Its egonets have as many hops as there are layers; with more than 4
+    layers, it uses whole graphs.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
@@ -89,8 +89,9 @@ class ClosedWalkEncoder(nn.Module):
         [\hat{A}_{vv}, (\hat{A}^2)_{vv}, \dots, (\hat{A}^K)_{vv}], \qquad
         \hat{A} = D^{-1/2} (A + I) D^{-1/2}$$
 
-    $K$ is `num_steps`. If the subgraphs do not have these weights (see
-    `WithEncodings`), the forward pass computes them, which synchronises with a GPU.
+    $A$ is the adjacency matrix, $D$ has the in-degrees of $A + I$, and $K$ is
+    `num_steps`. If the extractor has not computed these weights (see `WithEncodings`),
+    the forward pass does, which synchronises with a GPU.
     """
 
     def __init__(self, channels: int, num_steps: int = 10) -> None:
@@ -106,7 +107,7 @@ class ClosedWalkEncoder(nn.Module):
         edge_index: Tensor,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Return node states, [n, c]; the subgraphs are only used as a cache."""
+        """Return new node states, [n, c]; `subgraphs` only caches the weights."""
         (closed_walks,) = self.encodings
         walks = closed_walks(subgraphs, edge_index, batch)
         return x + self.linear(walks.to(x.dtype))
@@ -124,7 +125,7 @@ def id_fast_gnn(
     Args:
         convs: One conv per layer, of equal input and output width.
         channels: Width of the states.
-        num_steps: Largest length of a walk.
+        num_steps: Length of the longest walks.
     """
     start = ClosedWalkEncoder(channels, num_steps)
     layers = [GraphLayer(conv, channels) for conv in convs]

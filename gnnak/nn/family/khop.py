@@ -20,20 +20,21 @@ class Rings(NamedTuple):
     """The rings of all egonets: ring r has the nodes at distance r from their root."""
 
     node: tuple[Tensor, ...]
-    """For each ring, the node of the graph of each of its rows."""
+    """For each ring, the node of the graph that each row of the ring stands for."""
     edges: dict[tuple[int, int], Tensor]
-    """The edges from one ring to the same or the next inner ring, as rows of source
-    and target ring, [2, edges]; by source and target ring. In padded rings, other
-    edges have a column, too, and join padding rows."""
+    """Maps (source ring, target ring) to the edges between these rings, as row numbers
+    in the two rings, [2, edges]. The target ring is the source ring or the next inner
+    one. In padded rings, all other edges also have a column, which joins padding rows.
+    """
     num_rows: tuple[Tensor | None, ...]
-    """For each ring, the number of real rows, as a 0-dim tensor; None = no padding."""
+    """For each ring, the number of real rows, 0-dim, or None if there is no padding."""
 
 
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
     """Divide egonets into rings 0, ..., `num_hops`; cached after first use.
 
-    Padded egonets have padded rings, found without synchronising with a GPU, whose
-    sizes depend only on the sizes of the egonets' tensors.
+    Padded egonets get padded rings, whose sizes depend only on the sizes of the
+    egonets' tensors, so that finding these rings does not synchronise.
     """
 
     def find() -> Rings:
@@ -45,7 +46,6 @@ def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
 
 
 def _exact_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
-    """Divide egonets without padding into rings without padding."""
     nodes: list[Tensor] = []
     rank = torch.empty_like(subgraphs.hop)
     for hop in range(num_hops + 1):
@@ -82,7 +82,7 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
     column = torch.arange(subgraphs.num_edge_copies, device=order.device)
 
     def padding(number: int) -> Tensor:
-        """Return a padding row of a ring for each edge, spread over all such rows."""
+        """Return a padding row of a ring for each edge copy; cycle through the rows."""
         return count[number] + column % (nodes[number].numel() - count[number])
 
     edges = {}
@@ -95,7 +95,6 @@ def _padded_rings(subgraphs: RootedSubgraphs, real: RealCounts, num_hops: int) -
 
 
 def _joins(hops: Tensor, source: int, target: int) -> Tensor:
-    """Return whether each edge goes from one given ring to another, [f]."""
     return (hops[0] == source) & (hops[1] == target)
 
 
@@ -124,8 +123,8 @@ class KHopLayer(nn.Module):
     Sums are over the neighbours of a node in the same ring or in ring $r + 1$. All
     functions are MLPs. The new state of the root is $\text{ReLU}(\text{BN}(a_0))$.
 
-    Edge attributes are not used. Difference from the published code: the ReLU, which
-    separates layers, and no BatchNorm after the sum over the graph.
+    Edge attributes are not used. Differences from the published code: there is a ReLU
+    between layers, and no BatchNorm after the sum over the graph.
 
     Args:
         channels: Width of the states.
@@ -158,16 +157,14 @@ class KHopLayer(nn.Module):
         rings = find_rings(subgraphs, self.num_hops)
 
         def run(function: nn.Module, values: Tensor, hop: int) -> Tensor:
-            """Apply a function to the rows of a ring."""
             with on_rows(rings.num_rows[hop]):
                 return function(values)
 
         def states(hop: int) -> Tensor:
-            """Return the node states of the nodes of a ring."""
             return x.index_select(0, rings.node[hop])
 
         def summed(values: Tensor, source: int, target: int) -> Tensor:
-            """Sum the rows of the neighbours in ring `source`, for ring `target`."""
+            """Sum, for each row of ring `target`, its neighbours in ring `source`."""
             ends = rings.edges[source, target]
             total = values.new_zeros(rings.node[target].numel(), values.size(1))
             return total.index_add(0, ends[1], values.index_select(0, ends[0]))

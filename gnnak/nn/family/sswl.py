@@ -30,8 +30,8 @@ class SSWLLayer(nn.Module):
         conv: The GNN that runs inside each rooted subgraph.
         across: The GNN that runs across the subgraphs of adjacent roots.
         channels: Width of the states.
-        whole: Whether the subgraphs will always be whole graphs (`WholeGraphs`); the
-            edges across subgraphs are then found faster. False = any subgraphs.
+        whole: Whether the subgraphs will always be whole graphs (`WholeGraphs`). If so,
+            the edges across subgraphs are found faster.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SSWLLayer(nn.Module):
         edge_index: Tensor,
         edge_attr: Tensor | None,
     ) -> Tensor:
-        """Return the terms of the layer's sum, before BatchNorm, [m, c]."""
+        """Return the sum in the layer's equation, the input of BatchNorm, [m, c]."""
         own = inside(self.conv, h, subgraphs, edge_attr)
         return own + across(
             self.across, h, subgraphs, edge_index, edge_attr, self.whole
@@ -68,7 +68,7 @@ class SSWLLayer(nn.Module):
 
     @property
     def synchronises(self) -> bool:
-        """Whether edges across subgraphs are counted, which synchronises with a GPU."""
+        """Whether a forward pass synchronises, to count the edges across subgraphs."""
         return not self.whole
 
 
@@ -81,9 +81,9 @@ def sswl_gnn(
 ) -> SubgraphGNN:
     """Build SSWL or SSWL+ (Zhang et al., 2023, "A Complete Expressiveness Hierarchy").
 
-    Both run on whole graphs, with the distance to the root as input. After the last
-    layer, each subgraph is pooled by a sum and an MLP (`MLPReadout`), and a mean over
-    the roots of a graph follows. Both are at most as powerful as the test SSWL.
+    Both networks run on whole graphs, with the distance to the root as input. After the
+    last layer, each subgraph is pooled by a sum and an MLP (`MLPReadout`), and a mean
+    over the roots of a graph follows. Both are at most as powerful as the test SSWL.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
@@ -131,7 +131,7 @@ class SSWLPlusLayer(SSWLLayer):
         edge_index: Tensor,
         edge_attr: Tensor | None,
     ) -> Tensor:
-        """Return the terms of the layer's sum, before BatchNorm, [m, c]."""
+        """Return the sum in the layer's equation, the input of BatchNorm, [m, c]."""
         sswl = super().messages(h, subgraphs, edge_index, edge_attr)
         own = at_own_centroid(h, subgraphs, subgraphs.known_num_nodes)
         return sswl + self.mlp((1 + self.eps) * h + own)

@@ -40,7 +40,7 @@ class Experiment:
     """The name of the YAML file, without the suffix."""
     config: RunConfig = field(default_factory=RunConfig)
     runs: int = 1
-    """Number of runs, with seeds 0, 1, ...; results are averaged over these runs."""
+    """Number of runs, with seeds 0, 1, ...; tables show the mean over these runs."""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published options of other subgraph GNNs, by family name such as "sswl+"."""
 
@@ -58,7 +58,7 @@ class Experiment:
             change(self.config, options)
 
     def config_for(self, model: str | None = None) -> RunConfig:
-        """Return the options of the runs of a model, as published for the model.
+        """Return the config for a model, with the options published for that model.
 
         >>> load_experiment("zinc").config_for("sswl+-gin").model.channels
         96
@@ -69,7 +69,7 @@ class Experiment:
         return change(self.config, {"model.name": model, **options})
 
     def settings(self, config: RunConfig) -> list[str]:
-        """Return the options that differ from the experiment's, to give to `--set`."""
+        """Return `--set` arguments that turn this experiment's config into `config`."""
         start, own = flat(self.config.to_dict()), flat(config.to_dict())
         changed = {key: own[key] for key in own if own[key] != start[key]}
         return [f"{key}={json.dumps(value)}" for key, value in changed.items()]
@@ -85,7 +85,7 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read the YAML file of an experiment, by path or by name, in any case."""
+    """Read an experiment, given its name (in any case) or the path of a YAML file."""
     if name.lower() in experiment_names():
         name = name.lower()
     path = CONFIGS / f"{name}.yaml"
@@ -149,13 +149,13 @@ DEFAULTS: dict[str, Any] = {
     "train.batch_size": 32,
     "train.step": 15,
 }
-"""Options for own data: a smaller network, which trains in minutes on a CPU."""
+"""Default options for own data: a small network that trains in minutes on a CPU."""
 
 
 def own_config(
     own: OwnData, seed: int, options: Mapping[str, Any], fold: int | None = None
 ) -> RunConfig:
-    """Return the options of a run on own data, with some changed from the defaults."""
+    """Return the config of a run on own data: `DEFAULTS`, changed by `options`."""
     config = change(RunConfig(), DEFAULTS | {"train.seed": seed, "data.seed": seed})
     config = change(config, options)
     protocol: Protocol = "split" if own.folds is None else "held-out"
@@ -168,9 +168,10 @@ def own_config(
 def find_config(
     data: str, options: Mapping[str, Any], own: Mapping[str, Any]
 ) -> tuple[str, RunConfig]:
-    """Return the name of an experiment and the options of its runs.
+    """Return the name of an experiment and the config of its runs.
 
-    `data` is a data set, a YAML file or the path of own data, which `own` describes.
+    `data` is the name of a data set, the path of a YAML file, or the path of own data.
+    `own` has fields of `OwnData`, by name; `options` has all other options, by name.
     """
     if is_own(data):
         fold, seed = options.get("data.fold"), options.get("train.seed", 0)

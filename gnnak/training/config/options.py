@@ -1,4 +1,4 @@
-"""Change options of frozen dataclasses by name, from dicts, texts or YAML files."""
+"""Change options of frozen dataclasses, given by name in dicts, texts or YAML."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from gnnak.errors import OptionError
 MAX_CHARACTERS = 100_000
 """Largest length of a YAML text."""
 MAX_DEPTH = 20
-"""Largest number of lists and mappings inside one another."""
+"""Largest nesting depth of lists and mappings."""
 MAX_VALUES = 10_000
-"""Largest number of values; every use of an alias counts all values that it repeats."""
+"""Largest number of values in a YAML text; an alias counts as a full copy."""
 MAX_BITS = 128
-"""Largest size of an integer. Python refuses to print integers of 4301 digits."""
+"""Largest number of bits of an integer; Python cannot print very long integers."""
 
 
 class InvalidYamlError(ValueError):
-    """A text is not YAML, or exceeds one of the limits."""
+    """Raised if a text is not YAML, or exceeds one of the limits of this module."""
 
     def __init__(self, reason: str, mark: Any = None) -> None:
         super().__init__(reason)
@@ -54,7 +54,7 @@ def parse_yaml(text: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with limits, which refuses a key that occurs twice."""
+    """PyYAML's safe loader, which also checks limits and refuses repeated keys."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -62,7 +62,6 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[int, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a value, within the limits of depth and number of values."""
         event = self.peek_event()
         mark = event.start_mark
         self._depth += 1
@@ -82,7 +81,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _size(self, node: yaml.Node | None) -> int:
-        """Return the number of values in a node, with those that aliases repeat."""
+        """Return the number of values in a node; an alias counts as a full copy."""
         children: list[yaml.Node] = []
         if isinstance(node, yaml.SequenceNode):
             children = node.value
@@ -91,7 +90,6 @@ class _Loader(yaml.SafeLoader):
         return 1 + sum(self._sizes[id(child)] for child in children)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Compose a mapping; refuse one that has the same key twice."""
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
@@ -104,7 +102,6 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_integer(self, node: yaml.ScalarNode) -> int:
-        """Construct an int; refuse one that is too large."""
         value = self.construct_yaml_int(node)
         if value.bit_length() > MAX_BITS:
             raise InvalidYamlError("a whole number is too large", node.start_mark)
@@ -175,7 +172,7 @@ def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
             nested.setdefault(head, {}).update(value)
         else:
             new[head] = converted(name, value, hints[head])
-    # All at once: a dataclass checks its options whenever it is copied.
+    # Replace all options in one call: every copy of a dataclass is validated.
     for head, inner in nested.items():
         new[head] = _change_all(getattr(record, head), inner, f"{prefix}{head}.")
     return replace(record, **new)
@@ -183,13 +180,12 @@ def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """Return the type hints of the fields of a dataclass, by field name."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _unknown(name: str, head: str, record: Any) -> str:
-    """Say that an option is unknown; name the most similar one, or all of them."""
+    """Return an error message that suggests the most similar option, or lists all."""
     prefix = name[: name.rfind(head)]
     known = _hints(record.__class__)
     near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)
@@ -247,7 +243,6 @@ def shown(value: Any) -> str:
 
 
 def _in_words(kind: Any) -> str:
-    """Describe a type in words, such as `a whole number`, for error messages."""
     if kind is type(None):
         return "null"
     if get_origin(kind) is Literal:

@@ -21,9 +21,9 @@ Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
 Precision = Literal["32", "64", "bf16", "16"]
 RateSchedule = Literal["step", "plateau", "cosine"]
 PER_RUN = ("train.seed", "data.fold")
-"""Options that may differ between the runs of one table cell."""
+"""Options that may differ between the runs whose mean is one cell of a table."""
 LENGTH = ("train.epochs", "train.step")
-"""Options in which a shorter run may differ."""
+"""Options that define the length of a run."""
 ADDED = (
     "train.recalibrate",
     "train.schedule",
@@ -34,9 +34,9 @@ ADDED = (
     "model.drop.ties",
     "model.drop.share",
 )
-"""Options that were added after records had been written. They are left out of hashes
-at their default value, so that older records keep their hashes; those of `model.drop`
-also if the model does not use SubgraphDrop."""
+"""Options that newer versions added. Hashes leave out such an option if it has its
+default value, so that the hashes of old records stay valid. Options of `model.drop` are
+also left out if the model does not use SubgraphDrop."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class DataConfig:
 
     name: str = "zinc"
     target: str | None = None
-    """The target to predict, if the data set has several; None = the first target."""
+    """The target to predict if the data set has several; if None, the first target."""
     protocol: Protocol = "split"
     """How the graphs are split; see `choose_parts`."""
     fold: int | None = None
-    """Number of the cross-validation fold; None = no folds, or each fold in turn."""
+    """Index of the cross-validation fold; if None, all folds (if any) are run."""
     seed: int = 0
     """Seed for data sets that are generated at random; independent of `train.seed`."""
     own: OwnData = field(default_factory=OwnData)
-    """The user's own data; at its default, the data set is one of gnnak's."""
+    """The user's own data; the default means that `name` is a data set of gnnak."""
 
     def __post_init__(self) -> None:
         check_choice("data.protocol", self.protocol, get_args(Protocol))
@@ -82,19 +82,19 @@ class TrainConfig:
     patience: int = 20
     """For the schedule "plateau": number of epochs allowed without a better score."""
     stop_rate: float | None = None
-    """Stop once the learning rate is below this number; None = train all epochs."""
+    """Stop once the learning rate is below this number; if None, never."""
     loss: Loss | None = None
-    """The loss; None = L1 for regression, cross entropy for classification, binary
+    """The loss; if None, L1 for regression, cross entropy for classification, binary
     cross entropy (BCE) for multilabel tasks."""
     clip: float | None = None
-    """Largest norm of the gradient, for gradient clipping; None = no clipping."""
+    """Largest norm of the gradient, for gradient clipping; if None, no clipping."""
     early_stop: int | None = None
-    """Stop after this many epochs without a better validation score; None = never."""
+    """Stop after this many epochs without a better validation score; if None, never."""
     precision: Precision = "32"
     """float32, float64, or automatic mixed precision with bfloat16 or float16."""
     recalibrate: bool = False
-    """Whether statistics of batch norms are recomputed from all training graphs before
-    each evaluation; False = moving averages."""
+    """Whether to recompute batch-norm statistics from all training graphs before each
+    evaluation, instead of using moving averages."""
     seed: int = 0
     """Seed of initial weights, order of graphs, dropout and SubgraphDrop."""
 
@@ -152,7 +152,7 @@ class RunConfig:
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """Return a hash of all options but seed and fold: that of a table cell."""
+        """Return the hash of a table cell: of all options except seed and fold."""
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:
@@ -168,7 +168,7 @@ class RunConfig:
             part.pop(name, None)
         subgraphs = options["model"]["subgraphs"]
         if "kind" in subgraphs:
-            # A run that names the published kind of subgraphs is the same run.
+            # Naming the default kind of subgraphs must not change the hash.
             kind = subgraphs["kind"] or form.kind
             subgraphs["kind"] = kind
         text = json.dumps(options, sort_keys=True)
@@ -177,14 +177,13 @@ class RunConfig:
 
 @cache
 def _defaults_of_added() -> dict[str, Any]:
-    """Return the default values of the options in `ADDED`, by name."""
     defaults = RunConfig().to_dict()
     places = {key: _part_and_name(defaults, key) for key in ADDED}
     return {key: part[name] for key, (part, name) in places.items()}
 
 
 def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
-    """Return the nested dict that contains the option `key`, and its name there."""
+    """Return the nested dict with the option `key`, and the option's name in it."""
     *path, name = key.split(".")
     for part in path:
         options = options[part]

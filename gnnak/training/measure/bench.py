@@ -47,12 +47,12 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class Meters:
-    """The callbacks of a benchmark, which measure the run and store the results."""
+    """The callbacks of a benchmark; they measure the run and store the results."""
 
     watch: Stopwatch
     phases: PhaseTimes
     kernels: KernelTimes | None = None
-    """Profiles GPU kernels in one additional epoch; None = no profiling."""
+    """Profiles GPU kernels in one additional epoch; if None, there is no profiling."""
 
 
 def short_run(
@@ -63,7 +63,7 @@ def short_run(
     meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Train as `run` does, for the epochs that `meters` need; write no files."""
+    """Train as `run` does, for as many epochs as `meters` need; write no files."""
     gc.collect()  # free the memory of earlier runs
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -95,8 +95,8 @@ def short_run(
 
 
 WARM_BATCHES = 48
-"""Least number of batches before timing if steps are captured: by then, almost every
-batch shape has its CUDA graph."""
+"""Minimum number of batches before timing if steps are captured: after these, almost
+every batch shape has its CUDA graph."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ class BenchOptions:
     """Options of a benchmark: how much to train, and what to measure."""
 
     graphs: int | None = None
-    """Number of training graphs to use; None = all. Seconds are scaled up to all
+    """Number of training graphs to use; if None, all. Seconds are scaled up to all
     graphs."""
     epochs: int = 3
     """Number of timed epochs; the result is the median of their times."""
     warm_up: int = 1
-    """Least number of untimed epochs at the start."""
+    """Minimum number of untimed epochs at the start."""
     profile: bool = False
     """Whether to also profile GPU kernels, in a separate run after the timing."""
     evaluation: bool = False
@@ -176,7 +176,7 @@ def with_kernels(
     options: BenchOptions,
     notify: Notify | None = None,
 ) -> Record:
-    """Return a record with `kernels`, the profile of a run; unchanged on a CPU."""
+    """Add a profile of GPU kernels to a record; on a CPU, return it unchanged."""
     if not machine.is_gpu:
         return record
     _, parts = _parts(config, dataset, options)
@@ -217,7 +217,7 @@ def _timed(
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
-    """Return all graphs, and the part of them that is measured."""
+    """Return the whole split, and the split cut to the graphs that are measured."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -253,7 +253,6 @@ def _warm_up(
 
 
 def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
-    """Return the measured part of a record: sizes, seconds and peak memory."""
     watch = meters.watch
     graphs, batches = parts.train.numel(), int(trainer.num_training_batches)
     module = trainer.lightning_module
@@ -285,7 +284,7 @@ def _seconds(
 
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
-"""The quantity that a benchmark varies."""
+"""A quantity that `grow` varies."""
 RANGES: dict[Growing, tuple[int, ...]] = {
     "nodes": (16, 32, 64, 128, 256),
     "hops": (1, 2, 3, 4),
@@ -300,7 +299,7 @@ SETTINGS: dict[Growing, str] = {
 }
 """The option that sets each quantity; for `nodes`, data sets are generated."""
 DEGREE, DISTINCT, GRAPHS = 4, 32, 512
-"""Neighbours of each node, most different graphs and default number of graphs."""
+"""For `regular_graphs`: node degree, distinct graphs, default number of graphs."""
 
 
 def grow(
@@ -312,9 +311,10 @@ def grow(
     notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Yield one benchmark per value of a quantity, `what`.
+    """Benchmark a run for several values of the quantity `what`; yield one record each.
 
-    `load` returns the data set. It is not called for "nodes": graphs are generated.
+    If `values` is empty, they are `RANGES[what]`. `load` returns the data set; it is
+    not called if `what` is "nodes", because the graphs are then generated.
     """
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
@@ -337,7 +337,7 @@ def measure(
 ) -> Iterator[Record]:
     """Do the benchmarks of `gnnak bench`, and yield the record of each.
 
-    `growing` is the quantity that `grow` varies; `compare` is for `bench_both`.
+    Calls `grow` if `growing` names a quantity, else `bench_both` if `compare` is True.
     """
     if growing is not None:
         what: Growing = growing  # type: ignore[assignment]

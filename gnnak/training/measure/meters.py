@@ -75,13 +75,12 @@ class Stopwatch(Callback):
             self.evaluation.append(now - self._since)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start timing the next epoch; end this one if no validation has ended it."""
+        """Record the epoch's time if no validation has; start timing the next epoch."""
         if len(self.training) <= trainer.current_epoch - self.warm_up:
             self._end_training(trainer)
         self._since = synchronised_time(trainer.strategy.root_device)
 
     def _end_training(self, trainer: Trainer) -> None:
-        """Record training time and peak memory, if this is a timed epoch."""
         device = trainer.strategy.root_device
         now = synchronised_time(device)
         if self._is_timed(trainer) and self._since is not None:
@@ -104,8 +103,8 @@ WARM_UP, MOST = 2, 20
 class PhaseTimes(Callback):
     """Callback that times the phases of some further training steps after training.
 
-    It synchronises after every phase and captures nothing as CUDA graphs. If the
-    training itself did, only the ratios between the phases are meaningful.
+    These steps synchronise after every phase and are not captured as CUDA graphs. If
+    training steps were captured, only the ratios between the phases are meaningful.
     """
 
     def __init__(self) -> None:
@@ -124,7 +123,7 @@ class PhaseTimes(Callback):
 
 
 def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
-    """Run training steps, in several epochs if need be; yield the seconds by phase."""
+    """Run training steps; yield the seconds of each step, by phase."""
     data = trainer.datamodule  # type: ignore[attr-defined]
     assert isinstance(data, GraphData)
     device = trainer.strategy.root_device
@@ -165,7 +164,7 @@ def _timed(phase: str, taken: dict[str, float], device: torch.device) -> Iterato
 
 
 STEPS, TOP, WIDTH = 10, 12, 60
-"""Number of steps to profile, of kernels to report, of characters of their names."""
+"""Numbers of profiled steps, reported kernels and characters of a kernel's name."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ class KernelTimes(Callback):
     def __init__(self, epoch: int) -> None:
         self.epoch, self.steps = epoch, 0
         self.kernels: list[KernelTime] = []
-        """The times of all kernels, the longest time first; empty before profiling."""
+        """The times of all kernels, longest first; empty before profiling."""
         self._profile: Any = None
 
     @property
@@ -229,7 +228,6 @@ class KernelTimes(Callback):
             self._end(trainer)
 
     def _end(self, trainer: Trainer) -> None:
-        """Stop the profiler and store the times of the kernels in `kernels`."""
         synchronised_time(trainer.strategy.root_device)
         with prefetching_paused():
             self._profile.__exit__(None, None, None)
@@ -238,7 +236,7 @@ class KernelTimes(Callback):
 
 
 def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
-    """Return the time of each GPU kernel in a profile, the longest time first."""
+    """Return the time of each GPU kernel in a profile, longest first."""
     calls: dict[str, float] = defaultdict(float)
     taken: dict[str, float] = defaultdict(float)
     for event in events:
@@ -265,7 +263,7 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
-    """Return the results of profiling as a dict, for the record of a benchmark."""
+    """Return the profile for a record; `share` is kernel time divided by step time."""
     return {
         "share": found.microseconds / 1e6 / step_seconds,
         "microseconds": found.microseconds,

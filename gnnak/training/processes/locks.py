@@ -21,14 +21,14 @@ LOCK = "run.lock"
 
 
 class InUseError(TrainingError):
-    """Another process is doing the same run."""
+    """Raised if another process is doing the same run."""
 
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
-    """Context manager: no other run can use the folder; otherwise `InUseError`.
+    """Context manager: lock the folder of a run, or raise `InUseError` if it is locked.
 
-    Only the main process of a run locks. Has no effect on file systems without locks.
+    Only the main process locks. On file systems without locks, this has no effect.
     """
     rank: int = rank_zero_only.rank  # type: ignore[attr-defined]
     if rank or os.environ.get("NODE_RANK", "0") != "0":

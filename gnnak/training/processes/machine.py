@@ -28,7 +28,7 @@ from gnnak.training.processes.workers import (
 from gnnak.typing import check_choice, check_count
 
 Accelerator = Literal["auto", "cpu", "gpu"]
-"""The kind of device; `auto` = a GPU if there is one, or the CPU."""
+"""The kind of device; `auto` means a GPU if there is one, else the CPU."""
 PRECISIONS: dict[Precision, str] = {
     "32": "32-true",
     "64": "32-true",  # the network has float64 weights
@@ -57,9 +57,9 @@ class Machine:
     """Whether the backward pass recomputes activations, to save memory."""
     max_copies: int | None = None
     """Approximate number of node copies that a GNN-AK layer processes at a time in
-    evaluation, to save memory; None = all of a batch."""
+    evaluation, to save memory; if None, all node copies of a batch."""
     fast: bool = True
-    """Whether a GPU uses fused kernels and captured steps; False = plain PyTorch."""
+    """Whether a GPU uses fused kernels and captured steps instead of plain PyTorch."""
     jobs: int = 1
     """Number of runs that share the device; only written to the records."""
 
@@ -103,14 +103,14 @@ class Machine:
 
     @property
     def backend(self) -> Backend | None:
-        """The backend of the network: None (default) if `fast`, else plain PyTorch."""
+        """The backend: None, which means the default, if `fast`, else plain PyTorch."""
         return None if self.fast else PLAIN
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:
         """Return whether training steps of a network are captured as CUDA graphs.
 
-        Not with `recompute`: the backward pass synchronises, to restore the state of
-        the random number generator.
+        Steps with `recompute` cannot be captured: their backward pass synchronises, to
+        restore the state of the random number generator.
         """
         if not self.fast or not self.is_single_process or self.recompute:
             return False
@@ -124,7 +124,7 @@ def make_trainer(
     folder: Path,
     captured: bool = False,
 ) -> Trainer:
-    """Build the Lightning trainer of a run; captured steps clip by themselves."""
+    """Build the Lightning trainer; it does not clip gradients if steps are captured."""
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")

@@ -14,11 +14,11 @@ from gnnak.training.processes.workers import is_worker
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the program to stop."""
 RESEND_SECONDS = 0.05
-"""Seconds after which `stoppable` sends a signal again that a destructor swallowed."""
+"""Delay before `stoppable` resends a signal whose exception a destructor discarded."""
 
 
 class Stopped(BaseException):
-    """Raised when a signal asks the program to stop; no subclass of `Exception`."""
+    """Raised when a signal stops the program; not caught by `except Exception`."""
 
     def __init__(self, number: int, advice: str = "") -> None:
         name = signal.Signals(number).name
@@ -29,10 +29,10 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable(advice: str = "") -> Iterator[None]:
-    """Context manager: SIGINT and SIGTERM raise `Stopped`, a second one ends all.
+    """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
 
-    No effect in worker processes, which end with the main process, and in threads other
-    than the main thread, where Python allows no signal handlers.
+    Has no effect in worker processes, which end with the main process, and in threads
+    other than the main thread, where Python allows no signal handlers.
     """
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -85,7 +85,7 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: handle `SIGNALS`; yields False in workers and threads."""
+    """Install a signal handler; in workers and other threads, only yield False."""
     if threading.current_thread() is not threading.main_thread() or is_worker():
         yield False
         return

@@ -1,5 +1,6 @@
-"""Worker processes of a run: they end with the main process, and it with them.
+"""Worker processes of a run: if the main process or a worker ends, all others end.
 
+Each process regularly sends a heartbeat: it touches its own file in a shared folder.
 The command line imports this module at its start, so nothing heavy is imported here.
 """
 
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
 FOLDER = "GNNAK_HEARTBEATS"
-"""The environment variable that tells the processes of a run where the files are."""
+"""The environment variable with the path of the folder of heartbeat files."""
 FROZEN_SECONDS = 30.0
 """A process without a heartbeat for this many seconds is frozen."""
 
 
 def start_heartbeats() -> None:
-    """Create the folder of the files; the main process calls this before it trains.
+    """Create the folder of heartbeat files; called by the main process before training.
 
     The folder is removed when the main process ends, but not if it is killed: workers
     then know that the main process has printed no message.
@@ -42,33 +43,33 @@ def start_heartbeats() -> None:
 
 
 def end_heartbeats() -> None:
-    """Remove the folder of the files."""
+    """Remove the folder of heartbeat files."""
     if name := os.environ.pop(FOLDER, None):
         shutil.rmtree(name, ignore_errors=True)
 
 
 def has_heartbeats() -> bool:
-    """Return whether the folder of the files exists."""
+    """Return whether the folder of heartbeat files exists."""
     return FOLDER in os.environ and Path(os.environ[FOLDER]).is_dir()
 
 
 def local_rank() -> int:
-    """Return the number of this process among those of this machine; 0 = main."""
+    """Return the rank of this process on this machine; the main process has rank 0."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def beat() -> None:
-    """Send a heartbeat of this process. Does nothing if there is no folder."""
+    """Send a heartbeat of this process, if heartbeats were started."""
     if FOLDER in os.environ:
         with suppress(OSError):
             Path(os.environ[FOLDER], str(local_rank())).touch()
 
 
 class Listener:
-    """Measures for how long processes have sent no heartbeat.
+    """Detects processes that have sent no heartbeat for `FROZEN_SECONDS`.
 
-    Time is counted in calls, `interval` seconds apart, not with a clock: if this
-    process was itself frozen, or the computer asleep, that time does not count.
+    Time is measured in calls of `is_frozen`, `interval` seconds apart, not with a
+    clock: time in which this process was frozen, or the computer asleep, is ignored.
     """
 
     def __init__(self, interval: float) -> None:
@@ -76,7 +77,7 @@ class Listener:
         self._heard: dict[int, tuple[int | None, int]] = {}
 
     def is_frozen(self, rank: int) -> bool:
-        """Return whether a process is frozen; not if it has never sent a heartbeat."""
+        """Return whether a process is frozen; False if it never sent a heartbeat."""
         try:
             now = Path(os.environ[FOLDER], str(rank)).stat().st_mtime_ns
         except (KeyError, OSError):
@@ -94,7 +95,7 @@ POLL_SECONDS = 0.2
 WATCHER = "gnnak-watch-main"
 """The name of a worker's thread that checks whether the main process is alive."""
 LEAVING = threading.Lock()
-"""The thread that ends this process has this lock, so that it prints only once."""
+"""Locked by the thread that ends this process, so that only one thread does so."""
 
 
 def become_main() -> None:
@@ -115,7 +116,7 @@ def main_of_workers() -> Iterator[None]:
 
 
 def how_ended(code: int | None) -> str:
-    """Return how a process with an exit code ended, as the predicate of a sentence."""
+    """Describe how a process ended, for example "was killed by SIGKILL"."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"
@@ -128,7 +129,7 @@ def is_worker() -> bool:
 
 
 def main_is_gone(seconds: float = 0.0) -> bool:
-    """Return whether the main process of this worker ends within some seconds."""
+    """Wait up to `seconds`; return whether this worker's main process has ended."""
     deadline = time.monotonic() + seconds
     while os.environ.get(MAIN) == str(os.getppid()):
         if time.monotonic() >= deadline:
@@ -151,7 +152,7 @@ def follow_main() -> None:
 
 
 def end_with_main(seconds: float = 0.0) -> None:
-    """End this worker if the main process has ended; say so if it was killed."""
+    """End this worker if the main process ends within `seconds`."""
     if main_is_gone(seconds):
         _leave("the main process was killed" if has_heartbeats() else "")
 
@@ -185,17 +186,17 @@ def _leave(reason: str) -> None:
 NAME = "gnnak-watch-workers"
 """The name of the thread of the main process that watches the workers."""
 NOTICE_SECONDS = 5.0
-"""After a communication error, how long to wait for a worker that has ended."""
+"""Seconds to wait for news of a lost worker after a communication error."""
 GRACE_SECONDS = 10.0
-"""How long the main process waits for a worker that has ended before it ends itself:
-some communication libraries wait for hours."""
+"""Seconds after the end of a worker until the main process ends itself: some
+communication libraries would wait for hours."""
 NETWORK_WORDS = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe")
-"""Words in the messages of errors of communication between processes."""
+"""Words by which error messages of failed communication are recognised."""
 
 
 @contextmanager
 def watched(trainer: Trainer) -> Iterator[None]:
-    """Context manager: end with one sentence if a process of the run is lost."""
+    """Context manager: end with a clear error message if a process of the run dies."""
     if trainer.world_size == 1:
         yield
         return
@@ -231,26 +232,26 @@ class Monitor(threading.Thread):
         self._waited = 0.0
 
     def start_watching(self, launcher: Any) -> None:
-        """Watch the workers that a launcher of Lightning starts, and earlier ones."""
+        """Watch the workers of a Lightning launcher, besides those watched already."""
         self._waited = 0.0
         self._launcher = launcher
 
     def stop_watching(self) -> None:
-        """Do not end this process any more; end all workers if one was lost."""
+        """Stop watching; if a worker was lost, kill all workers."""
         self._launcher = None
         if self.loss is not None:
             for worker in self.workers:
                 worker.kill()
 
     def wait_for_loss(self, seconds: float) -> str | None:
-        """Return a sentence about the lost worker; None if none is lost in time."""
+        """Wait up to `seconds` for a lost worker; return an error message or None."""
         deadline = time.monotonic() + seconds
         while self.loss is None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return self.loss
 
     def run(self) -> None:
-        """Look after the workers until the process ends."""
+        """Check the workers every `POLL_SECONDS`, until the process ends."""
         while True:
             time.sleep(POLL_SECONDS)
             beat()
@@ -267,7 +268,7 @@ class Monitor(threading.Thread):
                     self._leave(self.loss)
 
     def _look_after(self, rank: int, worker: subprocess.Popen) -> str | None:
-        """Return a sentence if a worker is lost; kill a worker that is frozen."""
+        """Return an error message if a worker is lost; kill a worker that is frozen."""
         code = worker.poll()
         if code is None and self._listener.is_frozen(rank):
             worker.kill()
@@ -277,7 +278,7 @@ class Monitor(threading.Thread):
         return _sentence(f"worker process {rank} {how_ended(code)}")
 
     def _leave(self, message: str) -> None:
-        """End this process at once, and show the cursor that a progress bar hides."""
+        """Kill the workers and exit; show the cursor, which a progress bar hides."""
         for worker in self.workers:
             worker.kill()
         end_heartbeats()

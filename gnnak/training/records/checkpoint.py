@@ -28,7 +28,7 @@ from gnnak.typing import check_choice, check_count
 TAG = b"\ngnnak sha256 "
 """The bytes between the content of a file and its checksum."""
 LENGTH = len(TAG) + hashlib.sha256().digest_size
-"""Number of bytes that follow the content of a file."""
+"""Number of bytes of `TAG` and the checksum together."""
 
 
 def sealed(content: bytes) -> bytes:
@@ -41,7 +41,7 @@ def sealed(content: bytes) -> bytes:
 
 
 def unsealed(content: bytes) -> bytes:
-    """Return the content without its checksum; older files have none."""
+    """Verify and remove the checksum; files of older versions have none."""
     inner, seal = content[:-LENGTH], content[-LENGTH:]
     if not seal.startswith(TAG):
         return content
@@ -51,7 +51,7 @@ def unsealed(content: bytes) -> bytes:
 
 
 def seal_file(path: Path) -> None:
-    """Append the checksum of a file to the file, and wait until all is on the disk."""
+    """Append the checksum of a file to the file, and flush it to the disk."""
     seal = sealed(path.read_bytes())[-LENGTH:]
     with path.open("ab") as file:
         file.write(seal)
@@ -60,7 +60,7 @@ def seal_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names of the files in a folder are on the disk."""
+    """Flush a folder to the disk, so that names of new files survive a crash."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -72,7 +72,7 @@ FEATURES = ("node_features", "edge_features")
 
 
 def plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert a `DatasetInfo` to JSON values; features become numbers of sizes."""
+    """Convert a `DatasetInfo` to JSON values; features become sizes or channels."""
     plain = asdict(info)
     for name in FEATURES:
         features = getattr(info, name)
@@ -110,7 +110,7 @@ def _features(name: str, value: Any) -> Features | None:
 
 
 def _scaling(value: Any, targets: int) -> Scaling | None:
-    """Return the scaling of the targets, one mean and one deviation per target."""
+    """Convert JSON values to a `Scaling`; `targets` is the number of targets."""
     if value is None:
         return None
     numbers = [
@@ -125,7 +125,7 @@ def _scaling(value: Any, targets: int) -> Scaling | None:
 FORMAT = "gnnak checkpoint"
 """The text by which `load_checkpoint` recognises a file of `Checkpoint.save`."""
 LAYOUT = 1
-"""Greatest number of a layout that this version can read."""
+"""Number of the newest file layout; this version reads it and all older ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +138,9 @@ class Checkpoint:
     weights: Mapping[str, Tensor]
     """The `state_dict` of the network."""
     scores: Mapping[str, float | None]
-    """Scores by part, `validation` and `test`; None = undefined."""
+    """The scores `validation` and `test`; None if a score is undefined."""
     degrees: tuple[int, ...] | None = None
-    """Number of training nodes by in-degree; None if the base GNN is not `pna`."""
+    """Number of training nodes per in-degree; None unless the base GNN is `pna`."""
     fingerprint: str | None = None
     """A hash of the data set of the run; None in checkpoints of older versions."""
 
@@ -160,7 +160,10 @@ class Checkpoint:
         return network.eval()
 
     def _is_too_small(self) -> bool:
-        """Return whether the weights are too few: a damaged file could ask for GBs."""
+        """Return whether the config needs more weights than there are.
+
+        Checked before building the network: a damaged config could need gigabytes.
+        """
         model, nodes = self.config.model, self.info.node_features
         widths = [model.channels, self.info.num_outputs]
         widths.append(
@@ -178,7 +181,7 @@ class Checkpoint:
         write_bytes(path, sealed(buffer.getvalue()))
 
     def to_plain(self) -> dict[str, Any]:
-        """Return all but the weights as plain values, with the version of gnnak."""
+        """Return all except the weights, and the version of gnnak, as JSON values."""
         return {
             "layout": LAYOUT,
             "version": __version__,
@@ -235,7 +238,6 @@ def check_layout(content: Mapping[str, Any], path: Path) -> None:
 
 
 def _advice(version: object) -> str:
-    """Say which version of gnnak reads a file that was written by `version`."""
     if not isinstance(version, str):
         return "load it with the version of gnnak that wrote it, or train again."
     if version == __version__:
@@ -249,9 +251,8 @@ def _advice(version: object) -> str:
 def read_tensors(path: Path) -> dict[str, Any]:
     """Read a file that `torch.save` wrote: a dict of tensors and plain Python values.
 
-    Verifies the checksum at the end of the file, and those inside: `torch.save`
-    writes a zip file with a checksum (CRC-32) of every tensor, which `torch.load` does
-    not verify.
+    Verifies the checksum at the end of the file, and the checksum (CRC-32) of every
+    tensor, which `torch.save` writes but `torch.load` does not verify.
     """
     whole = read_bytes(path)
     try:

@@ -48,11 +48,11 @@ FLAGS = {
     "edge_attr": "--edge-attr",
     "graphs": "--graphs",
 }
-"""Options of `gnnak train` for the fields of `OwnData`."""
+"""The command-line option of `gnnak train` for each field of `OwnData`."""
 
 
 def train_command(config: RunConfig) -> str | None:
-    """Return the command that trains with these options; None for a Python list.
+    """Return the `gnnak train` command of a config; None for data in a Python list.
 
     >>> train_command(load_experiment("zinc").config)
     'gnnak train zinc --model gin-ak+ --seed 0'
@@ -79,7 +79,6 @@ def train_command(config: RunConfig) -> str | None:
 
 
 def _own_words(own: OwnData) -> list[str]:
-    """Return the options for own data, as words of a command."""
     words = []
     for name, flag in FLAGS.items():
         value: Any = getattr(own, name)
@@ -120,7 +119,7 @@ def model_card(checkpoint: Checkpoint, name: str, intro: str = "") -> str:
 
 
 def _what(checkpoint: Checkpoint) -> str:
-    """Say what goes in and what comes out."""
+    """Describe task, inputs, outputs and size of the network."""
     info, size = checkpoint.info, sum(w.numel() for w in checkpoint.weights.values())
     owner = "node" if info.node_task else "graph"
     names = info.classes or info.targets
@@ -159,7 +158,6 @@ def _use(checkpoint: Checkpoint, name: str) -> str:
 
 
 def _training(checkpoint: Checkpoint) -> str:
-    """Say which data, command and versions the network comes from."""
     info, config = checkpoint.info, checkpoint.config
     command = train_command(config)
     versions = {name: version(name) for name in PACKAGES}
@@ -180,14 +178,14 @@ def _training(checkpoint: Checkpoint) -> str:
 
 
 FORMAT = "gnnak pretrained"
-"""Entry of `config.json` that tells that the folder is one of gnnak's."""
+"""The entry `format` of `config.json`, by which gnnak recognises its folders."""
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 LARGEST_CONFIG = 16 << 20
 """Largest size, in bytes, of `config.json`."""
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder with one of the files of a trained network."""
+    """Return whether a path is a folder with `config.json` or `model.safetensors`."""
     return any((path / name).is_file() for name in (CONFIG, WEIGHTS))
 
 
@@ -196,9 +194,9 @@ def save_folder(
 ) -> None:
     """Write a trained network to a folder; an older network there is replaced.
 
-    Paths of the training data are stored without their folders, and rows that were left
-    out are not stored. `name` is what the model card tells the reader to load. Refuses
-    to overwrite other files of these names, such as the README.md of a project.
+    Paths of the training data are cut to file names, and the list of skipped rows is
+    not stored. The model card tells the reader to load `name`. Refuses to overwrite
+    files that gnnak did not write, such as the README.md of a project.
     """
     make_folder(folder)
     _check_replaceable(folder)
@@ -273,7 +271,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _read_weights(path: Path, wanted: object) -> dict[str, Tensor]:
-    """Read the weights and verify their checksum."""
+    """Read the weights and verify their checksum, `wanted["sha256"]`."""
     content = read_bytes(path)
     sha256 = wanted.get("sha256") if isinstance(wanted, Mapping) else None
     if hashlib.sha256(content).hexdigest() != sha256:

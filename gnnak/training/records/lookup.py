@@ -13,7 +13,7 @@ from gnnak.training.config.run_config import LENGTH, PER_RUN, RunConfig
 from gnnak.training.records.results import Record, read_records
 
 STATISTICS = "datasets.jsonl"
-"""The file of the statistics of data sets, in a results folder."""
+"""Name of the file with statistics of data sets, in a results folder."""
 
 
 class RunRecords:
@@ -25,7 +25,7 @@ class RunRecords:
 
     Attributes:
         records: The records of training runs.
-        timed: The same and the records of `gnnak bench`: how long runs take.
+        timed: The records of training runs and of `gnnak bench`.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -45,7 +45,7 @@ class RunRecords:
 
     @classmethod
     def read(cls, *folders: Path) -> RunRecords:
-        """Read `runs*.jsonl` and `bench.jsonl` of folders that may not exist."""
+        """Read `runs*.jsonl` and `bench.jsonl` in all folders that exist."""
         names = ("runs*.jsonl", "bench.jsonl")
         found = [f for each in folders for n in names for f in sorted(each.glob(n))]
         files = {file.resolve(): file for file in found}.values()
@@ -62,7 +62,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Return the records with this config, or else of the longest other runs."""
+        """Return the `exact` records or, if none, the longest runs of `any_length`."""
         if found := self.exact(config):
             return found
         others = self.any_length(config)
@@ -70,7 +70,10 @@ class RunRecords:
         return [record for record in others if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return the records that differ at most in length, with the same schedule."""
+        """Return the records whose options differ at most in the length of the run.
+
+        The runs have at least `least` epochs, and halve the learning rate as often.
+        """
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
         return [record for record in same if _epochs(record) >= least]
@@ -86,7 +89,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return the hashes of a config with and without its length; None = too old."""
+    """Return a config's hashes with and without length; None if options are unknown."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:
@@ -95,7 +98,7 @@ def _keys(record: Record) -> tuple[str, str] | None:
 
 
 def _has_same_rates(record: Record, config: RunConfig) -> bool:
-    """Return whether a run's learning rate falls as in a config, up to its length."""
+    """Return whether a run halves its learning rate as often as `config` does."""
     train, step = config.train, record["config"]["train"].get("step")
     if train.schedule != "step" or step in (None, train.step):
         return True
@@ -117,7 +120,7 @@ def read_statistics(results: Path) -> dict[str, Record]:
 
 
 def dataset_sizes(statistics: Mapping[str, Record]) -> dict[str, float]:
-    """Return the number of nodes of data sets, given their statistics records.
+    """Return the total number of nodes of each data set.
 
     >>> dataset_sizes({"zinc": {"graphs": "10 / 5 / 5", "nodes": 2.5}})
     {'zinc': 50.0}

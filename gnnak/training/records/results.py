@@ -26,11 +26,11 @@ from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes
 from gnnak.training.records.schema import Schema, problem
 
 Record = dict[str, Any]
-"""The config, results and environment of a run or a benchmark, for a line of JSON."""
+"""The config, results and environment of a run or benchmark, as JSON values."""
 CHECKSUM = "checksum"
-"""The first key of every line."""
+"""The first key of every JSON line."""
 BEGIN = b'{"checksum": "'
-"""The first bytes of every line."""
+"""The first bytes of every JSON line."""
 DIGITS = 16
 """Number of hexadecimal digits of a checksum."""
 
@@ -43,7 +43,7 @@ def to_line(record: Record) -> bytes:
 
 
 def from_line(line: bytes) -> Record:
-    """Read a record from a line, and remove the checksum from the record."""
+    """Parse a line and verify its checksum; raise `ValueError` if it is damaged."""
     try:
         content = json.loads(line.decode(), parse_constant=_refuse)
     except UnicodeDecodeError as error:
@@ -54,7 +54,7 @@ def from_line(line: bytes) -> Record:
 
 
 def whole_records(line: bytes) -> list[Record]:
-    """Return the undamaged records with a checksum inside a damaged line."""
+    """Return the records in a damaged line that have a correct checksum."""
     found = []
     for rest in line.split(BEGIN)[1:]:
         text = (BEGIN + rest).decode(errors="replace")
@@ -67,7 +67,7 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Verify and remove the checksum, also of lines that were reformatted since."""
+    """Remove the checksum, verified by the bytes of `line` or else by the values."""
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
@@ -81,7 +81,7 @@ def _checked(content: Any, line: bytes = b"") -> Record:
 
 
 def _without_damaged_key(content: Record) -> Record:
-    """Return a record without a checksum, or without one whose key is damaged."""
+    """Remove the first entry if it is a checksum with a damaged key."""
     first = next(iter(content), "")
     others = {key: value for key, value in content.items() if key != first}
     expected = _checksum(_plain_text(others).encode()).decode()
@@ -89,7 +89,7 @@ def _without_damaged_key(content: Record) -> Record:
 
 
 def _checksum_of_bytes(line: bytes) -> str:
-    """Return the checksum of the bytes of a line, without the checksum in it."""
+    """Compute the checksum of a line from the bytes after its stored checksum."""
     before = len(BEGIN) + DIGITS + len(b'", ')
     return _checksum(b"{" + line.strip()[before:]).decode()
 
@@ -149,7 +149,7 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def check_appendable(path: Path) -> None:
-    """Check before a long run that a record can be appended; create nothing."""
+    """Raise an error if no record can be appended to a file; create nothing."""
     try:
         if path.exists():
             path.open("ab").close()
@@ -177,7 +177,7 @@ def _write_whole(file: FileIO, line: bytes) -> None:
 
 
 def _ends_with_line_break(file: FileIO) -> bool:
-    """Return whether the last byte of a file is a line break; True if it is empty."""
+    """Return whether a file is empty or its last byte is a line break."""
     if not file.seek(0, os.SEEK_END):
         return True
     file.seek(-1, os.SEEK_END)
@@ -187,7 +187,7 @@ def _ends_with_line_break(file: FileIO) -> bool:
 def read_records(path: Path, schema: Schema | None = None) -> list[Record]:
     """Read all records of a file, oldest first; return [] if the file does not exist.
 
-    Damaged lines, and records that lack values of their kind or of `schema`, are
+    Damaged lines, and records that violate `schema` or the schema of their kind, are
     skipped with a `DamagedFileWarning`. Whole records inside a damaged line are read.
     """
     if not path.exists():
@@ -217,7 +217,7 @@ def _warn(path: Path, number: int, wrong: str, whole: int = 0) -> None:
 
 
 def _commit() -> str | None:
-    """Return $GNNAK_COMMIT, or the git commit of the source, with + if changed."""
+    """Return $GNNAK_COMMIT or the git commit, with "+" if tracked files changed."""
     if told := os.environ.get("GNNAK_COMMIT"):
         return told
     here = Path(__file__).parent
@@ -265,7 +265,6 @@ def fingerprint(dataset: Dataset) -> str:
 
 
 def _chunks(tensor: Tensor) -> Iterator[Tensor]:
-    """Yield the bytes of a tensor, at most `CHUNK` at a time."""
     flat = tensor.detach().cpu().contiguous().view(-1)
     yield from flat.view(torch.uint8).split(CHUNK)
 

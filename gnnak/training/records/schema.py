@@ -14,7 +14,7 @@ from gnnak.models.factory import parse_name
 Check = Callable[[Any], bool]
 Schema = dict[str, Check]
 LARGEST = 1e300
-"""Numbers of this size or more are not valid."""
+"""Numbers whose absolute value is this large or larger are not valid."""
 NUMBERS = {int, float}
 """The types of numbers in JSON."""
 
@@ -24,7 +24,7 @@ def _is_a(kind: type, value: Any) -> bool:
 
 
 is_text, is_flag, is_group = (partial(_is_a, kind) for kind in (str, bool, dict))
-"""Return whether a value is a text, true or false, or a dict."""
+"""Three functions that return whether a value is a string, a bool or a dict."""
 
 
 def is_number(value: Any) -> bool:
@@ -44,7 +44,7 @@ def is_count(value: Any) -> bool:
 
 
 def is_curve(value: Any) -> bool:
-    """Return whether a value is a list of numbers that is not empty."""
+    """Return whether a value is a non-empty list of finite numbers."""
     if not isinstance(value, list) or not value or not set(map(type, value)) <= NUMBERS:
         return False
     return is_number(min(value)) and is_number(max(value))
@@ -80,7 +80,7 @@ CONFIG: Schema = {
     "config.train": is_group,
     "config.train.epochs": is_count,
 }
-"""Options that every reader of a config needs."""
+"""Options that every record with a config must have."""
 RUN: Schema = CONFIG | {
     "experiment": optional(is_text),
     "hash": is_text,
@@ -104,7 +104,7 @@ RUN: Schema = CONFIG | {
     "peak_memory_mb.evaluation": optional(is_number),
     "jobs": optional(is_positive),
 }
-"""A training run. The test score is None if it is undefined."""
+"""Schema of a training run; the test score is None if it is undefined."""
 COST: Schema = CONFIG | {
     "config.model.name": is_model,
     "config.model.drop.min_coverage": is_number,
@@ -115,7 +115,7 @@ COST: Schema = CONFIG | {
     "graphs_per_second": is_positive,
     "peak_memory_mb": optional(is_number),
 }
-"""Time and memory of a training epoch."""
+"""Schema of the time and memory of a training epoch."""
 DATASET: Schema = {
     "name": is_text,
     "graphs": is_sizes,
@@ -123,14 +123,14 @@ DATASET: Schema = {
     "edges": is_number,
     "outputs": is_number,
 }
-"""Statistics of a data set."""
+"""Schema of the statistics of a data set."""
 KINDS: Mapping[str, Schema] = {
     "run": RUN,
     "bench": COST | {"seconds.epoch": is_number},
     "growth": COST | {"what": is_text, "value": is_number},
     "dataset": DATASET,
 }
-"""The schema of each value of `kind`; records of other kinds are not checked."""
+"""The schema of each kind of record; records of other kinds are not checked."""
 DROP: Schema = {
     "case": is_text,
     "device": is_text,
@@ -142,7 +142,7 @@ DROP: Schema = {
     "step_mb.drop": is_number,
     "step_mb.full": is_positive,
 }
-"""Time and memory of a training step with and without SubgraphDrop."""
+"""Schema of the time and memory of a training step with and without SubgraphDrop."""
 QUALITY: Schema = {
     "model": is_model,
     "target": is_text,
@@ -151,17 +151,17 @@ QUALITY: Schema = {
     "device": optional(is_text),
     "test_mae": is_positive,
 }
-"""The test error of a run with or without SubgraphDrop."""
+"""Schema of the test error of a run with or without SubgraphDrop."""
 EXTRACTION: Schema = {
     "case": is_text,
     "seconds.gnnak": is_positive,
     "seconds.pyg": optional(is_number),
 }
-"""The time that gnnak and PyG take to extract egonets."""
+"""Schema of the time that gnnak and PyG take to extract egonets."""
 
 
 def problem(record: Mapping[str, Any], schema: Schema | None = None) -> str:
-    """Return what is wrong with a record, in words after "the line"; "" if nothing."""
+    """Return the first error of a record, such as "lacks seed"; "" if it is valid."""
     kind = record.get("kind")
     by_kind = KINDS.get(kind, {}) if isinstance(kind, str) else {}
     for name, is_valid in (COMMON | by_kind | (schema or {})).items():

@@ -26,12 +26,12 @@ class Summary:
     runs: int
     """Number of runs in the mean."""
     note: str = ""
-    """What is missing or undefined, in words; empty if nothing is."""
+    """A text about missing runs or undefined scores; empty if there are none."""
     lower_is_better: bool = True
     values: tuple[float, ...] = ()
-    """The number of each run, sorted by seed and fold."""
+    """The score, seconds or memory of each run, sorted by seed and fold."""
     shortened: bool = False
-    """Whether these are scores, and a run had fewer epochs than expected."""
+    """Whether a run had fewer epochs than expected; only for the measure "score"."""
 
 
 def summarise(
@@ -42,14 +42,14 @@ def summarise(
     folds: int | None = None,
     epochs: int | None = None,
 ) -> Summary:
-    """Summarise runs that differ only in seed and fold, the newest record of each.
+    """Summarise runs that differ only in seed and fold, by the newest record of each.
 
     The score of a run is its test score at its best validation epoch; undefined scores
     are left out of the mean. Runs on folds under the protocol `published` have no
     separate test graphs: as in the GIN paper, their validation curves are averaged over
     all runs, and mean and deviation are those of the validation scores at the epoch
     with the best average. `seeds`, `folds` (per seed) and `epochs` are the expected
-    numbers.
+    numbers; the summary's `note` says if any are missing.
     """
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")
@@ -120,7 +120,7 @@ def _scores(records: Sequence[Record]) -> list[float | None]:
 
 
 def _other_epochs(records: Sequence[Record], epochs: int | None) -> str:
-    """Note if a run had fewer or more epochs than expected; not with early stopping."""
+    """Return a note if runs had fewer or more epochs than expected, otherwise ""."""
     trained, expected = _trained(records), _expected(records, epochs)
     if expected is None or trained == expected:
         return ""
@@ -133,7 +133,7 @@ def _trained(records: Sequence[Record]) -> int:
 
 
 def _expected(records: Sequence[Record], epochs: int | None) -> int | None:
-    """Return the expected number of epochs; None if it is not checked."""
+    """Return `epochs`, or None if a run may stop early."""
     return None if any(_stops_early(record) for record in records) else epochs
 
 

@@ -15,12 +15,12 @@ from gnnak.training.config.run_config import LENGTH, RunConfig
 from gnnak.training.records.results import Record
 
 START_SECONDS = 20.0
-"""Seconds before the first epoch, for records that do not say it."""
+"""Assumed seconds before the first epoch, if a record does not have them."""
 SLOWDOWN = 0.3
-"""Share of its time alone by which each further run on the device slows a run. Used
-only if all earlier runs shared the device with fewer or more runs."""
+"""Relative slowdown of a run by each other run on the device: with two others, a run
+takes 1.6 times as long. Converts times between different numbers of parallel runs."""
 Key = Callable[[RunConfig], Hashable]
-"""A function of the options of a run; runs with the same value are similar."""
+"""A function of a config; two runs are similar if it returns equal values."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Cost:
 
 
 class DeviceCosts:
-    """The costs of runs on one device; `sizes` are numbers of nodes by data set."""
+    """The costs of runs on one device; `sizes` is the number of nodes by data set."""
 
     def __init__(self, sizes: Mapping[str, float]) -> None:
         self.sizes = sizes
-        # The costs by data set, for each key and its value.
+        # Costs by key function and its value, then by data set.
         self._costs: dict[tuple[Key, Any], dict[str, list[Cost]]] = {}
 
     def add(self, config: RunConfig, cost: Cost) -> None:
@@ -52,7 +52,7 @@ class DeviceCosts:
             by_data.setdefault(config.data.name, []).append(cost)
 
     def here(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return the costs of runs on the same data set with an equal `key`."""
+        """Return costs of runs on the same data set with the same value of `key`."""
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
@@ -65,7 +65,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return how much longer epochs take than on another device; None = unknown."""
+        """Return epoch time here divided by that on another device; None if unknown."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -82,7 +82,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return how much longer epochs take than on `name`; [] if it is unknown."""
+        """Return [epoch time divided by that on data set `name`], or [] if unknown."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -109,12 +109,11 @@ def cost_of(record: Record, jobs: int) -> Cost:
 
 
 def runs_at_once(record: Record) -> int:
-    """Return how many runs shared the device; old records mean 7 by `shared_gpu`."""
+    """Return how many runs shared the device; in old records, `shared_gpu` means 7."""
     return record.get("jobs", 7 if record.get("shared_gpu") else 1)
 
 
 def _epoch(costs: Iterable[Cost]) -> float:
-    """Return the median time of an epoch, in seconds."""
     return median(cost.epoch for cost in costs)
 
 
@@ -124,28 +123,28 @@ def same_cell(config: RunConfig) -> Hashable:
 
 
 def same_model(config: RunConfig) -> Hashable:
-    """Return the same value for runs with the same protocol and name of the model."""
+    """Return the same value for runs with the same protocol and model name."""
     return config.data.protocol, config.model.name
 
 
 def same_base(config: RunConfig) -> tuple[str, tuple[Hashable, ...]]:
-    """Return the base GNN of a run, and its form."""
+    """Return the same value for runs with the same base GNN and the same form."""
     return parse_name(config.model.name).base, same_form(config)
 
 
 def same_form(config: RunConfig) -> tuple[Hashable, ...]:
-    """Return how a run uses its base GNN: uplifted or not, with SubgraphDrop or not."""
+    """Return the form: whether the model is uplifted (GNN-AK) and has SubgraphDrop."""
     form = parse_name(config.model.name)
     return form.uplifted, form.sampled
 
 
 def any_run(config: RunConfig) -> Hashable:
-    """Return None: every run is similar to every other one."""
+    """Return None, so that every run is similar to every other run."""
     return None
 
 
 KEYS: tuple[Key, ...] = (same_cell, same_model, same_base, same_form, any_run)
-"""All keys, from the most similar runs to the least."""
+"""All keys, from the strictest notion of similarity to the loosest."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +159,16 @@ class Estimate:
 class Estimator:
     """Estimates runs on one device by the median over the most similar earlier runs.
 
-    The first of these that has records is used: the same options up to seed and fold;
-    the same model and data set; on this device, the same base GNN, then the same form
-    (uplifted, sampled), each on the same data set, then on others; any run on the same
-    data set. Times of another device, or data set, are multiplied by how much longer
-    runs take here that were done on both; without such runs, those of another data set
-    by the number of nodes (`sizes`).
+    The first of these groups that has records is used (3 to 5: on this device only):
+
+    1. The same options except seed, fold and length; on this device, then on others.
+    2. The same model and data set; on this device, then on others.
+    3. The same base GNN and form (uplifted, sampled); on this data set, then on others.
+    4. The same form; on this data set, then on others.
+    5. Any run on this data set.
+
+    Times of another device or data set are scaled by the time ratio of runs that were
+    done on both; for data sets without such runs, by the numbers of nodes (`sizes`).
     """
 
     def __init__(
@@ -199,7 +202,7 @@ class Estimator:
         ]
 
     def __call__(self, config: RunConfig, done: int = 0) -> Estimate | None:
-        """Return the expected cost of a run after `done` epochs; None if unknown."""
+        """Return the expected cost of the epochs after `done`; None if unknown."""
         costs = next(filter(None, self._similar(config)), None)
         if costs is None:
             return None
@@ -225,7 +228,7 @@ class Estimator:
 
 
 def epochs_done(folder: Path) -> int:
-    """Return after how many epochs a stopped run would continue."""
+    """Return the number of finished epochs of a stopped run that can be resumed."""
     if not (folder / "last.ckpt").exists():
         return 0
     try:

@@ -103,9 +103,9 @@ class Ended:
     """The score of the run, or the reason why it failed."""
     failed: bool = False
     out_of_memory: bool = False
-    """Whether it failed because the GPU had too little memory."""
+    """Whether the run failed because the GPU had too little memory."""
     elsewhere: bool = False
-    """Whether another process is doing the same run, so that it was not started."""
+    """Whether the run was not started because another process is doing it."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Do the jobs that arrive on a connection, until it is closed or None arrives."""
+    """Main loop of a worker: do the jobs that `connection` receives, until None."""
     follow_main()
     torch.set_num_threads(threads)
     _print_to(log)
@@ -142,7 +142,7 @@ def work(
 
 
 def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
-    """Do a job; return one line of text, since a traceback would keep tensors alive."""
+    """Do a job; return errors as text, since a traceback would keep tensors alive."""
     try:
         return Ended(train(job))
     except InUseError:
@@ -169,7 +169,7 @@ def _free_memory() -> None:
 
 
 def _print_to(log: Path) -> None:
-    """Append the output of this process to a file: only the main process prints."""
+    """Redirect stdout and stderr of this process to the end of a file."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     os.dup2(file, 1)
     os.dup2(file, 2)
@@ -177,23 +177,23 @@ def _print_to(log: Path) -> None:
 
 
 TRIES = 2
-"""How often a run is started if its worker process is killed."""
+"""Number of times that a run is started if its worker process dies."""
 CONTEXT_MB = 700.0
 """Memory in MB that each worker process takes on a GPU in addition to its tensors."""
 SHARE = 0.9
-"""The share of the free memory of a GPU that runs may take, by their estimates."""
+"""Fraction of a GPU's free memory that runs may use, by their estimates."""
 POLL_SECONDS = 0.5
 """Longest time between two updates of the screen."""
 
 
 class Watcher(Protocol):
-    """Shows the progress of a schedule."""
+    """Interface of an object that shows the progress of a schedule."""
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
         """Show the running tasks, by worker, each with the time when it started."""
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
-        """Show that a run has ended, after so many seconds."""
+        """Show that a run has ended; `seconds` is how long it ran."""
 
     def retried(self, task: Task, reason: str) -> None:
         """Show that a run is started again, and why."""
@@ -216,8 +216,6 @@ class Result:
 
 @dataclass
 class _Worker:
-    """A worker process, as the main process sees it."""
-
     name: str
     process: SpawnProcess
     connection: Connection
@@ -227,7 +225,6 @@ class _Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the worker has started and waits for a task."""
         return self.is_ready and self.task is None
 
 
@@ -284,7 +281,7 @@ class Pool:
         return _Worker(name, process, ours)
 
     def _hand_out(self) -> None:
-        """Give a task to every idle worker, as far as tasks may start now."""
+        """Give a task to each idle worker, unless no task may start now."""
         for worker in self._workers:
             if worker.is_idle:
                 running = [other.task for other in self._workers if other.task]
@@ -321,7 +318,7 @@ class Pool:
     def _finish(self, worker: _Worker, outcome: Ended) -> None:
         task, worker.task = worker.task, None
         assert task is not None
-        # Another run may have shared the memory and ended since.
+        # Other runs may have used the memory: queue the run again, to run alone.
         if outcome.out_of_memory and self._count > 1 and not task.alone:
             self.queue.add(task.retry(alone=True))
             why = "the GPU had too little memory; queued again, to run alone"
@@ -332,7 +329,7 @@ class Pool:
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
 
     def _replace(self, worker: _Worker) -> _Worker:
-        """Start a new worker for one that died, and queue its run for a second try."""
+        """Replace a worker that died; queue its run again, or report that it failed."""
         worker.process.join(timeout=10)
         ended = how_ended(worker.process.exitcode)
         task, log = worker.task, self.logs / f"worker-{worker.name}.log"
@@ -356,7 +353,7 @@ class Pool:
         )
 
     def _stop(self) -> None:
-        """End all worker processes; runs continue later from their checkpoints."""
+        """End all worker processes; stopped runs can be resumed from checkpoints."""
         for worker in self._workers:
             if worker.task is None:
                 with suppress(OSError):

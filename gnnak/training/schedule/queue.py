@@ -26,7 +26,7 @@ class Job(Work):
 
 
 def without_repeats(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs without those of a run (experiment and config) listed before."""
+    """Return the jobs without repetitions of the same experiment and config."""
     first = {(job.experiment, job.config): job for job in reversed(jobs)}
     return [job for job in jobs if first[job.experiment, job.config] is job]
 
@@ -39,7 +39,7 @@ class Task:
     estimate: Estimate | None = None
     """The expected cost of the rest of the run; None if it is not known."""
     tries: int = 0
-    """How often the run was started and did not end by itself."""
+    """Number of earlier starts of the run that failed."""
     alone: bool = False
     """Whether no other run may use the device at the same time."""
 
@@ -54,25 +54,25 @@ class Task:
         return 0.0 if self.estimate is None else self.estimate.megabytes
 
     def after(self, seconds: float) -> Task:
-        """Return this task with the estimate of its rest, after so many seconds."""
+        """Return this task with `seconds` subtracted from its expected time."""
         if self.estimate is None:
             return self
         left = max(0.0, self.estimate.seconds - seconds)
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return this task, to be started again after a try that failed."""
+        """Return this task for another try, after one that failed."""
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
 class Queue:
     """The tasks that wait for a worker.
 
-    The longest task starts first, so that no long task is left for the end. But if
-    there is no time for all tasks, the shortest starts first, so that most get done;
-    with `long`, the longest always. A task starts if it is expected to end in time and
-    its memory is free. Tasks of unknown length come first and always count as ending in
-    time: otherwise they would never run.
+    The longest task starts first, so that no long task is left for the end. But if time
+    is too short for all tasks, the shortest starts first, so that many get done. A task
+    starts only if it is expected to end in time and its memory is free. If `long` is
+    True, the longest always starts first, even if it will not end in time. Tasks of
+    unknown length start first, at any time: otherwise they would never run.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Queue:
         return self.long or task.estimate is None or task.seconds <= seconds
 
     def _has_room(self, task: Task, running: Collection[Task]) -> bool:
-        """Return whether a task may start now; one that runs alone always may."""
+        """Return whether memory is free; always True if no other task is running."""
         if not running:
             return True
         if task.alone or any(other.alone for other in running):

@@ -37,7 +37,7 @@ from gnnak.training.schedule.queue import (
 
 
 class ScheduleView:
-    """Shows running runs if the console is a terminal, and a line per ended run."""
+    """Prints a line per ended run; on a terminal, also a table of running runs."""
 
     def __init__(
         self, console: Console, total: int, workers: int, epochs: Callable[[Job], int]
@@ -48,7 +48,6 @@ class ScheduleView:
         self._live = Live(console=console, transient=True, auto_refresh=False)
 
     def __enter__(self) -> ScheduleView:
-        """Start the live table, if the console is a terminal."""
         if self.console.is_terminal:
             self._live.start()
         return self
@@ -59,11 +58,10 @@ class ScheduleView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the live table."""
         self._live.stop()
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
-        """Show the running tasks, by worker, each with the time when it started."""
+        """Update the table; `running` has each worker's task and its start time."""
         if not self._live.is_started:
             return
         now = time.monotonic()
@@ -100,7 +98,7 @@ class ScheduleView:
 
 
 def duration(seconds: float) -> str:
-    """Return a number of seconds in words.
+    """Format a number of seconds for people to read.
 
     >>> duration(42.4), duration(95), duration(7300), duration(float("inf"))
     ('42 s', '1 min 35 s', '2 h 1 min', '?')
@@ -120,18 +118,17 @@ class Schedule:
     """Settings for doing many runs: folders, device, parallel runs and time limit."""
 
     places: Places
-    """The folders of data, runs and results."""
     machine: Machine
     """The device of each run, and options that save memory."""
     jobs: int = 1
     """Number of runs in parallel."""
     minutes: float | None = None
-    """Stop after this time; None = when all runs are done."""
+    """Stop after this many minutes; if None, when all runs are done."""
     long: bool = False
-    """Whether to start also runs that are not expected to end in time."""
+    """Whether to also start runs that are not expected to end in time."""
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """Return the jobs with their estimates, each run once."""
+        """Return one task per job, with its estimate, leaving out repeated jobs."""
         records = RunRecords.read(*self.places.all_results).timed
         sizes = dataset_sizes(read_statistics(self.places.results))
         estimator = Estimator(records, device_name(self.machine), self.jobs, sizes)
@@ -141,11 +138,11 @@ class Schedule:
         ]
 
     def epochs_done(self, job: Job) -> int:
-        """Return the number of epochs after which a stopped run would continue."""
+        """Return the number of finished epochs of a stopped run."""
         return epochs_done(self.places.of(job.config, job.experiment))
 
     def run(self, jobs: Sequence[Job], console: Console) -> Result:
-        """Do the runs, show progress on a console, and say what is left."""
+        """Do the runs, show their progress, and print which runs are left."""
         tasks = self.tasks(jobs)
         if not tasks:
             return Result()
@@ -159,9 +156,9 @@ class Schedule:
     def run_tasks(self, tasks: Sequence[Task], console: Console) -> Result:
         """Do runs with several worker processes, and append the record of each run.
 
-        Stopped runs are resumed. No run starts after `minutes` or, without `long`, if
-        it is not expected to end by then; see `Queue`. On an NVIDIA GPU, kernels of the
-        workers run in parallel if its multi-process service (MPS) is installed.
+        Stopped runs are resumed. No run starts after `minutes`; unless `long` is True,
+        a run must also be expected to end by then (see `Queue`). Kernels of the workers
+        run in parallel if NVIDIA's multi-process service (MPS) is installed.
         """
         check_appendable(self.places.records)
         workers = max(1, min(self.jobs, len(tasks)))
@@ -193,7 +190,7 @@ class Schedule:
 
 
 def what_is_left(result: Result) -> str:
-    """Return what to do about runs that were stopped or not started; empty if none."""
+    """Return advice on runs that were stopped or not started; "" if there are none."""
     told = []
     waiting = len(result.waiting)
     if result.cut:

@@ -44,7 +44,6 @@ class SweepRow:
     metric: str
     """The metric of the scores; empty if no run has a record."""
     lower_is_better: bool
-    """Whether a smaller score is better."""
     validation: float
     """Mean score on the validation graphs; NaN if no run has a record."""
     test: float
@@ -83,7 +82,7 @@ class SweepRow:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row for JSON; numbers that are not known are null."""
+        """Return the row as a dict for JSON, with None instead of NaN."""
         return {
             key: None if isinstance(value, float) and math.isnan(value) else value
             for key, value in asdict(self).items()
@@ -123,7 +122,7 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 def grid(
     config: RunConfig, values: Mapping[str, Sequence[Any]]
 ) -> list[tuple[dict[str, Any], RunConfig]]:
-    """Return one config per combination of values, with the values by option."""
+    """Return every combination of values: the values by option, and the config."""
     for name, given in values.items():
         if not given:
             raise OptionError(f"{name} has no values; give at least one.")

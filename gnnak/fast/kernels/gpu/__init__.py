@@ -19,7 +19,7 @@ Names that the kernels share:
   elements that exist in the tensor.
 - `stride` is the row stride of the tensor that is the argument before `stride`; `width`
   is a number of columns; `m`, `rows` or `size` is a number of rows or groups.
-- `out`, `into` or `partial` receives the results; the last, partial sums over rows.
+- `out` or `into` receives the results, and `partial` receives partial sums over rows.
 - `ptr` and `order` are the fields of `Groups`: rows grouped by key, in CSR form.
 - `back` is an incoming gradient; `m2` is a sum of squared deviations from a mean.
 - `last` is the number of rows that are not padding.

@@ -34,7 +34,7 @@ def lift(
     add: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return `[x[node] || table[rows]]`, or the sum of both if `add`, in one pass."""
+    """Concatenate `x[node]` and `table[rows]` or, if `add`, add them, in one pass."""
     first = x.size(1)
     begin = 0 if add else first
     width = first if table is None else begin + table.size(1)
@@ -57,7 +57,7 @@ def sum_by(
     dtype: torch.dtype | None = None,
     entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Sum the rows, or weighted rows, of each group, [k, c]; one program each."""
+    """Sum the rows of each group, [k, c]; with `entries`, a weighted sum."""
     width = values.size(1)
     index, weight = (groups.ptr, values) if entries is None else entries
     out = values.new_empty(len(groups), width, dtype=dtype)
@@ -115,7 +115,6 @@ def _sum_by(
     values, stride, index, weight, ptr, order, out, size, width,
     ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Add the rows of one group, weighted or not."""
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = (column < width) & (group < size)
@@ -208,7 +207,7 @@ def _gated_sums(
     GATED: tl.constexpr, GATED_2: tl.constexpr, ORDERED: tl.constexpr,
     ORDERED_2: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Sum one group; the third index of the program is the grouping."""
+    """Compute the sum of one group; `program_id(2)` selects one of two groupings."""
     if tl.program_id(2) == 0:
         sum_group(values, table, rows, ptr, order, out, size, width, GATED, ORDERED, C)
     else:
@@ -254,7 +253,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values` and of each table (or None)."""
+    """Return the gradients of `values` and of each table (None where it is None)."""
     (m, width), out = values.shape, torch.empty_like(values)
     gates = (tables[0], tables[-1])
     _gated_rows[tiles(m, BLOCK, width)](
@@ -280,7 +279,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of tables from (gradient of sums, table, key) of each."""
+    """Return the gradient of each table; `gated` lists (grad of sums, table, key)."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
@@ -296,9 +295,9 @@ def _table_grads(
 
 @triton.jit
 def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Return the gradient of the group of each row of a tile, times the row's gate.
+    """Return, for each row of a tile, the gradient of its group times its gate.
 
-    `key` points to the group of each row, and `entry` is each row's row of the table.
+    `key` points to the group of each row; `entry` is the table row of each row.
     """
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
     place = group[:, None] * stride + column[None, :]
@@ -316,7 +315,6 @@ def _gated_rows(
     GATED: tl.constexpr, GATED_2: tl.constexpr, TWO: tl.constexpr,
     CENTROIDS: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of a block of rows."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there, inside = row < m, column < width
@@ -346,10 +344,7 @@ def _gated_tables(
     size,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradient of one table from one block of rows alone.
-
-    The third index of the program is the table.
-    """
+    """Sum the gradient of table `program_id(2)` over one block of rows."""
     part, which = tl.program_id(0), tl.program_id(2)
     column = tl.program_id(1) * C + tl.arange(0, C)
     slot = tl.arange(0, SIZE)

@@ -22,11 +22,11 @@ from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 
 COPIES = 128
-"""Number of degrees that one program of the Triton kernel `_gcn_scale` counts."""
+"""Number of node copies whose degrees one program of `_gcn_scale` counts."""
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return GCN's factors d_i^(-1/2) for all node copies i, [m]."""
+    """Return 1 / sqrt(degree) of all node copies, counting one self loop each, [m]."""
     copies = len(edges.by_target)
     out = like.new_empty(copies, dtype=sum_dtype(like))
     _gcn_scale[(max(cdiv(copies, COPIES), 1),)](
@@ -38,7 +38,7 @@ def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
 def gcn_sum(
     h: Tensor, scale: Tensor, bias: Tensor | None, end: Tensor, groups: Groups
 ) -> Tensor:
-    """Return scale_i (scale_i h_i + sum of scale_j h_j over j != i) + bias."""
+    """Return scale_i (scale_i h_i + sum over neighbours j of scale_j h_j) + bias."""
     width, out = h.size(1), h.new_empty(h.shape)
     _gcn_sum[tiles(h.size(0), GROUPS, width)](
         h, scale,
@@ -77,7 +77,6 @@ def _gcn_sum(
     h, scale, bias, ptr, order, end, out, m, width,
     BIASED: tl.constexpr, ORDERED: tl.constexpr, GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sums of `GROUPS` node copies."""
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = row < m, column < width
@@ -111,7 +110,7 @@ def _gcn_sum(
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """Return `at_target[i] + at_source[j] + at_edge[r]` for each edge copy, [f, c]."""
+    """Return `at_target[i] + at_source[j] + at_edge[r]` per copy j -> i of edge r."""
     rows, width = edges.edge.numel(), at_target.size(1)
     out = at_target.new_empty(rows, width)
     _pair_sum[tiles(rows, BLOCK, width)](
@@ -156,7 +155,6 @@ def _pair_sum(
     at_target, at_source, at_edge, target, source, edge, out, rows, width,
     EDGES: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the sums."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there = row < rows
@@ -176,7 +174,6 @@ def _pna_pool(
     message, ptr, out, size, width,
     LEAST: tl.constexpr, GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute mean, min, max and std of `GROUPS` groups."""
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = group < size, column < width
@@ -220,7 +217,6 @@ def _pna_to_rows(
     grad, stride, message, pooled, ptr, out, size, width,
     GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of all messages of `GROUPS` groups."""
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = group < size, column < width

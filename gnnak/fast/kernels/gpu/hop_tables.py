@@ -1,6 +1,6 @@
-"""Tables of all hops, and their gradients, in Triton.
+"""Tables with one row per hop, and their gradients, in Triton.
 
-The tables of a layer are tiny. One kernel computes all of them, and one kernel all
+The tables of a layer are tiny. One kernel computes all tables, and one kernel all
 gradients: launching a kernel for each product takes much longer than running it.
 """
 
@@ -22,7 +22,7 @@ from gnnak.fast.kernels.records import MOST_HOP_LINEARS, HopLinears
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Apply Linears to the embeddings `d` of all hops; return tables, [t, c]."""
+    """Apply each Linear to the embeddings `d` of all hops; return tables, [t, c]."""
     weights, biases = linears
     size, first, last = d.size(0), weights[0].size(0), weights[-1].size(0)
     outs = [d.new_empty(size, weight.size(0)) for weight in weights]
@@ -62,7 +62,7 @@ def _filled(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _grid(first: int, last: int, tables: int) -> tuple[int, int]:
-    """Return the launch grid: the number of tiles of columns, and of tables."""
+    """Return the launch grid: the numbers of column tiles and of tables."""
     return cdiv(max(first, last), columns(max(first, last))), tables
 
 
@@ -73,7 +73,7 @@ def _tile(d: Tensor) -> tuple[int, int]:
 
 @triton.jit
 def choose(which, a, a_2, a_3, a_4):
-    """Return one of four pointers: number 0 is `a`, and so on."""
+    """Return one of four pointers: `a` if `which` is 0, `a_2` if it is 1, and so on."""
     if which == 1:
         a = a_2
     if which == 2:
@@ -99,8 +99,8 @@ def _tables(
 ):  # fmt: skip
     """Compute some columns of a table.
 
-    `ADDED` is the number of Linears without a bias, 0 or 1. They come first, and their
-    tables have `first` columns; all others have `last` columns. `d` is [size, inner].
+    `ADDED` is 1 if the first Linear has no bias and no sigmoid, and 0 otherwise. The
+    first table has `first` columns, and each other table `last`. `d` is [size, inner].
     """
     which = tl.program_id(1)
     gated = which >= ADDED
@@ -133,7 +133,7 @@ def _backward(
     ADDED: tl.constexpr, TABLES: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of some rows of one Linear; the last program, of `d`."""
+    """Compute the gradients of some rows of one Linear, or (last program) of `d`."""
     which = tl.program_id(1)
     row, h = tl.arange(0, ROWS), tl.arange(0, INNER)
     of_rows = row[:, None] * inner + h[None, :]

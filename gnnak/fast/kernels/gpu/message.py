@@ -18,7 +18,7 @@ from gnnak.fast.kernels.records import Edges, Lifted
 
 
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
-    """Compute `plain.messages` in one kernel."""
+    """Compute GINE's sums of messages, as `plain.messages` does, in one kernel."""
     c, *lifting, is_lifted, out = read_states(c)
     rows, width = out.shape
     count, each = parts(rows, 1, cdiv(rows, EACH))
@@ -46,7 +46,7 @@ def read_states(
 
 @triton.jit
 def find_state(node, rows, j, live, LIFTED: tl.constexpr):
-    """Return where the state of node copy `j` is: its row of `c`, and of the table.
+    """Return where the state of node copy `j` is: its rows of `c` and of the table.
 
     Nothing is read where `live` is False.
     """
@@ -114,7 +114,7 @@ def to_copies(
     grad_eps, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`, and a part of that of `eps`."""
+    """Compute `each` rows of the gradient of `c`, and their share of that of `eps`."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -197,7 +197,7 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute `plain.messages_backward` in one kernel, and the sum for `eps`."""
+    """Compute the gradients of `c`, `e` and, if `with_eps`, `eps` in `messages`."""
     c, *lifting, is_lifted, grad_c = read_states(c)
     rows, width = grad_c.shape
     count, each = parts(rows, 1, cdiv(rows, EACH))
@@ -224,7 +224,7 @@ def _backward(
     target, edge, grad_c, grad_eps, grad_e, m, size, count, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradient of `c`, or of `e` if the third index of the program is 1."""
+    """Compute the gradient of `c` if `program_id(2)` is 0, and of `e` if it is 1."""
     if tl.program_id(2) == 0:
         if tl.program_id(0) < count:
             to_copies(

@@ -45,10 +45,10 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 @triton.jit
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
-    """Return nodes and columns of this program, and masks of those that exist.
+    """Return the nodes and columns of this program, and masks of those that exist.
 
-    Then, for each node, its first pair (`start`), its index within its graph
-    (`position`) and the nodes of its graph (`nodes`); and the largest such number.
+    Also returns, for each node, the row of its first pair, its index within its graph,
+    and the number of nodes of its graph; and last the largest of these numbers.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -65,7 +65,6 @@ def _pool_pairs(
     x, out, start, position, nodes, m, width,
     GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sums of `GROUPS` nodes; `m` nodes in all. See `node_tile`."""
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
     )
@@ -89,7 +88,6 @@ def _pool_pairs_backward(
     grad, out, start, position, nodes, m, width,
     GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradients of the pairs of `GROUPS` nodes."""
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
     )
@@ -110,11 +108,11 @@ CHANNELS = {8: 64, 16: 16}
 matrices."""
 WARPS = 4
 STAGES = tl.constexpr(4)
-"""Number of iterations of a loop whose entries are in flight at the same time."""
+"""Number of loop iterations whose loads overlap (Triton's `num_stages`)."""
 
 
 def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    """Multiply the matrices L and R of each graph and channel, [p, w]."""
+    """Multiply the matrices `left` and `right` of each graph and channel, [p, w]."""
     left, right = left.contiguous(), right.contiguous()
     out = torch.empty_like(left)
     _run(_pair_product, [left, right, out], pairs)
@@ -124,7 +122,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients for the inputs of the ReLUs that returned L and R, [p, w]."""
+    """Return gradients of the inputs of the ReLUs that returned `left` and `right`."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -143,10 +141,10 @@ def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> 
 
 
 def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
-    """Divide graphs into those whose matrices have the same number of tiles.
+    """Yield one kernel launch for all graphs whose matrices have equally many tiles.
 
-    Yields the first row and the number of nodes of each graph, [g], the number of tiles
-    that cover the rows (and the columns) of a matrix, and that of the rows of a tile.
+    A launch is the first row and the number of nodes of each graph, [g], the number of
+    tiles along the rows (or columns) of a matrix, and the number of rows of a tile.
     """
     first = last = 0
     of_last: tuple[int, int] | None = None
@@ -161,9 +159,10 @@ def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
 
 @triton.jit
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
-    """Return this program's tile: nodes n of the graph, rows i, columns k, channels.
+    """Return the position of this program's tile.
 
-    Then the offsets of the entries (0, 0) and (i, k) in a tensor [p, w].
+    This is the number of nodes n of the graph, the rows i, columns k and channels of
+    the tile, and the offsets of the entries (0, 0) and (i, k) in a tensor [p, w].
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]
@@ -183,9 +182,9 @@ def tile_product(
 ):  # fmt: skip
     """Return the sum over j of the entries (i, j) of `one` times (j, k) of `two`.
 
-    `one` and `two` point to the entries (0, 0), one per channel. In memory, (i + 1, j)
-    of `one` is `one_row` after (i, j), and (i, j + 1) is `one_step` after it; (j, k +
-    1) of `two` is `two_column` after (j, k), and (j + 1, k) is `two_step` after it.
+    `one` and `two` point to the entries (0, 0) of all channels. `one_row` is the stride
+    between rows of `one`, and `one_step` between its columns; `two_column` is the
+    stride between columns of `two`, and `two_step` between its rows.
     """
     total = widened(tl.zeros([SIDE, SIDE, C], dtype=one.dtype.element_ty))
     one += i.to(tl.int64) * one_row
@@ -205,7 +204,6 @@ def _pair_product(
     left, right, out, start, nodes, width, tiles, parts,
     SIDE: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the products of a graph."""
     n, i, k, column, begin, place = tile_place(
         start, nodes, width, tiles, parts, SIDE, C
     )
@@ -221,7 +219,6 @@ def _pair_product_backward(
     grad, left, right, of_left, of_right, start, nodes, width, tiles, parts,
     SIDE: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of both gradients of a graph."""
     n, i, k, column, begin, place = tile_place(
         start, nodes, width, tiles, parts, SIDE, C
     )
@@ -240,7 +237,7 @@ def _pair_product_backward(
 
 
 def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    """Compute `pool_pairs` of the products of L and R, [n, 2w]."""
+    """Compute `pool_pairs` of the products of `left` and `right`, [n, 2w]."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     out = left.new_empty(n, 2 * width)
@@ -254,7 +251,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients for the inputs of the ReLUs that returned L and R, [p, w]."""
+    """Return gradients of the inputs of the ReLUs that returned `left` and `right`."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
@@ -279,8 +276,8 @@ def _pool_product(
 ):  # fmt: skip
     """Compute the results of `GROUPS` nodes.
 
-    `sums` is the result of `_row_sums` for R; `rank` is the index of each node if nodes
-    are sorted by `start`.
+    `sums` is the result of `_row_sums` for `right`; `rank` is the index of each node if
+    nodes are sorted by `start`.
     """
     row, column, there, inside, begin, own, count, longest = node_tile(
         start, position, nodes, m, width, GROUPS, C
@@ -312,7 +309,7 @@ def _pool_product_backward(
     grad, left, right, sums, of_left, of_right, start, position, nodes, rank, m, width,
     GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the rows of both gradients with the pairs (i, j) of `GROUPS` nodes i.
+    """Compute both gradients at the pairs (i, j) of `GROUPS` nodes i.
 
     `grad` points to the gradients of all nodes, sorted by `rank`.
     """

@@ -41,8 +41,8 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    If the kernel that computed `h` returned `moments`, `h` is not read. Nothing
-    synchronises.
+    If `moments`, the column statistics of `h`, are given, `h` is not read. The host
+    does not synchronise with the device.
     """
     if not norm.training:
         return plain.norm_constants(h, norm, real)
@@ -64,7 +64,7 @@ def norm_constants(
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
-    """Compute mean and sum of squared deviations of each column and block of rows."""
+    """Compute the column statistics of each block of rows; see `Moments`."""
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(2, count, width, dtype=sum_dtype(h))
@@ -83,7 +83,6 @@ def _moments(
     h, stride, real, partial, rows, width, count, steps,
     PADDED: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the statistics of one block of rows."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -133,8 +132,7 @@ def _combine(
 ):  # fmt: skip
     """Merge the statistics of all blocks, and update the norm's running statistics.
 
-    `out` receives the scale, shift, mean and reciprocal standard deviation of each
-    column.
+    `out` receives scale, shift, mean and reciprocal standard deviation of each column.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
@@ -187,7 +185,7 @@ def _combine(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return rows of `norm_act`; only the rows `index` are read and computed."""
+    """Return the rows `index` of `norm_act`, without computing the other rows."""
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
     appended = len(BIAS_COLUMN) if ones else 0
@@ -214,8 +212,8 @@ def load_columns(values, column, inside):
 def norm_correction(value, mean, rstd, sums, column, inside, width, last):
     """Return the correction term in the gradient of a batch norm, for one tile.
 
-    The gradient of its input is scale * (gradient of its output - correction). `value`
-    is a tile of the input, and `sums` points to the gradients of bias and weight.
+    The gradient of the norm's input is scale * (gradient of its output - correction).
+    `value` is a tile of the input; `sums` points to the gradients of bias and weight.
     """
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
@@ -256,7 +254,6 @@ def _normed_at(
     ADDS: tl.constexpr, MASKED: tl.constexpr, APPENDED: tl.constexpr,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the selected rows."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     last = tl.load(real).to(tl.int32) if MASKED else rows
@@ -299,7 +296,6 @@ def _norm_act(
     RELU: tl.constexpr, ADDS: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the result."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -403,7 +399,6 @@ def _norm_to_rows(
     RELU: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
     FORWARD: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the gradient of `h`."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

@@ -48,7 +48,6 @@ def _gate_pool(
     z, stride, scale, shift, gate, gate_stride, rows, ptr, order, out, size, width,
     GATED: tl.constexpr, ORDERED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sum of one group."""
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = (column < width) & (group < size)
@@ -181,10 +180,7 @@ def _pool_to_rows(
     GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the gradient of `z`.
-
-    `sums` holds the gradients of the norm's bias and weight.
-    """
+    """Compute one tile of the gradient of `z`; `sums` is the result of `_pool_sums`."""
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

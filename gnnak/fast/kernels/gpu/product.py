@@ -103,7 +103,7 @@ def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
 
 
 def is_exact(values: Tensor) -> bool:
-    """Whether a product with `values` runs on a GPU and must not use TF32.
+    """Return whether a product with `values` runs on a GPU and must not use TF32.
 
     If True, callers use PyTorch's matrix product (cuBLAS), which is faster than a
     Triton kernel at full float32 precision.
@@ -127,7 +127,7 @@ INTERPRETED = tl.constexpr(interprets_triton())
 
 @triton.jit
 def dot(left, right, PRECISION: tl.constexpr):
-    """Multiply two tiles; Triton's interpreter cannot multiply bfloat16 itself."""
+    """Multiply two tiles; Triton's interpreter, which lacks bfloat16, uses float32."""
     if INTERPRETED:
         left, right = widened(left), widened(right)
     return tl.dot(left, right, input_precision=PRECISION)
@@ -203,9 +203,9 @@ def norm_linear(
 ) -> tuple[Tensor, Moments | None]:
     """Return `s matrix^T + offset`, [m, c], and its column statistics (or None).
 
-    If TF32 is allowed, one Triton kernel computes the result without storing s.
-    Otherwise a Triton kernel computes s, and PyTorch the matrix product, which is
-    faster in this case; there are no statistics then.
+    Here s = ReLU(scale h + shift). If TF32 is allowed, one Triton kernel computes the
+    result without storing s. Otherwise a Triton kernel computes s, and PyTorch the
+    matrix product, which is faster in this case; there are no statistics then.
     """
     if is_exact(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
@@ -301,7 +301,7 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of the norm's weight and bias, of s, and of `matrix`."""
+    """Return the gradients of norm weight, norm bias, Linear input s, and `matrix`."""
     if is_exact(h):
         return plain.norm_linear_backward(
             grad, h, k, s, matrix, more, into, norm_act, norm_act_backward
@@ -319,7 +319,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of s, [m, w], and of the norm's bias and weight, [2, w]."""
+    """Return gradients of the input s, [m, w], and of norm bias and weight, [2, w]."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)

@@ -1,4 +1,4 @@
-"""Tile sizes and launch grids, a `jit` for all sizes, and sums of partial results."""
+"""Tile sizes, launch grids, a `triton.jit` that rarely recompiles, and final sums."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -38,12 +38,12 @@ def next_power_of_2(number: int) -> int:
 
 
 def wide_columns(width: int) -> int:
-    """Return the columns of a tile of one warp: a power of two, 16 to 256."""
+    """Return the number of columns of a tile of one warp: a power of two, 16 to 256."""
     return min(256, max(16, next_power_of_2(width)))
 
 
 def columns(width: int) -> int:
-    """Return the columns of a tile of several rows: a power of two, 16 to 64."""
+    """Return the number of columns of a tile of several rows: a power of two, 16-64."""
     return min(64, max(16, next_power_of_2(width)))
 
 
@@ -53,10 +53,10 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Divide rows among programs; return numbers of programs and of tiles of each.
+    """Divide rows among programs; return the numbers of programs and of tiles of each.
 
     Each program sums its rows, tile by tile. `most` is an approximate upper limit of
-    the number of programs; None = `PARTS`.
+    the number of programs. If `most` is None, the limit is `PARTS`.
     """
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
@@ -77,7 +77,7 @@ def widened(value):
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Return `order[k]`, or 0 where not `live`; k itself if there is no `order`."""
+    """Return `order[k]` (0 where not `live`) or, if not `ORDERED`, return `k`."""
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)
     return k
@@ -130,7 +130,7 @@ class CachedKernel(JITFunction):
         self._versions: dict[tuple[Any, ...], Any] = {}
 
     def run(self, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
-        """Launch the kernel, or compile it alone if `warmup`."""
+        """Launch the kernel; if `warmup`, only compile it."""
         if warmup or len(args) != len(self._names):
             return super().run(*args, grid=grid, warmup=warmup, **options)
         device = args[0].get_device()
@@ -152,8 +152,9 @@ class CachedKernel(JITFunction):
     ) -> tuple[Any, ...]:
         """Return a key that differs wherever Triton compiles another version.
 
-        The first argument is a tensor, and one that is a tensor in the first call is a
-        tensor in every call. `options` are launch options such as the number of warps.
+        The first argument must be a tensor, and an argument that is a tensor in the
+        first call must be one in every call. `options` are launch options
+        (`num_warps`).
         """
         if self._tensors is None:
             self._divide(args)
@@ -220,7 +221,6 @@ def add_up(partial: Tensor) -> Tensor:
 
 @for_all_sizes
 def _add_up(partial, out, count, width, PARTS: tl.constexpr, C: tl.constexpr):
-    """Sum C columns over all rows, in one program."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
     sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)

@@ -6,8 +6,8 @@ this package explain the arguments. These are shared:
 
 - `groups` lists the rows of each group in CSR form (compressed sparse rows).
 - `k` holds the constants of a batch norm, `scale` and `shift` among them.
-- `real` is the number of rows that are not padding, a scalar tensor; None = all rows.
-- `rows` is the row of a table for each node copy: the table has one row per hop.
+- `real`, a scalar tensor, is the number of real rows; if None, no row is padding.
+- `rows`, [m], is the table row of each node copy: a table has one row per hop.
 - `grad` is the gradient of the result of the forward function.
 """
 

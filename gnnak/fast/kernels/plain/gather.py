@@ -19,8 +19,8 @@ def lift(
 ) -> Tensor:
     """Return the states of node copies, `[x[node] || table[rows]]`, [m, c + h].
 
-    `x` [n, c] holds the states of nodes, and `table` [t, h] the embeddings of hops,
-    None for none. If `add`, return `x[node] + table[rows]`, [m, c], instead.
+    `x`, [n, c], has the states of nodes, and `table`, [t, h], the embeddings of hops.
+    If `table` is None, return `x[node]`; if `add`, return `x[node] + table[rows]`.
     """
     copies = x.index_select(0, node)
     if table is not None:
@@ -35,11 +35,11 @@ def sum_by(
     dtype: torch.dtype | None = None,
     entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Sum the rows [m, c] of each of k groups, [k, c].
+    """Sum the rows of `values` in each of k groups, [k, c].
 
-    With `entries`, index and weight of each entry of the groups, row g of the result is
-    the sum of `weight[i] * values[index[i]]` over the entries i of group g: the product
-    of a sparse matrix in CSR form with `values`, [r, c].
+    If `entries` (index, weight) is given, row g of the result is the sum of
+    `weight[i] * values[index[i]]` over the entries i of group g: the product of a
+    sparse matrix in CSR form with `values`.
     """
     if entries is not None:
         index, weight = entries
@@ -63,7 +63,7 @@ def table_sum(
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """Return group and row index of all pairs of a group and a row in it, by group.
+    """Return the group and the row number of each member of a group, sorted by group.
 
     Padding rows belong to no group.
     """
@@ -81,7 +81,7 @@ def gated_sums(
 ) -> list[Tensor]:
     """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each.
 
-    `tables` are contiguous, with the gates of each grouping, [t, c]; None = no gates.
+    `tables` has the gates of each grouping, contiguous, [t, c], or None for no gates.
     """
     gated = [
         values if table is None else table.index_select(0, rows) * values
@@ -98,10 +98,10 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values` [m, c] and of each table [t, c] or None.
+    """Return the gradients of `values`, [m, c], and of each table, [t, c] or None.
 
-    `grads` [k, c] have `stride(1) == 1`, and all tables the same number of rows. If
-    `centroids` is given, its values are added to the gradients of the roots' rows.
+    `grads`, [k, c], have `stride(1) == 1`, and all tables have equal numbers of rows.
+    If `centroids` is given, its values are added to the gradients of the roots' rows.
     """
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []

@@ -32,7 +32,7 @@ def messages_backward(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the gradients of `c`, `e` and, if `with_eps`, `eps` in `messages`.
 
-    `more`, [m, w], is added to the gradient of `c`: the gradient from its other uses.
+    `more`, [m, w], the gradient of `c` from other operations, is added to that of `c`.
     """
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
@@ -42,7 +42,7 @@ def messages_backward(
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return GCN's factors d_i^(-1/2) of all node copies i, [m]; for half, in float32.
+    """Return GCN's factors d_i^(-1/2) of all node copies i, [m], in float32 or float64.
 
     d_i is 1 (for the self loop that GCN adds) + the number of edges j -> i, j != i.
     """

@@ -1,7 +1,7 @@
 """Products and sums over the node pairs (i, j) of each graph in PPGN: the reference.
 
-PPGN (provably powerful graph network) has a state for each of the p pairs of nodes of
-one graph; `NodePairs` explains the order of the rows.
+PPGN (provably powerful graph network) has a state of w channels for each of the p pairs
+of nodes of one graph; `NodePairs` explains the order of the rows.
 """
 
 from inspect import unwrap
@@ -13,9 +13,9 @@ from gnnak.nn.base import ppgn
 from gnnak.nn.base.ppgn import NodePairs
 
 SMALL = 16
-"""Largest number of rows of a matrix whose products are sums of outer products."""
+"""Matrices with at most this many rows are multiplied as sums of outer products."""
 CHUNK = 1 << 20
-"""About so many entries of products are summed at a time, to fit into a CPU's cache."""
+"""Approximate number of product entries per chunk, which fits into a CPU's cache."""
 
 
 def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
@@ -26,7 +26,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients for the inputs of the ReLUs that returned L and R, [p, w]."""
+    """Return gradients of the inputs of the ReLUs that returned `left` and `right`."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -37,7 +37,7 @@ def pair_product_backward(
 def _products(
     left: list[Tensor], right: list[Tensor], like: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Multiply matrices, [count, k, k, w] for each size k, into a tensor [p, w]."""
+    """Multiply matrices, given as [count, k, k, w] for each size k; return [p, w]."""
     out = torch.empty_like(like, memory_format=torch.contiguous_format)
     for one, two, into in zip(left, right, pairs.split(out), strict=True):
         _multiply(one, two, into)
@@ -47,8 +47,8 @@ def _products(
 def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
     """Write the products of matrices of one size, [count, k, k, w], to `out`.
 
-    PyTorch's batched matrix product is slow on a CPU for small matrices, so products of
-    these are computed as sums of outer products, for all channels at once.
+    PyTorch's batched matrix product is slow on a CPU for small matrices. Products of
+    small matrices are sums of outer products instead, for all channels at once.
     """
     size = left.size(1)
     if size > SMALL:
@@ -81,7 +81,7 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 
 def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
-    r"""Compute `pool_pairs` of `pair_product` without computing the products, [n, 2w].
+    r"""Compute `pool_pairs` of `pair_product` without the whole product, [n, 2w].
 
     With the sums of rows $r_j = \sum_k R_{jk}$, the products $P$ have the entries
     $P_{ii} = \sum_j L_{ij} R_{ji}$ and the sums $\sum_k P_{ik} = \sum_j L_{ij} r_j$.
@@ -97,7 +97,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients for the inputs of the ReLUs that returned L and R, [p, w]."""
+    """Return gradients of the inputs of the ReLUs that returned `left` and `right`."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))
@@ -118,5 +118,5 @@ def pool_product_backward(
 
 
 def by_rank(rows: Tensor, pairs: NodePairs) -> Tensor:
-    """Sort the rows of nodes, [n, c], by the first pair of each node."""
+    """Reorder rows of nodes, [n, c], by the position of each node's first pair."""
     return torch.empty_like(rows).index_copy_(0, pairs.rank, rows)

@@ -25,9 +25,9 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    In training mode, they come from the mean and variance of the real rows, and the
-    running statistics of `norm` are updated in place. In evaluation mode, and for a
-    single row (whose variance is undefined), they come from the running statistics.
+    In training mode, scale and shift come from the mean and variance of the real rows,
+    and the running statistics of `norm` are updated in place. In evaluation mode, and
+    for a single row (whose variance is undefined), the running statistics are used.
     `norm` is a batch norm, or an object with the same tensors and options. `moments` is
     ignored here.
     """
@@ -70,7 +70,7 @@ def norm_act(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return rows of `norm_act`, with `BIAS_COLUMN` appended to each if `ones`."""
+    """Return rows `index` of `norm_act`; if `ones`, append `BIAS_COLUMN` to each."""
     rows = norm_act(h, k, True, residual).index_select(0, index)
     if not ones:
         return rows
@@ -113,10 +113,7 @@ def norm_backward(
 
 
 def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean [c], biased variance [c] and number (1 or more) of real rows.
-
-    Rows in half precision are summed in float32.
-    """
+    """Return mean [c], biased variance [c] and number (1 or more) of real rows."""
     h = h.to(torch.promote_types(h.dtype, torch.float))
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
@@ -137,7 +134,7 @@ def gate_pool(
 ) -> Tensor:
     """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group of rows.
 
-    `z` is [m, c], and `gate` [t, c] with one row per hop, None for no factor.
+    `z` is [m, c]; `gate` is [t, c], with one row per hop, or None for no gate.
     """
     y = torch.relu(z * k.scale + k.shift)
     if gate is not None:
@@ -179,10 +176,10 @@ def norm_linear(
 ) -> tuple[Tensor, Moments | None]:
     """Return `s matrix^T + offset`, [m, c], with s = ReLU(scale h + shift), [m, w].
 
-    This is a batch norm (none, s = h, if `k` is None), a ReLU and a Linear with weight
-    `matrix` [c, w] and bias `offset` [c]. The Triton version returns column statistics
-    of the result in place of None; without TF32, it calls this function with its own
-    `norm_act`.
+    This is a batch norm, a ReLU and a Linear with weight `matrix` [c, w] and bias
+    `offset` [c]. If `k` is None, there is no norm or ReLU: s = h. The Triton version
+    returns column statistics of the result in place of None; without TF32, it calls
+    this function with its own `norm_act`.
     """
     rows = h if k is None else norm_act(h, k, True, None)
     offset = None if offset is None else offset.to(h.dtype)
@@ -202,9 +199,9 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
 
-    `s` must be given if a residual was added to ReLU(scale h + shift); None = recompute
-    it. `more` is a further gradient of s at the roots. The gradient of `h` is written
-    to `into`, which may be `h` itself.
+    If `s` is None, it is recomputed as ReLU(scale h + shift); `s` must be given if a
+    residual was added. `more` is a further gradient of s at the roots. The gradient of
+    `h` is written to `into`, which may be `h` itself.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix.to(grad.dtype)
