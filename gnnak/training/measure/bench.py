@@ -337,7 +337,8 @@ def measure(
 ) -> Iterator[Record]:
     """Do the benchmarks of `gnnak bench`, and yield the record of each.
 
-    `growing` is the quantity that `grow` varies; `compare` is for `bench_both`.
+    `growing` is the quantity that `grow` varies. If `compare`, do `bench_both` and, on
+    a GPU, measure the fast backend in bf16, too.
     """
     if growing is not None:
         what: Growing = growing  # type: ignore[assignment]
@@ -346,6 +347,9 @@ def measure(
     elif compare:
         dataset = find_dataset(config, places)
         yield from bench_both(config, dataset, machine, options, notify)
+        if machine.is_gpu and config.train.precision == "32":
+            narrow = change(config, {"train.precision": "bf16"})
+            yield bench(narrow, dataset, machine, options, notify)
     else:
         yield bench(config, find_dataset(config, places), machine, options, notify)
 
