@@ -63,7 +63,9 @@ def bench(
     plain: Plain = False,
     compare: Annotated[
         bool,
-        typer.Option("--compare", help="Measure with and without --plain; show both."),
+        typer.Option(
+            "--compare", help="Measure with --plain and in bf16, too."
+        ),
     ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="On a GPU: list the slowest kernels.")
@@ -200,10 +202,12 @@ def kernels_table(record: Record) -> Table:
 
 
 def _column(record: Record) -> str:
-    """Return the title of a record's column, such as "fast", "plain" or "hops 2"."""
+    """Return the title of a record's column, such as "fast, bf16" or "hops 2"."""
     if record["kind"] == "growth":
         return f"{record['what']} {record['value']}"
-    return "fast" if record["fast"] else "plain"
+    precision = record["config"]["train"]["precision"]
+    path = "fast" if record["fast"] else "plain"
+    return path if precision == "32" else f"{path}, {precision}"
 
 
 def _optional(value: float | None, form: str) -> str:

@@ -30,7 +30,7 @@ from gnnak.training.callbacks import (
     RestoreSignals,
     RunHistory,
 )
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import Precision, RunConfig
 from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
@@ -145,6 +145,7 @@ def run_reserved(
     clock = Clock()
     task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
     warn_of_memory(task, dataset.store.subset(parts.train), machine)
+    warn_of_precision(config.train.precision, machine)
     history = RunHistory(folder, clock, config.train.early_stop, data_hash)
     callbacks: list[Callback] = [Timing(clock), history]
     if config.train.recalibrate:
@@ -237,6 +238,22 @@ def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None
     advice = memory_advice(needed, batch_size, machine.device)
     if advice is not None:
         warnings.warn(advice, stacklevel=2)
+
+
+def warn_of_precision(precision: Precision, machine: Machine) -> None:
+    """Warn if a run is slower in half precision than in float32, and say why."""
+    if precision not in ("bf16", "16"):
+        return
+    reason = None
+    if not machine.is_gpu:
+        reason = "on a CPU, fast layers need full precision"
+    elif precision == "16":
+        reason = "fused layers and captured steps need 32 or bf16"
+    elif not torch.cuda.is_bf16_supported(including_emulation=False):
+        reason = "this GPU has no arithmetic in bfloat16"
+    if reason is not None:
+        what = f"train.precision={precision}"
+        warnings.warn(f"{what} is slower than 32 here: {reason}.", stacklevel=2)
 
 
 def is_captured(

@@ -16,7 +16,14 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint
 from gnnak.training.records.schema import problem
-from gnnak.training.run import evaluate, fill_unseen, last_checkpoint, run, run_title
+from gnnak.training.run import (
+    evaluate,
+    fill_unseen,
+    last_checkpoint,
+    run,
+    run_title,
+    warn_of_precision,
+)
 from tests.training.small import small_config, triangles
 
 
@@ -131,7 +138,7 @@ def test_run_scores_the_published_protocol_with_batch_statistics(tmp_path):
 
 
 @pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed", "ignore:train.precision")
 @pytest.mark.parametrize("precision", ["bf16", "64"])
 def test_run_in_another_precision(precision, tmp_path):
     config = small_config(train__precision=precision, train__clip=1.0)
@@ -168,7 +175,7 @@ def test_run_with_recomputation_has_the_same_scores(tmp_path):
 
 
 @pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed", "ignore:train.precision")
 @pytest.mark.parametrize(("precision", "close"), [("64", 1e-9), ("bf16", 0.02)])
 def test_run_with_captured_steps_has_the_same_losses(
     precision, close, tmp_path, monkeypatch
@@ -285,3 +292,29 @@ def test_last_checkpoint_needs_resume_and_a_whole_file(run_folder):
             last_checkpoint(run_folder, True, "triangles", "")
     path.unlink()
     assert last_checkpoint(run_folder, True, "triangles", "") is None
+
+
+@pytest.mark.parametrize(
+    ("precision", "gpu", "reason"),
+    [
+        ("bf16", False, "on a CPU, fast layers need full precision"),
+        ("16", True, "fused layers and captured steps need 32 or bf16"),
+        ("bf16", True, "this GPU has no arithmetic in bfloat16"),
+    ],
+)
+def test_half_precision_that_is_slower_is_warned_of(
+    precision, gpu, reason, monkeypatch
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: int(gpu))
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda **_: False)
+    with pytest.warns(UserWarning, match=f"slower than 32 here: {reason}"):
+        warn_of_precision(precision, Machine("gpu" if gpu else "cpu"))
+
+
+def test_bf16_on_a_gpu_that_has_it_is_not_warned_of(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda **_: True)
+    for precision in ("bf16", "32"):
+        warn_of_precision(precision, Machine("gpu"))

@@ -337,7 +337,8 @@ def measure(
 ) -> Iterator[Record]:
     """Do the benchmarks of `gnnak bench`, and yield the record of each.
 
-    Calls `grow` if `growing` names a quantity, else `bench_both` if `compare` is True.
+    Calls `grow` if `growing` names a quantity. Otherwise, if `compare` is True, calls
+    `bench_both` and, on a GPU, also measures the fast backend in bf16.
     """
     if growing is not None:
         what: Growing = growing  # type: ignore[assignment]
@@ -346,6 +347,9 @@ def measure(
     elif compare:
         dataset = find_dataset(config, places)
         yield from bench_both(config, dataset, machine, options, notify)
+        if machine.is_gpu and config.train.precision == "32":
+            narrow = change(config, {"train.precision": "bf16"})
+            yield bench(narrow, dataset, machine, options, notify)
     else:
         yield bench(config, find_dataset(config, places), machine, options, notify)
 
