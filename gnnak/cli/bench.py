@@ -63,9 +63,7 @@ def bench(
     plain: Plain = False,
     compare: Annotated[
         bool,
-        typer.Option(
-            "--compare", help="Measure with --plain and in bf16, too."
-        ),
+        typer.Option("--compare", help="Measure with --plain and in bf16, too."),
     ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="On a GPU: list the slowest kernels.")

@@ -78,9 +78,8 @@ def encode_layer(
 
 def is_always_fused(layer: GNNAK) -> bool:
     """Return whether a layer is fused for any GPU input in float32 or bf16 autocast."""
-    return (
-        bool(layer.transforms) and layer.hop == "concat" and is_fused_stack(layer.gnn)
-    )
+    pools = bool(layer.transforms) and layer.reduce in REDUCES
+    return pools and layer.hop == "concat" and is_fused_stack(layer.gnn)
 
 
 def can_fuse(
