@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from gnnak.errors import GraphError, WidthError, kind_of
+from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.nn.calling import Call, Calling, Inputs, own_widths, try_out
 from gnnak.nn.calling.call import Binding, EdgeReader, first_weight
 from gnnak.nn.calling.signature import (
@@ -285,6 +286,7 @@ def read_call(
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
     edge_index, values = conv.shared.edges.read(edges, num_nodes)
+    check_edge_shape(edge_index)
     if x.device != edge_index.device:
         raise GraphError(
             f"x is on {x.device}, but edge_index is on {edge_index.device}; move both "

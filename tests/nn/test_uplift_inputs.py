@@ -170,3 +170,17 @@ def test_heterogeneous_inputs_are_refused_by_that_word():
     hetero = pyg.to_hetero(pyg.GraphSAGE(5, 5, 2), (["a"], [("a", "to", "a")]))
     with pytest.raises(OptionError, match="heterogeneous"):
         uplift(hetero)
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "message"),
+    [
+        (torch.tensor([0, 1]), r"shape \[2\]; give \[2, e\], one column per edge"),
+        (torch.tensor(1), r"shape \[\]; give \[2, e\]"),
+        (torch.zeros(2, 3, dtype=torch.long, device="meta"), "device meta, which"),
+    ],
+)
+def test_edges_without_two_rows_or_values_are_refused(edge_index, message):
+    net = uplift(pyg.GIN(4, 8, 2), num_hops=1)
+    with pytest.raises(GraphError, match=message):
+        net(torch.rand(3, 4, device=edge_index.device), edge_index)
