@@ -76,7 +76,10 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning; for a damaged file, one line, in the main process only."""
+    """Print a warning.
+
+    Only the main process prints warnings about damaged files, as one line each.
+    """
     if not issubclass(category, DamagedFileWarning):
         text = warnings.formatwarning(message, category, filename, lineno, line)
         (file or sys.stderr).write(text)

@@ -103,7 +103,7 @@ def check_simple(base: nx.Graph) -> None:
 
 
 def _cfi_graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
-    """Build $A$ of `cfi_pair` if `crossed` is None, else $B$ with that base edge."""
+    """Build $A$ of `cfi_pair`; or $B$, if `crossed` is the base edge that differs."""
     edges: list[tuple[CfiNode, CfiNode]] = []
     for u in base:
         for chosen in [(), *combinations(base[u], 2)]:

@@ -44,8 +44,8 @@ or about 1/128 of the size, whichever is larger."""
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape for batches of at most the sizes `most`, with room for padding.
 
-    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, all
-    other axes differ in size, so that the number of rows of a tensor tells its axis.
+    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, no
+    other two axes have the same size, so the number of rows of a tensor tells its axis.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies

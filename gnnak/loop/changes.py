@@ -118,7 +118,7 @@ def _in_container(
 
 
 def _entries(container: Place) -> Iterator[Place]:
-    """Yield a place for each entry of a container that is a number or container."""
+    """Yield the places of all numbers and containers among a container's entries."""
     module, name, value = container.module, container.name, container.value
     get, keys = _access(value)
     pattern = "[{!r}]" if isinstance(value, dict | list | tuple) else ".{}"

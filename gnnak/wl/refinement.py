@@ -183,7 +183,7 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 def _refine(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine colours of k-tuples until stable; `update` returns what a round adds."""
+    """Refine colours of k-tuples until stable; `update` numbers a round's multisets."""
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)

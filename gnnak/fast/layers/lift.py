@@ -13,7 +13,7 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
-    """Return the edge copies, grouped by target, source and edge; cache the result."""
+    """Return the edge copies and three groupings of them; cache the result."""
 
     def find() -> Edges:
         # Layers that need edge copies also need the node copies grouped by node.

@@ -95,7 +95,10 @@ def _lift(
     x, table, node, rows, out, m, first, begin, width,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Gather one tile: `x` in the columns before `first`, `table` from `begin` on."""
+    """Compute a tile of `lift`: `x` in columns < `first`, `table` in those >= `begin`.
+
+    To concatenate, `begin` equals `first`; to add, it is 0, so that columns overlap.
+    """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there = row < m

@@ -159,10 +159,10 @@ def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
 
 @triton.jit
 def tile_place(start, nodes, width, tiles, parts, SIDE: tl.constexpr, C: tl.constexpr):
-    """Return the position of this program's tile.
+    """Find this program's tile: rows i, columns k and some channels of one graph.
 
-    This is the number of nodes n of the graph, the rows i, columns k and channels of
-    the tile, and the offsets of the entries (0, 0) and (i, k) in a tensor [p, w].
+    Returns the number of nodes n of the graph, then i, k and the channels, then the
+    offsets of the graph's entries (0, 0) and (i, k) in a tensor [p, w] of node pairs.
     """
     program = tl.program_id(0)
     column = (program % parts) * C + tl.arange(0, C)[None, None, :]
