@@ -72,9 +72,10 @@ def can_store(dtype: torch.dtype) -> bool:
 
 
 def autocast_dtype(values: Tensor) -> torch.dtype | None:
-    """Return autocast's dtype on the device of a tensor, or None if autocast is off."""
+    """Return the dtype to which autocast converts a tensor; None if it does not."""
     kind = values.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    converts = torch.is_autocast_enabled(kind) and values.dtype != torch.double
+    return torch.get_autocast_dtype(kind) if converts else None
 
 
 def has_hooks(module: nn.Module) -> bool:

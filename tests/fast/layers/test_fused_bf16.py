@@ -18,6 +18,7 @@ from tests.fast.layers.fused_layers import (
     random_graph,
     state,
 )
+from tests.models.zoo import molecule_batch, small_network
 
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 
@@ -70,3 +71,32 @@ def test_fused_layer_with_autocast_is_as_exact_as_plain_pytorch(
     assert all(fused[name].dtype == torch.float for name in gradients)
     buffers = [name for name, value in layer.named_buffers() if value.numel() > 1]
     assert error(fused, wanted, buffers) < 0.01
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gin", "gin-ak", "gin-ak+", "gin-ak+-s", "gcn-ak+", "pna*-ak+", "sswl+-gin"],
+)
+def test_network_with_autocast_is_as_exact_as_plain_pytorch(fused_operations, name):
+    network, batch = small_network(name).float().train(), molecule_batch()
+    wide = copy.deepcopy(network).double()
+    found = {}
+    for kind, model in (("wanted", wide), ("fused", network), ("plain", network)):
+        model = copy.deepcopy(model)
+        on = torch.autocast("cpu", dtype=torch.bfloat16, enabled=kind != "wanted")
+        with path(fused=kind == "fused"), on:
+            out = model(batch, generator=torch.Generator().manual_seed(1))
+        out.double().square().sum().backward()
+        found[kind] = {"out": out.detach()} | state(model)
+    weights = [name for name, _ in network.named_parameters()]
+    for names in (["out"], weights):
+        off, allowed = (
+            error(found[kind], found["wanted"], names) for kind in ("fused", "plain")
+        )
+        assert off < max(0.05, 2 * allowed)
+
+
+def test_autocast_leaves_float64_as_it_is(fused_operations):
+    network, batch = small_network("sswl+-gin").double().train(), molecule_batch()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert network(batch).dtype == torch.double
