@@ -242,15 +242,14 @@ def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None
 
 def warn_of_precision(precision: Precision, machine: Machine) -> None:
     """Warn if a run is slower in half precision than in float32, and say why."""
-    if precision not in ("bf16", "16"):
-        return
     reason = None
-    if not machine.is_gpu:
+    if precision == "bf16" and not machine.is_gpu:
         reason = "on a CPU, fast layers need full precision"
-    elif precision == "16":
+    elif precision == "bf16":
+        if not torch.cuda.is_bf16_supported(including_emulation=False):
+            reason = "this GPU has no arithmetic in bfloat16"
+    elif precision == "16" and machine.is_gpu:
         reason = "fused layers and captured steps need 32 or bf16"
-    elif not torch.cuda.is_bf16_supported(including_emulation=False):
-        reason = "this GPU has no arithmetic in bfloat16"
     if reason is not None:
         what = f"train.precision={precision}"
         warnings.warn(f"{what} is slower than 32 here: {reason}.", stacklevel=2)

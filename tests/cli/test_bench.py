@@ -59,7 +59,10 @@ def test_bench_grow_records_a_value_a_line(place):
 def test_kernels_table_lists_the_longest_and_the_rest():
     top = [{"name": "matmul", "calls": 2.0, "microseconds": 40.0}]
     kernels = {"share": 0.5, "calls": 5.0, "microseconds": 100.0, "top": top}
-    table = kernels_table({"kind": "bench", "fast": True, "kernels": kernels})
+    config = {"train": {"precision": "bf16"}}
+    record = {"kind": "bench", "fast": True, "config": config, "kernels": kernels}
+    table = kernels_table(record)
+    assert "fast, bf16" in table.title
     columns = [list(column.cells) for column in table.columns]
     assert columns == [["matmul", "all others"], ["2", "3"], ["40", "60"]]
 
