@@ -92,7 +92,7 @@ _HOMES = {
 
 
 def _find_backend() -> Backend:
-    """Return the default backend of `gnnak.fast`, or `PLAIN` if it is not installed."""
+    """Return the backend of `gnnak.fast`, or `PLAIN` if that package is missing."""
     if find_spec("gnnak.fast") is None:
         return PLAIN
     return import_module("gnnak.fast").default_backend()

@@ -69,7 +69,10 @@ def default_backend() -> Backend:
 
 
 def set_default_backend(find: Callable[[], Backend]) -> None:
-    """Set the function that finds the default backend; it is called once, on demand."""
+    """Set the function that finds the default backend.
+
+    `find` is called once, when the default backend is needed for the first time.
+    """
     _default.find = cache(find)
 
 

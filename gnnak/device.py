@@ -37,8 +37,7 @@ def on_capture_stream(device: torch.device) -> Iterator[None]:
     """Context manager: make a GPU's capture stream the current stream.
 
     Before the block, the capture stream waits for the stream that was current; after
-    the block, that stream waits for the capture stream. On other devices, this does
-    nothing.
+    the block, that stream waits for the capture stream. On a CPU, this does nothing.
     """
     if device.type != "cuda":
         yield

@@ -36,9 +36,9 @@ _UNMARKED = tuple(
     for num_hops in (1, 2, 3)
 )
 BREC_CONTENDERS = (*LAB_CONTENDERS, *_MARKED, *_UNMARKED)
-"""The WL tests of `gnnak wl brec`: those of the lab, and subgraph WL on egonets."""
+"""The WL tests of `gnnak wl brec`: `LAB_CONTENDERS`, and subgraph WL on egonets."""
 COSTLY = ("3-wl", "3-fwl", "subgraph-1-wl")
-"""Tests that run only if they are named: they take hours on all pairs, or too much
+"""Tests that run only if the user names them: they take hours on all pairs, or too much
 memory. `2-fwl` is as powerful as `3-wl`."""
 
 
@@ -108,7 +108,10 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Test each pair; pairs that need too much memory get None, and a text says why."""
+    """Return for each pair whether the test distinguishes it, and a note.
+
+    The entry of a pair that needs too much memory is None; the note says why.
+    """
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

@@ -21,8 +21,8 @@ GROUPS: dict[str, tuple[str, int]] = {
     "4-vertex": ("g6_4vtx", 20),
     "distance-regular": ("g6_dr", 20),
 }
-"""The key in the data file and the number of pairs of each group. `4-vertex` are
-strongly regular graphs that satisfy the 4-vertex condition."""
+"""Maps each group to its key in the data file and its number of pairs. The graphs of
+the group `4-vertex` are strongly regular and satisfy the 4-vertex condition."""
 
 Pair = tuple[Graph, Graph]
 

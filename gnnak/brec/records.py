@@ -24,7 +24,7 @@ WORDS = {
     "deletion": "graphs without the edges of the root",
     "masked-egonets": "whole graphs with only the edges of an egonet",
 }
-"""Kinds of rooted subgraphs, other than egonets, in words."""
+"""Maps each kind of rooted subgraphs, except egonets, to words for messages."""
 
 
 def ceiling_of(options: TrialOptions) -> Bound | None:
@@ -68,7 +68,9 @@ def count_ceiling(
 
 
 def ceiling_range(apart: int, not_run: int) -> str:
-    """Return a ceiling as text; a range if the test was not run on some pairs.
+    """Return the number of pairs that a WL test distinguishes, as text.
+
+    The text is a range if the test was not run on some pairs.
 
     >>> ceiling_range(17, 0), ceiling_range(0, 20)
     ('17', '0 to 20')
@@ -77,7 +79,7 @@ def ceiling_range(apart: int, not_run: int) -> str:
 
 
 def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
-    """Read the counts of a test by group: pairs distinguished, and pairs not run."""
+    """Map each group to a test's numbers of pairs: distinguished, and not run."""
     wanted = read_options(bound.test, **bound.options)
     counts = {}
     for record in read_records(path):
@@ -148,7 +150,7 @@ def network_record(
 
 
 def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
-    """Return the ceiling of a group, or of "all", and the number of pairs not run."""
+    """Return the numbers of pairs distinguished and not run, in a group or in "all"."""
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
         return sum(apart.values()), sum(not_run.values())
@@ -156,7 +158,7 @@ def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
 
 
 def _above(seeds: Record, ceiling: Record) -> list[str]:
-    """Name the counts that are above the ceiling of their group."""
+    """Return a text for each count that is above the ceiling of its group."""
     return [
         f"{count} of {name} (seed {seed}, {words})"
         for seed, by_group in seeds.items()

@@ -1,4 +1,4 @@
-"""Run the BREC benchmark on all pairs, in several worker processes; resumable."""
+"""Run the BREC benchmark in several worker processes; a stopped run can be resumed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def run_in_parallel(
 
     The largest pairs come first, and no more pairs run at the same time than are
     expected to fit into the memory of the GPU. If pairs fail, `TrainingError` is raised
-    after the others have finished.
+    after the other pairs have finished.
     """
     if not pairs:
         return
@@ -136,7 +136,8 @@ PUBLISHED: dict[str, int] = {
     "SSWL+": 248,
     "I2-GNN": 281,
 }
-"""How many of the 400 pairs GNNs distinguish, as published; training options differ."""
+"""Maps each GNN to the published number of pairs (of 400) that it distinguishes. The
+training options of these GNNs differ."""
 
 Results = dict[int, dict[str, list[TrialResult]]]
 """Maps each seed, then each group, to the results of the group's pairs in order."""
@@ -212,7 +213,7 @@ def run_pairs(
 
 
 def counts(found: Sequence[TrialResult]) -> Record:
-    """Count distinguished and unreliable pairs by both variants of the paired test."""
+    """Count distinguished and unreliable pairs, by the released and corrected test."""
     return {
         "pairs": len(found),
         "released": sum(result.distinguished(corrected=False) for result in found),

@@ -41,7 +41,7 @@ from gnnak.typing import PairEncoding, Reduce, check_choice, check_count, check_
 class TrialOptions:
     """Options of the network and of its training on one pair.
 
-    The defaults are those of the BREC paper for GNN-AK.
+    The defaults are the options of GNN-AK in the BREC paper.
     """
 
     model: str = "gin-ak+"
@@ -50,7 +50,7 @@ class TrialOptions:
     """Radius of the egonets; ignored for other kinds of subgraphs."""
     num_layers: int = 4
     base_layers: int = 2
-    """Number of layers of the base GNN in each layer."""
+    """Number of layers of the base GNN in each layer of the network."""
     channels: int = 32
     lr: float = 1e-4
     epochs: int = 20
@@ -60,7 +60,8 @@ class TrialOptions:
     """Kind of the rooted subgraphs. Random walks are not allowed: the test needs
     embeddings that do not change from call to call."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """Pair encodings of subgraph GNNs other than GNN-AK; if None, as published."""
+    """Encodings of (root, node) for subgraph GNNs other than GNN-AK. If None, as in the
+    publication of the GNN."""
     max_distance: int = 5
     """The encoding "distance" treats larger distances as this distance."""
     reduce: Reduce | None = None
@@ -164,7 +165,8 @@ THRESHOLD = 72.34
 """Embeddings differ significantly if the value of the paired test is above this, for 32
 relabellings and 16 channels."""
 RIDGE = 1e-8
-"""Ridge of a singular covariance, as a fraction of the embeddings' mean square."""
+"""The ridge added to a singular covariance is this fraction of the embeddings' mean
+square."""
 ROUNDING = 1e-6
 """Mean differences up to this size, relative to the embeddings, are rounding errors."""
 CLOSE = 1e-6
@@ -220,9 +222,9 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
     """Return whether a pair is distinguished, and whether the test is reliable.
 
-    `value` is the paired test of the two graphs, and `same_graph` that of relabellings
-    of one graph, which should not be significant. A pair is distinguished if `value` is
-    significant and not close to `same_graph`.
+    `value` is the value of the paired test for the two graphs, and `same_graph` its
+    value for relabellings of one graph, which should not be significant. A pair is
+    distinguished if `value` is significant and not close to `same_graph`.
     """
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
@@ -254,7 +256,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return the estimated number of bytes from which on activations are recomputed."""
+    """Return the smallest size in bytes at which activations are recomputed."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory
@@ -264,7 +266,7 @@ def large_bytes(device: torch.device) -> int:
 def step_bytes(
     graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
 ) -> int:
-    """Estimate the peak bytes of a training step from one of the pair's two graphs."""
+    """Estimate the peak memory of a training step, in bytes, from one of the graphs."""
     subgraphs = None
     if parse_name(options.model).uplifted:
         subgraphs = extract(options.model_options().extractor, *graph)
@@ -308,7 +310,7 @@ class TrialResult:
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
-        """Return `verdict`; embeddings that differ only by rounding count as equal."""
+        """Call `verdict`; embeddings that differ only by rounding count as equal."""
         if corrected:
             return verdict(self.corrected, self.same_corrected)
         # The released test alone would compare one rounding error with another.
@@ -377,7 +379,6 @@ def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
 def _batches(
     graphs: Sequence[Graph], network: Network, device: torch.device
 ) -> list[Item]:
-    """Collect graphs in batches, with their rooted subgraphs if the network has any."""
     whole = collate(graphs).to(device)
     subgraphs = None
     if network.shared is not None and network.drop is None:

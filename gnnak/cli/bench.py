@@ -140,7 +140,6 @@ def bench(
 
 
 def _costs_table(records: Sequence[Record]) -> Table:
-    """Return a table of time and memory with one column per measurement."""
     first = records[0]
     data, model = (first["config"][part]["name"] for part in ("data", "model"))
     if first.get("what") == "nodes":
@@ -157,7 +156,7 @@ def _costs_table(records: Sequence[Record]) -> Table:
 
 
 def _cells(record: Record) -> dict[str, str]:
-    """Map row titles to the texts of a record's column; unknown values are empty."""
+    """Return the texts of a record's column by row title; unknown values are empty."""
     from gnnak.training.measure.meters import PHASES
 
     seconds, kernels = record["seconds"], record["kernels"] or {}

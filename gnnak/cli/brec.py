@@ -275,7 +275,7 @@ def _check_groups(names: Sequence[str] | None) -> None:
 def _load(
     data_dir: Path | None, names: Sequence[str] | None
 ) -> Mapping[str, Sequence[Pair]]:
-    """Return the pairs of BREC by group; if `names` is None, of all groups."""
+    """Return the pairs of BREC in the groups `names`, or in all groups if None."""
     from gnnak.brec.data import load_brec
 
     groups = load_brec(data_dir)

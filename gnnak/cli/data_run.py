@@ -93,7 +93,10 @@ def rows(data_dir: Path | None) -> list[dict[str, Any]]:
 def describe_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[Description]:
-    """Load data sets and compute their statistics; without names, of all local ones."""
+    """Load data sets and compute their statistics.
+
+    Without `names`, take all data sets that are on disk or can be generated.
+    """
     entries = [find_entry(name) for name in names]
     if not names:
         sources = {e.name: whereabouts(e, data_dir) for e in DATASETS.values()}
@@ -145,7 +148,10 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean and the paper's; `*` marks a difference, `t` training graphs."""
+    """Format a measured mean, followed by the mean in the paper, if any.
+
+    A `*` marks a difference from the paper, and a `t` a mean over training graphs.
+    """
     if paper is None:
         return f"{measured:.2f}"
     digits = len(paper.partition(".")[2]) + 1
@@ -156,7 +162,10 @@ def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
 def find_graphs(
     name: str, smiles: str | None, seed: int, data_dir: Path | None
 ) -> tuple[str, GraphStore]:
-    """Load a data set or own data; return name and graphs, print what is left out."""
+    """Load a data set, or the user's own data; return its name and its graphs.
+
+    If rows of own data are unusable, print how many were left out.
+    """
     if is_own(name):
         rows = as_rows(Path(name), Reading(smiles=smiles))
         check_any(rows)

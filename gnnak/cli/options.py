@@ -319,7 +319,7 @@ Layers = Annotated[int | None, size_option(min=1, help="Number of layers.")]
 
 
 def given(**options: object) -> dict[str, object]:
-    """Return the options that are not None: those set on the command line.
+    """Return the options that were set on the command line, that is, are not None.
 
     >>> given(num_hops=2, hash=None, root_mark=False)
     {'num_hops': 2, 'root_mark': False}

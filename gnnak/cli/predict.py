@@ -140,7 +140,7 @@ def predict(
 def _check_files(
     models: Sequence[Path], data: Path, output: Path | None, embeddings: Path | None
 ) -> None:
-    """Raise an error if data are given as a model, or a file cannot be written."""
+    """Raise an error if data are given as a model, or an output cannot be written."""
     from gnnak.datasets.own.read import READERS
     from gnnak.graphs.readers.files import format_suffix
     from gnnak.graphs.readers.table import TABLE_SUFFIXES
@@ -164,7 +164,6 @@ def _check_files(
 
 
 def _check_output(path: Path, data: Path, suffixes: Sequence[str]) -> None:
-    """Raise an error if a file cannot be written."""
     check_choice(f"the suffix of {path}", path.suffix.lower(), suffixes)
     if path.is_dir():
         raise FileFormatError(f"{path} is a folder; give the path of a file.")
@@ -183,7 +182,6 @@ def _check_output(path: Path, data: Path, suffixes: Sequence[str]) -> None:
 def _tell(
     output: Path | None, models: int, count: int, bad: int, as_json: bool
 ) -> None:
-    """Print how many rows were written, and how many of them have no prediction."""
     have = "has" if bad == 1 else "have"
     if output is None:
         if bad:
@@ -200,7 +198,7 @@ def _tell(
 
 @contextmanager
 def _bar(name: str) -> Iterator[Callable[[int], None]]:
-    """Context manager: show progress; yield a function that takes the rows done."""
+    """Context manager: yield a function that shows how many rows are done."""
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(),

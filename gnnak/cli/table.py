@@ -180,7 +180,10 @@ def table(
 def _run_missing(
     jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
 ) -> list[str]:
-    """Train runs and measure data sets, going on after failures; return what failed."""
+    """Do all runs `jobs`, and measure all data sets, even if some of them fail.
+
+    Returns the titles of the runs and data sets that failed.
+    """
     from gnnak.report.tables import measure_dataset
 
     failed = []
@@ -197,7 +200,6 @@ def _run_missing(
 
 
 def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> None:
-    """Raise `OptionError` if the options for the output do not fit together."""
     check_choice("--format", shape, FORMATS)
     if summary and shape != "text":
         raise OptionError("--summary has no --format; give --json, or neither.")
@@ -235,7 +237,7 @@ def _as_dict(filled: FilledTable) -> dict[str, object]:
 
 
 def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
-    """Print how many cells of each table were run, and how many agree."""
+    """Print how many cells of each table were run and how many agree with the paper."""
     from gnnak.report.tables import Counts
 
     counts = [(filled.table.name, filled.counts) for filled in tables]

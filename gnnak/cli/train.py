@@ -196,7 +196,6 @@ def train(
 def _print_scores(
     records: list[Record], config: RunConfig, places: Places, as_json: bool
 ) -> None:
-    """Print a table with the scores of the runs, or their records as JSON."""
     if as_json:
         for record in records:
             typer.echo(json.dumps(record))

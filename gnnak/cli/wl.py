@@ -150,7 +150,6 @@ def lab(
 
 
 def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
-    """Return all results; show a progress bar while they are computed."""
     columns = (TextColumn("{task.description:44}"), BarColumn(), TimeElapsedColumn())
     found = []
     console = Console(stderr=True)
@@ -314,7 +313,10 @@ def explain(
 
 
 def _read_files(files: Sequence[Path]) -> dict[str, Graph]:
-    """Read all graphs of graph6 files; the keys are `file`, or `file:line`."""
+    """Read all graphs of graph6 files, by name.
+
+    The name is `file`, or `file:line` if the file has several graphs.
+    """
     from gnnak.graphs import read_graph6
 
     found: dict[str, Graph] = {}
@@ -335,7 +337,10 @@ def _read_files(files: Sequence[Path]) -> dict[str, Graph]:
 def _compare(
     test: str, graphs: Sequence[Graph], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
-    """Run a WL test; return a table row. Errors become text unless `only_test`."""
+    """Run a WL test on graphs, and return a row of the table.
+
+    If the test fails, the row says why; if this is the only test, the error is raised.
+    """
     from gnnak.wl.compare import partition_with_rounds
     from gnnak.wl.families import pairs_apart
 

@@ -55,8 +55,8 @@ def open_url(url: str) -> Any:
 def fetch(url: str, folder: Path, name: str) -> Path:
     """Download a file to `folder / name`, unless it is already there; return its path.
 
-    A file with the checksum recorded in `SHA256SUMS` is not downloaded again. Another
-    checksum raises `FileFormatError`, and a failed download raises `OSError`.
+    A file with the checksum recorded in `SHA256SUMS` is not downloaded again. A file
+    with another checksum raises `FileFormatError`, a failed download `OSError`.
     """
     path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
     if path.is_file() and recorded == sha256_of(path):

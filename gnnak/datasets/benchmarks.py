@@ -111,8 +111,8 @@ INDEX = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/{commit}/"
     "data/molecules/{split}.index"
 )
-"""Address of the positions of the ZINC-12K molecules in this archive. The address names
-a commit, whose content cannot change."""
+"""Address of a file with the positions of the ZINC-12K molecules in `MOLECULES`. The
+address names a commit, whose content cannot change."""
 COMMITS = {
     "train": "1068260d2d58cbe616d3d34de9a3c1fbf8332715",
     "val": "7125b402b4f386e1897549cebf76fcab32738e21",
@@ -274,7 +274,7 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 
 
 def _file(read: Callable[..., Tensor]) -> GraphFile:
-    """Build graphs; `read(part)` parses one CSV file of the archive."""
+    """Build graphs with their split; `read(name)` parses a CSV file of the archive."""
     y = read("raw/graph-label", np.float32)
     store = GraphStore(
         read("raw/num-node-list")[:, 0],
@@ -455,7 +455,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
     """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it.
 
-    If the data file has no edges, `superpixel_edges` computes them; they are cached.
+    If the data file has no edges, these are computed (`superpixel_edges`) and cached.
     """
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
@@ -483,7 +483,7 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add `superpixel_edges`, one direction of each; `x` remains in 0..255."""
+    """Add one direction of each of the `superpixel_edges`; leave `x` in 0..255."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):

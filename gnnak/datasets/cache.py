@@ -60,7 +60,7 @@ def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path |
 
 VERSION = 2
 """Part of the names of cache files. A release that generates different graphs increases
-it, so that old cache files are ignored."""
+the version, so that old cache files are ignored."""
 
 Progress = Callable[[int, int], None]
 """Progress callback, called as `progress(done, total)`."""

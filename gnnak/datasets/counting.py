@@ -123,7 +123,7 @@ def regular_edges(
 
     In the pairing model, each node has `degree` half-edges, and half-edges are paired
     at random. Pairs that would be a self loop or a duplicate edge are split and paired
-    again. If some are left after 100 rounds, sampling starts again with an empty graph.
+    again. If such pairs are left after 100 rounds, sampling starts again from scratch.
     """
     while True:
         edges: set[tuple[int, int]] = set()

@@ -69,7 +69,7 @@ class Description:
 
 
 def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
-    """Compute the statistics of a data set, and add those that the paper prints.
+    """Compute the statistics of a data set, and add the paper's statistics.
 
     Args:
         entry: The data set's entry in `DATASETS`, with the paper's statistics.

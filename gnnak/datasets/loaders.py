@@ -178,7 +178,10 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
-    """Load the graph-properties task; targets are divided by their training maximum."""
+    """Load the graph-properties task.
+
+    Each target is divided by its maximum over the training graphs.
+    """
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
     target: Property = request.target  # type: ignore[assignment]

@@ -133,9 +133,9 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some random edges of an adjacency matrix [n, n] and add about as many.
 
     Each pair of nodes gets a random number. An edge remains if its number is below a
-    threshold `keep`; two other nodes are joined if their number is below a threshold
-    `add`. As in the published generator, each number is the mean of two uniform ones,
-    so `keep` = 0.9 keeps 98 % of the edges instead of 90 %.
+    threshold `keep`; two nodes without an edge are joined if their number is below a
+    threshold `add`. As in the published generator, each number is the mean of two
+    uniform numbers, so `keep` = 0.9 keeps 98 % of the edges instead of 90 %.
     """
     size = len(joined)
     edges = joined.sum() / 2

@@ -191,7 +191,7 @@ class _Swaps:
         self.neighbors = {node: set(graph[node]) for node in graph}
         self.place = {node: i for i, node in enumerate(graph)}
         self.ends: list[list[int]] = [[] for _ in graph]
-        """For each node, its neighbours at later positions; this orders the edges."""
+        """For each node, the other ends of the edges that networkx lists for it."""
         for a, b in graph.edges:
             self.ends[self.place[a]].append(b)
 

@@ -143,7 +143,7 @@ class DatasetInfo:
     """Whether each node has a target, instead of each graph."""
     published_in_folds: bool = False
     """Whether the protocol `published` cross-validates over the folds, as for the TU
-    data sets. If False, it trains and scores on all graphs."""
+    data sets. If False, the protocol trains and scores on all graphs."""
     batch_statistics: bool = False
     """Whether BatchNorm uses the statistics of the batch, as in training, when the
     protocol `published` scores the model."""
@@ -262,7 +262,7 @@ class Entry:
     published: Published | None = None
     """Statistics in the paper; None if the paper does not have this data set."""
     targets: tuple[str, ...] = ()
-    """Names of the targets to choose from, the default first; empty if there is one."""
+    """Names of the targets, the default first; empty if there is only one target."""
 
     @property
     def name(self) -> str:

@@ -25,7 +25,6 @@ def _info(
     num_outputs: int = 1,
     protocols: tuple[Protocol, ...] = ("split",),
 ) -> DatasetInfo:
-    """Return a `DatasetInfo` with placeholders for features and source."""
     return DatasetInfo(
         name, title, task, metric, num_outputs, Categorical((1,)), None, "", protocols
     )

@@ -6,7 +6,8 @@ and then summed with `torch.embedding_bag`. Linears that follow each other are
 multiplied first: a Linear $A$ at the end of the base GNN and the first Linear $W$ of an
 encoding's MLP become one Linear $W A$. Gates depend only on the distance to the root,
 so node copies of equal distance are summed before they are multiplied by a gate. All
-operations are differentiable.
+operations are differentiable. In shapes, m counts node copies, u distinct pairs and t
+distances; c and w are numbers of columns.
 """
 
 from __future__ import annotations
@@ -242,7 +243,10 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build `Messages.into`; `number`, [f], is the message of each edge copy."""
+    """Build the matrix `Messages.into`.
+
+    `number`, [f], is the index of each edge copy's message among all `count` messages.
+    """
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.
@@ -396,7 +400,7 @@ def _has_known_parts(layer: GNNAK) -> bool:
 
 
 def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
-    """Return the gates of an encoding at each distance, [t, c]; None if it has none."""
+    """Return the gates of an encoding, [t, c], or None if it has no gates."""
     if name not in layer.gates:
         return None
     assert layer.hop_table is not None

@@ -41,7 +41,6 @@ of slices varies, Triton must not compile one version per alignment."""
     do_not_specialize_on_alignment=FIELDS,
 )
 def _pad_rows(value, first, count, out, size, width, padding, BLOCK: tl.constexpr):
-    """Write `BLOCK` values of one padded batch."""
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside, real = place < size * width, place < tl.load(count + batch) * width

@@ -43,9 +43,9 @@ def sample_greedily(
     All nodes of a subgraph must be in the connected component of its root. In each
     component, the subgraph with the highest `rank`, [s], is sampled first, and then
     always the one with the highest score. If `farthest`, the score is the distance of
-    the subgraph's root from the nearest sampled root. Otherwise it is the number of
-    least covered nodes in the subgraph: of all nodes that need more sampled subgraphs,
-    those in the fewest.
+    the subgraph's root from the nearest sampled root. Otherwise the score is the number
+    of least covered nodes in the subgraph: nodes that need more sampled subgraphs, and
+    are in the fewest so far.
     """
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
@@ -154,10 +154,10 @@ def fast_filling(
 ) -> Filling:
     """Compute the weights that estimate encodings of dropped roots from sampled ones.
 
-    The result is the sparse matrix that `plan_filling` computes in PyTorch, with
-    several kernels per distance; here, its entries are sorted by connected component.
-    `kept`, [s], is a mask of the sampled subgraphs, at least one in each component;
-    `number`, [s], is the index of a sampled subgraph among all sampled ones.
+    The result is the sparse matrix that `plan_filling` computes in PyTorch with several
+    kernels per distance, but with entries sorted by connected component. `kept`, [s],
+    is a mask of the sampled subgraphs, at least one in each component. `number`, [s],
+    is the index of a sampled subgraph among all sampled ones.
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)

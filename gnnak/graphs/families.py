@@ -203,7 +203,7 @@ def latin_squares() -> list[Matrix]:
 def triple_systems() -> list[list[Block]]:
     """Return the two Steiner triple systems on 13 points: every pair is in one triple.
 
-    In the second, four triples (a Pasch configuration) are replaced by four others.
+    The second system differs from the first in four triples (a Pasch configuration).
     """
     first = [
         frozenset((point + shift) % 13 for point in base)
@@ -253,7 +253,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """For each node, switch the graph so that it is isolated, then remove the node."""
+    """Return, for each node, the graph switched to isolate it, without the node."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()

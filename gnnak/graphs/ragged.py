@@ -72,7 +72,7 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Return positions that split rows of costs `work` into chunks of about `limit`.
+    """Return positions that split rows of cost `work` into chunks of about `limit`.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]

@@ -142,7 +142,7 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate, from `most` graphs, the memory of sampled relative to all subgraphs."""
+    """Estimate (memory of sampled subgraphs) / (memory of all), from `most` graphs."""
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -183,7 +183,7 @@ def _entries(copies: Count, edge_copies: Count) -> Count:
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add the memory of distances for farthest-point sampling; return a CPU tensor."""
+    """Add to `share` the memory of the distances that farthest-point sampling needs."""
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
     return share.cpu()
@@ -209,7 +209,7 @@ def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tens
 
 
 def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tensor:
-    """Return each graph's fraction of a window's memory budget, [g], for any source."""
+    """Return the fraction of a window's memory budget that each graph takes, [g]."""
     generator = torch.Generator(store.device).manual_seed(0)
     drop = source.drop
     if source.extractor is not None and not isinstance(source.extractor, EgoNets):
@@ -355,7 +355,7 @@ class EpochWindows:
             windows.close()
 
     def _prefetch(self, epoch: int) -> None:
-        """Start to prefetch an epoch; first stop prefetching any other epoch."""
+        """Stop any other prefetching, and start to prefetch an epoch."""
         self.close()
         self._prefetched = epoch, self._start(epoch)
 

@@ -176,7 +176,7 @@ class _Lazy(Mapping):
 
 @dataclass(frozen=True, eq=False)
 class PaddedForm:
-    """The padded form of a PyG batch, and the batch's fields when it was padded."""
+    """The padded form of a PyG batch, and the batch's fields at the time of padding."""
 
     item: Item
     """The padded batch."""
@@ -191,7 +191,7 @@ class PaddedForm:
     """Pads the batches of the loader."""
 
     def pad_to_largest(self) -> None:
-        """Pad the next few batches to the largest shape, so it is captured first."""
+        """Pad the next few batches to the largest shape, to capture it first."""
         # A prefetching thread may use `shapes`, which is not safe for two threads.
         with prefetching_paused():
             self.padder.shapes.pad_to_largest()
@@ -330,7 +330,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Infer the axis of a field from its number of rows; None if that is ambiguous."""
+    """Return the axis with as many rows as a field, or None if that is ambiguous."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None

@@ -380,7 +380,6 @@ def _check_entry(name: str, theirs: Any, mine: int | str) -> None:
 
 
 def _number(name: str, value: object) -> int:
-    """Return an entry of a state as an int, or raise `CheckpointError`."""
     try:
         return as_count(name, value)
     except OptionError as error:

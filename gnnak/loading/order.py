@@ -168,7 +168,6 @@ class GraphOrder(BatchOrder):
 
 
 def _limited(budget: Budget) -> list[str]:
-    """Return what a budget limits: "nodes", "copies" or both."""
     names = ("nodes", "copies")
     return [name for name in names if getattr(budget, name) is not None]
 

@@ -158,7 +158,6 @@ def _upper_bound(rows: list[int], most: int) -> int:
 
 
 def _mean_plus(stds: float, rows: list[int]) -> int:
-    """Return the mean of `rows` plus `stds` standard deviations; 0 if negative."""
     return max(0, math.ceil(mean(rows) + stds * pstdev(rows)))
 
 
@@ -252,7 +251,7 @@ class Padder:
         subgraphs: RootedSubgraphs | None,
         extra: Mapping[str, tuple[str, Tensor]],
     ) -> Item | None:
-        """Return an unpadded batch with padding, or None if it cannot be padded."""
+        """Pad a batch; return None if it cannot be padded."""
         sizes = [batch.num_graphs]
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.
@@ -261,7 +260,7 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Choose a shape per batch; the last one gets none if it cannot be padded."""
+        """Choose a shape for each batch, except a last batch that cannot be padded."""
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)

@@ -33,7 +33,7 @@ class Field:
     """Whether the tensor is an `edge_index`, a CSR row pointer, or neither ("rows")."""
 
     def lines(self) -> Sequence[Tensor]:
-        """Return vectors: sources and targets for "edges", else only the tensor."""
+        """Return sources and targets if `kind` is "edges", else only the tensor."""
         return self.value.unbind() if self.kind == "edges" else (self.value,)
 
 
@@ -243,7 +243,7 @@ def pack(
 
 
 class _Block:
-    """Collects int64 values, so far `end` of them, and allocates them as one block."""
+    """Collects int64 values, and allocates one block of memory for all of them."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -271,7 +271,7 @@ class _Block:
         self.end += missing
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
-        """Return one tensor of all values; `padding` yields those of `pad` calls."""
+        """Return a tensor of all values; `padding` yields the values of `pad` calls."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)

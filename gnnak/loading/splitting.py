@@ -327,7 +327,7 @@ def _derived_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
 
 
 def _derived(whole: RootedSubgraphs, found: Mapping[Name, Tensor]) -> dict[str, object]:
-    """Return the arguments of `assume`, given a batch's part of `_derived_fields`."""
+    """Return the arguments of `assume`, from a batch's part of `_derived_fields`."""
     groups = {
         axis: Groups(found["ptr", axis], found.get(("order", axis)))
         for axis in _grouped_by(whole)

@@ -88,7 +88,6 @@ def make_window(
 
 
 def _starts(ends: list[int], counts: Tensor) -> dict[str, list[int]]:
-    """Return where the rows of each batch start, from the sizes of the graphs."""
     before = torch.nn.functional.pad(counts.cumsum(dim=1), (1, 0))
     nodes, edges, *copies = before[:, ends].tolist()
     zeros = [0] * len(ends)

@@ -113,7 +113,10 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return a `Data`'s vector `batch` or number of graphs, else `Parameter.empty`."""
+    """Return the argument for a parameter of a model that is called with one `Data`.
+
+    Returns `Parameter.empty`, except for `batch` and the names in `NUM_GRAPHS`.
+    """
     if name in NUM_GRAPHS:
         return int(graph["batch"].max()) + 1 if "batch" in graph else 1
     if name != "batch":
@@ -170,7 +173,7 @@ class CastTogether(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func`; `linear` gets cast weights, unless they have changed since."""
+        """Call `func`; a `linear` gets cast weights, unless these have changed."""
         if func is F.linear and self._dtype == _autocast_dtype(self._device):
             args = tuple(map(self._replaced, args))
         return func(*args, **kwargs or {})
@@ -188,7 +191,6 @@ def _autocast_dtype(device: torch.device) -> torch.dtype | None:
 
 
 def _can_cast(weight: nn.Parameter, device: torch.device) -> bool:
-    """Return whether a weight is trained, in float32 and on `device`."""
     plain = type(weight) is nn.Parameter and weight.requires_grad
     return plain and weight.dtype == torch.float32 and weight.device == device
 

@@ -89,7 +89,6 @@ def find_numbers(model: nn.Module) -> list[Place]:
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a number, or a tuple of numbers."""
     if isinstance(value, tuple):
         return all(isinstance(entry, NUMBERS) for entry in value)
     return isinstance(value, NUMBERS)
@@ -204,7 +203,6 @@ class ModelWatch:
         return [tensors.get(name) for tensors, name in self._places]
 
     def _present_state(self) -> tuple:
-        """Return the state of the listed modules, to be compared with a later state."""
         kind = self._weights[0].device.type if self._weights else "cpu"
         return (
             [tensor.data_ptr() for tensor in self._buffers],
@@ -283,7 +281,6 @@ class NumberWatch:
             return False
 
     def _different(self) -> Iterator[Place]:
-        """Yield the places of all numbers that have changed since `remember`."""
         now = {place.identity(): place for place in find_numbers(self.model)}
         for identity, before in self._places.items():
             if not before.is_container and not _is_equal(before, now.get(identity)):
@@ -343,7 +340,7 @@ class StoredTensors:
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield (name, value) of a module's attributes; for dicts, of their entries."""
+    """Yield (name, value) of all attributes; for a dict, of each of its entries."""
     for name, value in vars(module).items():
         if name in OF_LIBRARIES:
             continue
@@ -355,7 +352,6 @@ def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
 
 
 def _tensors_in(value: object, levels: int = MOST_LEVELS) -> Iterator[Tensor]:
-    """Yield `value` if it is a tensor, else all tensors nested in it."""
     if isinstance(value, Tensor):
         yield value
     elif levels and isinstance(value, dict | list | tuple):

@@ -27,7 +27,10 @@ DISTURBANCE = 100.0
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Return {size of an axis with padding: (axis, real rows)}; all sizes differ."""
+    """Map the size of each axis, with padding, to the axis and its number of real rows.
+
+    The sizes of all axes differ.
+    """
     assert item.sizes is not None
     return {
         getattr(item.shape, axis): (axis, rows)
@@ -65,7 +68,7 @@ def _num_rows(value: Any) -> int:
 
 
 def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
-    """Remove the padding rows from a model's outputs, whose axes are from `axes_of`."""
+    """Remove the padding rows from a model's outputs; `axes` is from `axes_of`."""
     assert item.sizes is not None
     leaves, form = tree_flatten(outputs)
     if len(leaves) != len(axes):
@@ -176,7 +179,6 @@ class IgnorePadding(TorchFunctionMode):
         return torch.where(is_real, index, index.clamp(0, size - 1))
 
     def _real_rows(self, axis: str) -> Tensor:
-        """Return the number of real rows of an axis, on the device."""
         assert self.item.batch.real is not None
         return getattr(self.item.batch.real, axis)
 

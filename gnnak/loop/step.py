@@ -52,9 +52,9 @@ Step = Callable[[Item], Tensor]
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
-    """Return whether steps can be captured; without the fast backend, they cannot.
+    """Return whether training steps can be captured as CUDA graphs.
 
-    `precision` is "32", "64", "bf16" or "16".
+    Without the fast backend, they cannot. `precision` is "32", "64", "bf16" or "16".
     """
     return False
 
@@ -63,9 +63,10 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return `step`; the fast backend instead returns a step captured once per shape.
+    """Return `step` unchanged; the fast backend replaces this function.
 
-    `release` frees the gradients, which a step leaves allocated.
+    The replacement captures `step` as a CUDA graph for each batch shape. `release`
+    frees the gradients, which a step leaves allocated.
     """
     return step
 

@@ -49,7 +49,10 @@ each set of field names, widths and dtypes of its batches."""
 
 @dataclass
 class CapturedModel:
-    """Calls a model with padded batches; the class in `gnnak.fast` replays captures."""
+    """Calls a model with padded batches, without a capture.
+
+    The class of the same name in `gnnak.fast` captures and replays CUDA graphs.
+    """
 
     forward: Callable[[Item], Any]
     update: Callable[[], object]
@@ -327,7 +330,7 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Return what `_compared` returns, but for a padded item, with padding rows."""
+        """Return the result of `_compared` for a padded item, with padding rows."""
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
@@ -340,14 +343,12 @@ class TrainingStep:
             return outputs, self._loss(outputs, batch, real)
 
     def _log_unpadded(self, reason: str) -> None:
-        """Log once, on a GPU, why a batch cannot be padded."""
         # A small last batch is no news if other batches are captured.
         news = reason != TOO_SMALL or not self._captured
         if news and self.device.type == "cuda":
             self._log_once(reason, "steps on some batches are")
 
     def _log_once(self, reason: str, subject: str = "steps are") -> None:
-        """Log why steps are not captured; log each reason only once."""
         if reason not in self._logged:
             self._logged.add(reason)
             message = "%s not captured, which is slower: %s"
@@ -455,7 +456,7 @@ def check_options(
 
 
 def _check_loss(loss: object, given: str) -> None:
-    """Check that a loss takes the arguments `given`; PyTorch's own losses do not."""
+    """Raise `OptionError` unless a loss takes the arguments `given`."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     inside: Any = loss
@@ -475,7 +476,6 @@ def _check_loss(loss: object, given: str) -> None:
 
 
 def _check_parameters(option: str, given: str, function: Callable) -> None:
-    """Raise `OptionError` unless a function takes the arguments named `given`."""
     called = function
     if (
         isinstance(function, nn.Module)

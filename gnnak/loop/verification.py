@@ -314,7 +314,7 @@ class GradientComparison:
         return outputs, [each.to_dense() for each in found]
 
     def difference(self, wanted: list[Tensor], found: list[Tensor]) -> str | None:
-        """Say which gradient padding changes; return None if there is none."""
+        """Say which gradient is changed by padding; return None if none is."""
         finite = [each for each in wanted if each.isfinite().all()]
         size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
@@ -519,7 +519,6 @@ def _outputs_of_modules(model: nn.Module) -> Iterator[list[tuple[nn.Module, Tens
 
 
 def _are_same(wanted: Any, found: Any) -> bool:
-    """Return whether two outputs are equal but for rounding."""
     one, other = tree_leaves(wanted), tree_leaves(found)
     if len(one) != len(other):
         return False

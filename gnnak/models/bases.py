@@ -57,7 +57,7 @@ def make_own(name: str, width: int) -> nn.Module:
     """Build a user's own base GNN, which has `width` input and output channels.
 
     The class is called as `Class(width, width)` if it has the argument `out_channels`,
-    else as `Class(width)`; `edge_dim=width` is added if it has that argument.
+    else as `Class(width)`. If it has an argument `edge_dim`, `edge_dim=width` is added.
     """
     kind = find_class(name)
     known = inspect.signature(kind).parameters

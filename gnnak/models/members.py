@@ -49,7 +49,7 @@ class Parts:
         return self.options.channels
 
     def reduce(self, published: Reduce) -> Reduce:
-        """Return the option `reduce`, or the value `published` if it is None."""
+        """Return the option `reduce`, or `published` if the option is None."""
         return self.options.family.reduce or published
 
     def convs(self) -> list[nn.Module]:
@@ -104,7 +104,7 @@ class Member:
     takes_whole: bool = False
     """Whether the base GNN may be a whole GNN, such as PPGN, instead of a conv."""
     only: tuple[str, ...] | None = None
-    """The base GNNs that the member can use. If None, it can use any."""
+    """The base GNNs that the member can use. If None, it can use any base GNN."""
 
 
 MEMBERS: dict[str, Member] = {

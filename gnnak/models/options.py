@@ -57,7 +57,7 @@ class SubgraphOptions:
             check_choice("model.subgraphs.kind", self.kind, get_args(SubgraphKind))
 
     def build(self, kind: SubgraphKind = "egonets") -> Extractor:
-        """Build the extractor; the argument `kind` is used if the option is None."""
+        """Build the extractor; the argument `kind` is used if `self.kind` is None."""
         kind, limit = self.kind or kind, self.copy_limit
         if kind == "egonets":
             return EgoNets(self.num_hops, copy_limit=limit)
@@ -161,7 +161,7 @@ class ModelOptions(LayerOptions):
 
     @property
     def extractor(self) -> Extractor:
-        """The extractor that `subgraphs` describes; egonets if it names no kind."""
+        """The extractor of `subgraphs`; of egonets if `subgraphs` names no kind."""
         return self.extractor_for("egonets")
 
     def extractor_for(self, kind: SubgraphKind) -> Extractor:

@@ -43,7 +43,7 @@ class UpliftedConv(nn.Module):
     warned = False
     """Whether this layer has warned of inputs that are NaN or infinite."""
     width_of_first_call = False
-    """Whether the layer was built in its first call, for the width of that input."""
+    """Whether the layer was built in its first call, for the width of the input."""
 
     def __init__(
         self, layer: GNNAK, shared: SharedInputs, binding: Binding, name: str = ""

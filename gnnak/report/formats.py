@@ -85,7 +85,10 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """Return CSV, a line per cell, with columns `FIELDS`; accuracies are fractions."""
+    """Return the table as CSV, one line per cell, with the columns `FIELDS`.
+
+    Accuracies are fractions, not percentages.
+    """
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -128,7 +131,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Group columns 1, 2, ... into blocks of at most `width`, column 0 included."""
+    """Group columns 1, 2, ... into blocks, each at most `width` wide with column 0."""
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):

@@ -146,7 +146,6 @@ def _shown_task(task: Task) -> dict[str, Any]:
 
 
 def _task_figures(task: Task) -> list[Figure]:
-    """Plot learning curves and cost of the settings of a task."""
     shown = task.settings[:MOST]
     curves = {
         setting.name: setting.newest["curves"]["validation"]
@@ -173,7 +172,6 @@ def _task_figures(task: Task) -> list[Figure]:
 
 
 def _paper_rows(records: Sequence[Record]) -> Rows:
-    """Return the rows of runs with the settings of the paper's tables."""
     return [
         (f"{task.title}, {setting.name}", *setting.texts)
         for task in group_tasks(records)
@@ -239,7 +237,7 @@ def _drops(records: Sequence[Record]) -> list[Figure]:
 
 
 def _drop_errors(records: Sequence[Record]) -> Rows:
-    """Return a row of test errors for two runs each, with and without SubgraphDrop."""
+    """Return one row per pair of runs: test errors with and without SubgraphDrop."""
     runs: dict[tuple[Any, ...], dict[bool, Record]] = {}
     for record in records:
         model = parse_name(record["model"]).unsampled_name

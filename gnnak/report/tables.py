@@ -127,9 +127,9 @@ SHORTENED = (
 def reason_of(cell: Cell, ours: Summary) -> str | None:
     """Return why our number in a table cell is worse than the paper's, in words.
 
-    The reason is that the seeds differ and one agrees with the paper, that runs were
-    shortened, or one in `configs/tables/_worse.yaml`. Returns None if the number is not
-    worse or no reason is known.
+    The reason is that the seeds differ and one seed agrees with the paper, that runs
+    were shortened, or a reason in `configs/tables/_worse.yaml`. Returns None if the
+    number is not worse or no reason is known.
     """
     if compare(cell, ours) != "worse":
         return None
@@ -205,7 +205,10 @@ class Filled:
 
     @property
     def reason(self) -> str | None:
-        """Why our number is worse than the paper's; None if not worse or not known."""
+        """Why our number is worse than the paper's.
+
+        None if it is not worse, or if no reason is known.
+        """
         return None if self.summary is None else reason_of(self.cell, self.summary)
 
     @property
@@ -323,7 +326,7 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
 
 
 def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
-    """Summarise the runs of a table cell; note what is missing, and the device."""
+    """Summarise the runs of a table cell, with notes on missing runs and the device."""
     records = runs.nearest(plan.config)
     if plan.measure == "seconds":
         alone = [record for record in records if runs_at_once(record) == 1]

@@ -34,7 +34,7 @@ class Filling(Compact):
     their order is unknown."""
 
     def at(self, entries: Tensor) -> Filling:
-        """Select nonzero entries by position, in that order."""
+        """Return the nonzero entries at the positions `entries`, in this order."""
         node, subgraph = self.node[entries], self.subgraph[entries]
         return Filling(node, subgraph, self.weight[entries])
 

@@ -100,7 +100,7 @@ class Scores(Protocol):
         ...
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update the scores after a sample; return whether any may have grown."""
+        """Update the scores after a sample; return whether any score may have grown."""
         ...
 
 
@@ -146,7 +146,7 @@ def sample_one_by_one(
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
-    """Do as `sample_greedily`, but with a heap: this is faster for large components."""
+    """Sample like `sample_greedily`, but with a heap: faster for large components."""
     sampled = np.zeros(rank.numel(), dtype=bool)
     first = rank.cpu().numpy()
     luck = tie_ranks(subgraphs, rank, ties).cpu().numpy()
@@ -175,7 +175,7 @@ def _sample(
     """Sample in one connected component; write into the boolean mask `sampled`, [s].
 
     `chosen` is sampled first; `members` are all subgraphs of the component. Among equal
-    scores, the highest `luck` wins; this is a permutation with inverse `at_rank`.
+    scores, the highest `luck` wins; `luck` is a permutation with inverse `at_rank`.
     """
     size, missing = luck.size, members.size
     # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
@@ -281,7 +281,7 @@ def set_cover_roots(
 ) -> Tensor:
     """Sample subgraphs greedily, by the number of least-covered nodes they contain.
 
-    Among a connected component's nodes that are not covered yet, these are in the
+    The least-covered nodes of a connected component are the uncovered nodes in the
     fewest sampled subgraphs. The first subgraph is random. Returns a boolean mask, [s].
     """
     rank = random_order(subgraphs, generator)
@@ -307,8 +307,8 @@ def set_cover_roots(
 class _LeastCovered:
     """Scores each subgraph by the number of least-covered nodes that it contains.
 
-    These nodes are marked. A step unmarks the nodes it covers, which lowers the scores
-    of their subgraphs. If no marked node is left, nodes are marked anew.
+    The least-covered nodes are marked. A step unmarks the nodes it covers, which lowers
+    the scores of their subgraphs. If no marked node is left, nodes are marked anew.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
@@ -328,7 +328,7 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark the nodes of a sampled subgraph; return whether nodes were marked."""
+        """Unmark a sampled subgraph's nodes; return whether nodes are marked anew."""
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size

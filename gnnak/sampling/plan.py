@@ -193,7 +193,7 @@ def make_plan(
 ) -> Plan:
     """Compute the sampling plan of a batch.
 
-    With `distances`, it includes the distances between nodes, unless it `is_large`.
+    If `distances`, the plan includes the distances between nodes, unless `is_large`.
     """
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)

@@ -81,7 +81,7 @@ def share_roots(
     """Sample a fixed share of the roots, again and again until every node is covered.
 
     In a connected component with c nodes, `int(share * c)` roots are sampled, at most
-    `MAX_TRIES` times. The components that are still not covered then, and those with no
+    `MAX_TRIES` times. Components that are not covered then, and components with no
     roots to sample, are sampled with `random_roots`. Returns a boolean mask, [s].
     """
     component, count = plan.component, plan.num_components

@@ -39,7 +39,7 @@ class Sample:
 class Replay:
     """Remembers the random sample of each layer call, to recompute the layer later.
 
-    All threads share it: on a GPU, the backward pass runs in another thread.
+    All threads share one `Replay`: on a GPU, the backward pass runs in another thread.
     """
 
     def __init__(self) -> None:
@@ -89,8 +89,9 @@ class CachedGraph:
 
     `batch` is the graph of each node, [n], if it was set; `full` has all rooted
     subgraphs, and `plan` is their sampling plan. `sampled` are the random subgraphs of
-    the current forward pass, and `sample` tells how to sample them again; `replayed`
-    are those of the layer that was recomputed last, which the other layers use, too.
+    the current forward pass, and `sample` tells how to sample them again. `replayed`
+    are the random subgraphs of the layer that was recomputed last; other layers use
+    `replayed`, too.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -128,8 +129,8 @@ class CachedGraph:
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
         """Return whether all edges are equal; on a GPU, this synchronises.
 
-        PyTorch's version counter misses some writes to a tensor: in inference mode, and
-        through `.data`, NumPy or DLPack.
+        A tensor's version counter is not enough, since it misses some writes: in
+        inference mode, and through `.data`, NumPy or DLPack.
         """
         edges = self._edges
         return (
@@ -217,8 +218,9 @@ class ThreadState(threading.local):
 
     `given` are the subgraphs that the caller handed to the model, if any. `layers` has
     the ids of the layers called so far in this forward pass. `task` is the backward
-    pass that recomputes it, if any. `compared` tells whether edges were compared with
-    the cache, and `is_over` whether the pass was a call of the model that has ended.
+    pass that recomputes this forward pass, if any. `compared` tells whether edges were
+    compared with the cache, and `is_over` whether the forward pass was a call of the
+    model that has ended.
     """
 
     def __init__(self) -> None:
@@ -456,7 +458,6 @@ class SharedSubgraphs:
     def _sample_of_seed(
         self, graph: CachedGraph, edge_index: Tensor, seed: int
     ) -> RootedSubgraphs:
-        """Sample subgraphs with a seed; the same seed gives the same subgraphs."""
         generator = torch.Generator(edge_index.device).manual_seed(seed)
         return self._sample(graph, edge_index, generator)
 

@@ -49,7 +49,10 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def check_free(needed: float, device: torch.device, what: str, advice: str) -> None:
-    """Raise `SizeError` if `needed` bytes are not free; `what` is a plural noun."""
+    """Raise `SizeError` if `needed` bytes are not free.
+
+    The error message contains `what`, a plural noun, and `advice`.
+    """
     if needed <= UNCHECKED_BYTES:
         return
     free = free_bytes(device)
@@ -145,7 +148,7 @@ class CopyLimit:
 
     @cached_property
     def count(self) -> int:
-        """The limit; if it depends on the free memory, this is read only once."""
+        """The limit. If it depends on the free memory, the memory is read only once."""
         if self.given is not None:
             return self.given
         return (free_bytes(self.device) or UNKNOWN_MEMORY) // BYTES_PER_COPY

@@ -51,7 +51,7 @@ def short_distance(subgraphs: RootedSubgraphs, most: int) -> Tensor:
 
     Args:
         subgraphs: The rooted subgraphs.
-        most: Upper limit of the result. Node copies whose `hop` is -1 also get it.
+        most: Upper limit of the result. Node copies whose `hop` is -1 get this value.
     """
     hop = subgraphs.hop.clamp(max=most)
     return torch.where(hop < 0, most, hop)
@@ -246,8 +246,9 @@ def _resistance(
 def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
     """Divide the graphs of a batch into groups of similar size (within a factor of 2).
 
-    The Laplacians of a group have at most `CHUNK_ENTRIES` entries, unless it is one
-    graph. Yields, for each group, the number of each graph in the group or -1, [g].
+    The Laplacians of a group have at most `CHUNK_ENTRIES` entries, unless the group is
+    one graph. Yields for each group a tensor [g]: the number of each graph within the
+    group, or -1 for graphs of other groups.
     """
     if not batch.numel():
         return

@@ -144,10 +144,10 @@ ADDRESS = " at 0x"
 
 
 def are_equal(one: object, other: object) -> bool:
-    """Return whether two objects are equal; without `==`, compare their attributes.
+    """Return whether two objects are equal.
 
-    Tensors on a GPU are equal only if they are the same object: comparing their values
-    would synchronise.
+    If their class does not define `==`, their attributes are compared. Tensors on a GPU
+    are equal only if they are the same object: comparing values would synchronise.
 
     >>> class Stars:
     ...     def __init__(self, size):

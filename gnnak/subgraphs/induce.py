@@ -31,7 +31,7 @@ SAMPLE = 4096
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where each entry of `query` is in sorted `keys`, and if it is found."""
+    """Return each query's position in the sorted `keys`, and whether `keys` has it."""
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
     position = torch.searchsorted(keys, query).clamp_(max=keys.numel() - 1)

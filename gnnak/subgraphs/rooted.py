@@ -267,7 +267,7 @@ class RootedSubgraphs(Compact):
         Args:
             kind: The type of the value.
             compute: Computes the value.
-            options: Options that the value depends on; each has its own value.
+            options: Options that the value depends on, as a further key of the cache.
             saved: Whether deep copies and pickles contain the value. Pass False for a
                 value that holds only tensors of this object.
         """

@@ -205,7 +205,6 @@ class RunHistory(Callback):
         self.clock.megabytes.update(state["megabytes"])
 
     def _stop_early(self, trainer: Trainer) -> None:
-        """Stop if scores stagnate or the learning rate is below `stop_rate`."""
         if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
             trainer.should_stop = True
         module = trainer.lightning_module

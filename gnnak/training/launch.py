@@ -187,7 +187,6 @@ def _done(
 
 
 def _finished(path: Path, experiment: str) -> dict[str, Record]:
-    """Return the newest record of each run of an experiment, by config hash."""
     return {
         record["hash"]: record
         for record in read_records(path)

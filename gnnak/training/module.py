@@ -239,7 +239,10 @@ def _as_float32(outputs: Tensor) -> Tensor:
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Context manager: batch norms use batch statistics; running ones do not change."""
+    """Context manager: if `wanted`, batch norms use the statistics of the batch.
+
+    The running statistics of batch norms do not change.
+    """
     if not wanted:
         yield
         return

@@ -274,7 +274,6 @@ def _placed(values: Tensor, place: Tensor, length: int) -> np.ndarray:
 
 
 def _check_alike(models: Sequence[Predictor]) -> None:
-    """Raise `CheckpointError` if the models differ in task, targets or featurizer."""
     names = ("task", "num_outputs", "targets", "classes", "featurizer", "node_task")
     for model in models[1:]:
         for name in names:
@@ -379,7 +378,7 @@ class _ArrayWriter:
 
 
 def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
-    """Return the columns of an input table; otherwise number the rows (and nodes)."""
+    """Return the columns of the input table, or else numbers of rows (and nodes)."""
     graph = part.predictions.graph
     if graph is not None:
         start = np.flatnonzero(np.diff(graph, prepend=-1))
@@ -395,7 +394,10 @@ def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
 def _output_columns(
     info: DatasetInfo, found: Predictions, first: int
 ) -> dict[str, Sequence[Any]]:
-    """Return the columns of predictions and `error`; `first` rows came before."""
+    """Return the columns of predictions, and the column `error`.
+
+    `first` is the number of rows in earlier parts of the data.
+    """
     columns: dict[str, Sequence[Any]] = {}
     if found.labels is not None:
         columns[f"predicted_{(info.targets or ('class',))[0]}"] = found.labels

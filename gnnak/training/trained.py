@@ -164,7 +164,6 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
 
 
 def _without_targets(item: Any) -> Any:
-    """Return a PyG graph without `y`, which a prediction does not need."""
     if hasattr(item, "edge_index") and getattr(item, "y", None) is not None:
         item = item.clone()
         item.y = None
@@ -220,7 +219,7 @@ class TrainedModel(nn.Module):
         batch: Tensor | None = None,
         num_graphs: int | None = None,
     ) -> Tensor:
-        """Predict for graphs; differentiable.
+        """Predict for graphs; the result is differentiable.
 
         Args:
             graphs: A PyG `Data` or `Batch`, a `GraphBatch`, a `GraphStore`, a SMILES

@@ -168,7 +168,7 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
 class Separation(NamedTuple):
     """Two graphs without labels, a test that distinguishes them, and one that does not.
 
-    A test is given by its name and its readout (None if it has none). The rooted
+    A test is given by its name and its readout (None if the test has none). The rooted
     subgraphs of both tests are whole graphs.
     """
 

@@ -228,7 +228,7 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Refuse labels that equal no other: NaN, and types that compare by identity."""
+    """Refuse labels that never equal another: NaN, and types compared by identity."""
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

@@ -167,7 +167,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of copies: per owner, those with its rarest 1-WL fingerprint."""
+    """Return a mask of the copies with the rarest 1-WL fingerprint of their owner."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)
@@ -194,7 +194,6 @@ def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None
 
 
 def _isomorphic(pair: GraphUnion) -> bool:
-    """Return whether two graphs are isomorphic, by a search with backtracking."""
     stack, spent = [pair], 0
     while stack:
         pair = stack.pop()

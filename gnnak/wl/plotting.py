@@ -75,7 +75,6 @@ def _plot_graph(
 
 
 def _is_dark(color: tuple[float, ...]) -> bool:
-    """Return whether white text is easier to read on a colour than black text."""
     red, green, blue = color[:3]
     return 0.299 * red + 0.587 * green + 0.114 * blue < 0.45
 

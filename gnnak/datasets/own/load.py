@@ -276,7 +276,7 @@ def _joined(
 def _without_bad(
     own: OwnData, rows: GraphRows, targets: Targets
 ) -> tuple[GraphRows, Targets]:
-    """Remove rows without usable targets; unless `skip_bad`, raise if a row is bad."""
+    """Remove rows with bad targets; unless `own.skip_bad`, bad rows raise an error."""
     if rows.store.node_targets:
         if targets.bad:
             refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))

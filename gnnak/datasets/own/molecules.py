@@ -35,9 +35,9 @@ class Featurizer(NamedTuple):
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether training on the data set of this name also sets embeddings of categories
-    that do not occur there. Its test scores do not change, since all categories of its
-    test graphs occur in training."""
+    """Whether training on the data set with these features, such as ZINC, also sets the
+    embeddings of categories that do not occur in training. Test scores do not change,
+    since all categories of the test graphs occur in training."""
 
 
 FEATURIZERS = {
@@ -57,7 +57,7 @@ FEATURIZERS = {
 
 
 def find_featurizer(info: DatasetInfo) -> str | None:
-    """Return the name of the featurizer with the features of a data set, or None."""
+    """Return the name of the featurizer that gives a data set's features, or None."""
     for name, kind in FEATURIZERS.items():
         fits = (info.node_features, info.edge_features) == (kind.nodes, kind.edges)
         # The features of ZINC are so simple that other graphs may have the same sizes.
@@ -120,7 +120,7 @@ def molecule_chunks(
 ) -> Iterator[GraphRows]:
     """Yield the molecules of a table in chunks of `size` rows, to bound the memory.
 
-    Row numbers count over the whole file in `bad`, but from 0 per chunk in `position`.
+    In `bad`, rows are counted over the whole file; in `position`, from 0 in each chunk.
     """
     with open_table(path) as table:
         column = find_smiles(path, smiles, table.names)
@@ -207,7 +207,7 @@ def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text is a number; `NO` is none, but a valid SMILES string."""
+    """Return whether a text is a number; `NO`, a valid SMILES string, is not."""
     try:
         float(text.replace(",", "."))
     except ValueError:

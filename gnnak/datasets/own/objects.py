@@ -38,7 +38,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def target_names(y: Any) -> tuple[str, ...]:
-    """Return the names of the columns of `y`, or () unless they are distinct texts."""
+    """Return the names of the columns of `y`, or () if these are not distinct texts."""
     names: tuple[object, ...] = ()
     if is_frame(y):
         names = tuple(y.columns)
@@ -111,7 +111,7 @@ NAMES = {
 }
 """Phrases in error messages about one graph, and what the user reads instead."""
 Convert = Callable[[Sequence[Any]], GraphStore]
-"""Converts graphs of another library to a store; raises an error if one is bad."""
+"""Converts graphs of another library to a store; raises an error for a bad graph."""
 
 
 def graphs_in_list(
@@ -123,8 +123,8 @@ def graphs_in_list(
     """Convert a list of PyG `Data` or of networkx graphs, row by row.
 
     Malformed graphs, and graphs whose features differ from those of the first good one,
-    are bad rows. `node_attr` and `edge_attr` name the features of networkx graphs; if
-    empty, they are `x` and `edge_attr`, provided that all nodes or edges have them.
+    are bad rows. `node_attr` and `edge_attr` name the features of networkx graphs. If
+    empty, the attributes `x` and `edge_attr` are used if all nodes or edges have them.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [

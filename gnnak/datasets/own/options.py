@@ -8,7 +8,7 @@ from gnnak.errors import OptionError
 from gnnak.typing import check_choice, check_count
 
 SPLITS = ("random", "scaffold", "files")
-"""Values of `OwnData.split`; another one is `column:NAME`."""
+"""Values of `OwnData.split`, besides `column:NAME`."""
 COLUMN = "column:"
 TASKS = ("regression", "classification", "multilabel")
 TASK_NAMES = {"binary": "classification", "multiclass": "classification"}

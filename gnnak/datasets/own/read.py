@@ -169,7 +169,7 @@ OTHERS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), SHEET),
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which could run code", "give")),
 }
-"""By suffix: what an unsupported file is, and the advice in the error message."""
+"""Maps the suffix of an unsupported file to its kind, and to advice for the message."""
 LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".pt": read_pyg,
     ".pth": read_pyg,

@@ -45,7 +45,7 @@ LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 
 
 def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
-    """Replace decimal commas by points in the columns `targets`; if empty, in all."""
+    """Replace decimal commas by points in columns `targets`; in all if it is empty."""
     if not rows.decimal_commas:
         return rows
     read = columns_with_points(rows.columns, rows.source, targets, task)
@@ -110,7 +110,7 @@ def _warn_of_thousands(
 ) -> None:
     """Warn if a column may have thousands separators, as in 1.234, 987 and 12.500.
 
-    Numbers with decimals would not all have exactly three of them.
+    In a column of decimal numbers, not all would have exactly three decimals.
     """
     rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
     if not rows or "whole" not in kinds:
@@ -207,7 +207,7 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the only column besides SMILES and split, or the only one of numbers."""
+    """Return the only column besides SMILES and split, or the only numeric column."""
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     names = tuple(name for name in others if _is_numeric(rows.columns[name]))
@@ -227,7 +227,6 @@ def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:
-    """Return whether most known values of a column are numbers."""
     known = [
         str(value).lower() for value in values if str(value).lower() not in MISSING
     ]

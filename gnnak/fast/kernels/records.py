@@ -30,7 +30,7 @@ class Edges(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """States of node copies, `x[node] + table[rows]`, computed when read."""
+    """States of node copies, `x[node] + table[rows]`, which are computed when read."""
 
     x: Tensor
     """[n, w]: the states of the nodes."""

@@ -100,8 +100,8 @@ def fused_embedding(
 ) -> Tensor:
     """Run the base GNN without storing messages.
 
-    If it is a PPGN, all layers share the node pairs. With autocast, the states of node
-    copies have autocast's dtype, like the input of the conv's Linear.
+    All GNN-AK layers whose base GNN is a PPGN share the node pairs. With autocast, the
+    states of node copies have autocast's dtype, like the input of the conv's Linear.
     """
     if not serves(x) or isinstance(edge_attr, Inputs):
         return NotImplemented

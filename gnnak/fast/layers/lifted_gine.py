@@ -144,7 +144,7 @@ def _weights_of(
 
 
 def _is_plain(weight: Tensor, d: Tensor) -> bool:
-    """Return whether a weight is a contiguous parameter like `d` (dtype and device)."""
+    """Return whether a weight is a contiguous parameter, of `d`'s dtype and device."""
     return (
         type(weight) is nn.Parameter
         and weight.dtype == d.dtype

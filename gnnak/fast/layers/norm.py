@@ -264,9 +264,10 @@ class _NormLinears(torch.autograd.Function):
 def offset_grad(
     grad: Tensor, offset: Tensor | None, norm_follows: bool
 ) -> Tensor | None:
-    """Return the gradient of an offset added to every row; zero if a norm cancels it.
+    """Return the gradient of an offset that was added to every row.
 
-    `grad` is the gradient of the rows after the offset was added, [m, c].
+    `grad`, [m, c], is the gradient of the rows with the offset. If a norm follows, it
+    cancels the offset, and the gradient is zero.
     """
     if offset is None:
         return None

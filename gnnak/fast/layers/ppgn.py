@@ -107,7 +107,7 @@ def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
 
 
 def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
-    """Return `x @ matrix.t()`, for x of shape [n, k, c].
+    """Return `x @ matrix.t()`, [n, k, c'], for `x` of shape [n, k, c].
 
     Matrix products in TensorFloat-32 (TF32) round their inputs to 10 bits, which would
     erase small differences between the rows of `x`. So the mean of `x` is subtracted
@@ -275,7 +275,7 @@ def can_share_pairs(layer: GNNAK) -> bool:
 def embedding_on_pairs(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> Tensor:
-    """Compute `GNNAK.embed` for a PPGN; all layers share one `NodePairs`."""
+    """Compute `GNNAK.embed` of a layer with a PPGN; all layers share the node pairs."""
     gnn: nn.Module = layer.gnn
     assert isinstance(gnn, PPGN)
     pairs = subgraphs.once(NodePairs, lambda: find_pairs(subgraphs.subgraph))

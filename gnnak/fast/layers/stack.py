@@ -107,7 +107,10 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv; norms need several messages."""
+    """Return whether `run_pna` can replace a PNA* conv.
+
+    There must be two messages or more, since a batch norm needs several rows.
+    """
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
@@ -136,7 +139,8 @@ def run_pna(
 class _PairLinear(torch.autograd.Function):
     r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
 
-    It is the first Linear of the message MLP; `e` is None without edge states.
+    W is the weight of the first Linear of the message MLP. If there are no edge states,
+    `e` is None.
     """
 
     @staticmethod

@@ -175,7 +175,6 @@ class CapturedStep:
         return self.recorder.record(lambda: self.step(like(static, tensors)))
 
     def _release_all(self) -> None:
-        """Free the CUDA graphs and static buffers of all shapes."""
         if self._largest is None:
             return
         self._released |= self._buffers.keys()
@@ -458,5 +457,4 @@ class _Replayed(torch.autograd.Function):
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of a tensor, and any other value unchanged."""
     return value.clone() if isinstance(value, Tensor) else value

@@ -68,7 +68,7 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
     """Take a step of a fused Adam, with the weights divided among several CUDA streams.
 
     In a CUDA graph, the streams run in parallel. PyTorch's fused Adam updates only a
-    few dozen weight tensors per kernel; the largest tensor determines the time.
+    few dozen weight tensors per kernel, and the largest of them determines the time.
     """
     groups = optimizer.param_groups
     with SideStreams(device) as streams:
@@ -194,7 +194,6 @@ class CapturedUpdate:
         return len(present) == len(captured) and all(map(is_, present, captured))
 
     def _tensors(self) -> list[object]:
-        """Return all weights, and all entries of the optimiser's states."""
         groups, states = self.optimizer.param_groups, self.optimizer.state.values()
         weights = chain.from_iterable(group["params"] for group in groups)
         return [*weights, *chain.from_iterable(state.values() for state in states)]

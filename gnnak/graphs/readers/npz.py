@@ -117,7 +117,7 @@ END = b"PK\x05\x06"
 END_BYTES = 22
 """Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""Written instead of the number of members if there are this many or more."""
+"""A zip file with this many members or more announces this number of members."""
 
 
 def check_entries(content: IO[bytes]) -> None:

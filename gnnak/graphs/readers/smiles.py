@@ -85,7 +85,7 @@ def from_smiles(smiles: Iterable[str]) -> GraphStore:
 
 
 def parse_smiles(smiles: Iterable[object]) -> list[Any]:
-    """Return an rdkit molecule, or an error text if invalid, for each SMILES string."""
+    """Return the rdkit molecule of each string, or an error text if it is invalid."""
     chem = import_rdkit("rdkit.Chem")
     quiet = import_rdkit("rdkit.rdBase").BlockLogs()
     molecules = [_parse(chem, text) for text in smiles]

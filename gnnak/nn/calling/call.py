@@ -338,7 +338,7 @@ class Binding:
 
     @classmethod
     def of(cls, conv: nn.Module, call: Call | None = None) -> Binding:
-        """Return the binding of `conv`; raise if it lacks an argument of `call`."""
+        """Return the binding of `conv`, which must have all arguments of `call`."""
         names, name = argument_names(conv), type(conv).__name__
         if call is not None:
             call.check(conv)
@@ -432,8 +432,8 @@ class EdgeReader:
 
     As in PyG, entry (i, j) of a sparse matrix is the edge from j to i. If the converted
     edges equal those of the last call, the last tensor is returned, so that its
-    subgraphs can be reused. It is cached until the user's object is freed. Each thread
-    has its own cache.
+    subgraphs can be reused. The tensor is cached until the user's object is freed. Each
+    thread has its own cache.
     """
 
     def __init__(self) -> None:
@@ -468,7 +468,10 @@ class EdgeReader:
         return edges, None
 
     def _cached(self, owner: Any, edge_index: Tensor) -> Tensor:
-        """Reuse the cached tensor if equal; cache the result until `owner` is freed."""
+        """Return the cached tensor if it equals `edge_index`, else `edge_index`.
+
+        The result is cached until `owner` is freed.
+        """
         state = self._of_thread
         last: Tensor | None = getattr(state, "edge_index", None)
         if last is not None and _equal(last, edge_index):

@@ -101,7 +101,7 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self) -> Calling | None:
-        """Call the GNN without and with edge arguments; return None if all fail."""
+        """Try calls without and with edge arguments; return None if all calls fail."""
         out = self._call({})
         widths = [None if out is None else out.size(1)]
         reads = []

@@ -107,7 +107,6 @@ def load_experiment(name: str) -> Experiment:
 
 
 def _option_names(options: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the names of all options, with dots, such as `train.epochs`."""
     for key, value in options.items():
         if isinstance(value, Mapping):
             yield from _option_names(value, f"{prefix}{key}.")

@@ -185,7 +185,6 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _unknown(name: str, head: str, record: Any) -> str:
-    """Return an error message that suggests the most similar option, or lists all."""
     prefix = name[: name.rfind(head)]
     known = _hints(record.__class__)
     near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)

@@ -183,7 +183,6 @@ def _defaults_of_added() -> dict[str, Any]:
 
 
 def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
-    """Return the nested dict with the option `key`, and the option's name in it."""
     *path, name = key.split(".")
     for part in path:
         options = options[part]

@@ -195,7 +195,6 @@ def _timed(
     options: BenchOptions,
     notify: Notify | None,
 ) -> Record:
-    """Time a run and return its record as `bench` does, without profiling kernels."""
     whole, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     meters = Meters(Stopwatch(warm_up, options.epochs, notify), PhaseTimes())

@@ -53,7 +53,6 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path) -> FileIO:
-    """Open and lock the lock file of a folder; create both if they do not exist."""
     while True:
         file = _open(folder)
         if not try_lock(file):

@@ -103,7 +103,7 @@ class Machine:
 
     @property
     def backend(self) -> Backend | None:
-        """The backend: None, which means the default, if `fast`, else plain PyTorch."""
+        """The backend: None (the default backend) if `fast`, else plain PyTorch."""
         return None if self.fast else PLAIN
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:

@@ -85,7 +85,10 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Install a signal handler; in workers and other threads, only yield False."""
+    """Context manager: install a signal handler, and yield True.
+
+    In worker processes, and in threads other than the main thread, only yield False.
+    """
     if threading.current_thread() is not threading.main_thread() or is_worker():
         yield False
         return

@@ -289,7 +289,6 @@ class Monitor(threading.Thread):
 
 
 def _monitor() -> Monitor:
-    """Return the thread that watches the workers; start it if there is none."""
     for thread in threading.enumerate():
         if isinstance(thread, Monitor):
             return thread

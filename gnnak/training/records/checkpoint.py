@@ -110,7 +110,6 @@ def _features(name: str, value: Any) -> Features | None:
 
 
 def _scaling(value: Any, targets: int) -> Scaling | None:
-    """Convert JSON values to a `Scaling`; `targets` is the number of targets."""
     if value is None:
         return None
     numbers = [
@@ -181,7 +180,7 @@ class Checkpoint:
         write_bytes(path, sealed(buffer.getvalue()))
 
     def to_plain(self) -> dict[str, Any]:
-        """Return all except the weights, and the version of gnnak, as JSON values."""
+        """Return gnnak's version, and all fields except the weights, as JSON values."""
         return {
             "layout": LAYOUT,
             "version": __version__,
@@ -271,7 +270,6 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def _verify_checksums(file: io.BytesIO) -> None:
-    """Raise `BadZipFile` if a checksum of a zip file is wrong; rewind the file."""
     with zipfile.ZipFile(file) as archive:
         if (damaged := archive.testzip()) is not None:
             raise zipfile.BadZipFile(damaged)

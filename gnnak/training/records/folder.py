@@ -241,7 +241,6 @@ def load_folder(folder: Path) -> Checkpoint:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Raise `FileFormatError` if a folder has files that gnnak has not written."""
     for name in (CARD, CONFIG):
         if not (folder / name).exists():
             continue
@@ -271,7 +270,6 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _read_weights(path: Path, wanted: object) -> dict[str, Tensor]:
-    """Read the weights and verify their checksum, `wanted["sha256"]`."""
     content = read_bytes(path)
     sha256 = wanted.get("sha256") if isinstance(wanted, Mapping) else None
     if hashlib.sha256(content).hexdigest() != sha256:
@@ -294,7 +292,6 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def _without_folders(config: RunConfig) -> RunConfig:
-    """Return the config with the paths of the user's files cut to file names."""
     own = config.data.own
     names = ("path", "labels", "validation", "test")
     paths = {name: getattr(own, name) for name in names}

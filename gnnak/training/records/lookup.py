@@ -72,7 +72,8 @@ class RunRecords:
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
         """Return the records whose options differ at most in the length of the run.
 
-        The runs have at least `least` epochs, and halve the learning rate as often.
+        The runs have at least `least` epochs, and halve the learning rate as often as
+        `config` does.
         """
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
         same = [record for record in found if _has_same_rates(record, config)]
@@ -98,7 +99,6 @@ def _keys(record: Record) -> tuple[str, str] | None:
 
 
 def _has_same_rates(record: Record, config: RunConfig) -> bool:
-    """Return whether a run halves its learning rate as often as `config` does."""
     train, step = config.train, record["config"]["train"].get("step")
     if train.schedule != "step" or step in (None, train.step):
         return True

@@ -67,7 +67,10 @@ def whole_records(line: bytes) -> list[Record]:
 
 
 def _checked(content: Any, line: bytes = b"") -> Record:
-    """Remove the checksum, verified by the bytes of `line` or else by the values."""
+    """Verify and remove the checksum of a record.
+
+    The checksum must match the bytes of `line` or, if these were changed, the values.
+    """
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
@@ -89,7 +92,6 @@ def _without_damaged_key(content: Record) -> Record:
 
 
 def _checksum_of_bytes(line: bytes) -> str:
-    """Compute the checksum of a line from the bytes after its stored checksum."""
     before = len(BEGIN) + DIGITS + len(b'", ')
     return _checksum(b"{" + line.strip()[before:]).decode()
 
@@ -177,7 +179,6 @@ def _write_whole(file: FileIO, line: bytes) -> None:
 
 
 def _ends_with_line_break(file: FileIO) -> bool:
-    """Return whether a file is empty or its last byte is a line break."""
     if not file.seek(0, os.SEEK_END):
         return True
     file.seek(-1, os.SEEK_END)

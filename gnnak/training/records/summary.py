@@ -85,18 +85,15 @@ def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) ->
 
 
 def _several_sources(records: Sequence[Record]) -> str:
-    """Return a note if the runs used graphs from different sources, otherwise ""."""
     sources = sorted({str(record.get("source")) for record in records})
     return f"on graphs from {' and '.join(sources)}" if len(sources) > 1 else ""
 
 
 def _order(key: tuple[int, int | None]) -> tuple[int, int]:
-    """Return a sort key for a pair (seed, fold); a fold of None is sorted first."""
     return key[0], -1 if key[1] is None else key[1]
 
 
 def _undefined(count: int, runs: int) -> str:
-    """Return a note if `count` of the runs have no defined score, otherwise ""."""
     return f"the test score is undefined in {count} of {runs} runs" if count else ""
 
 
@@ -120,7 +117,6 @@ def _scores(records: Sequence[Record]) -> list[float | None]:
 
 
 def _other_epochs(records: Sequence[Record], epochs: int | None) -> str:
-    """Return a note if runs had fewer or more epochs than expected, otherwise ""."""
     trained, expected = _trained(records), _expected(records, epochs)
     if expected is None or trained == expected:
         return ""
@@ -128,7 +124,6 @@ def _other_epochs(records: Sequence[Record], epochs: int | None) -> str:
 
 
 def _trained(records: Sequence[Record]) -> int:
-    """Return the number of epochs of the shortest run."""
     return min(record["epochs"] for record in records)
 
 
@@ -144,7 +139,6 @@ def _stops_early(record: Record) -> bool:
 def _missing_runs(
     records: Sequence[Record], seeds: int | None, folds: int | None
 ) -> str:
-    """Return a note if there are fewer seeds, folds or runs than expected, else ""."""
     ran_seeds = len({record["seed"] for record in records})
     ran_folds = len({record.get("fold") for record in records})
     notes = []

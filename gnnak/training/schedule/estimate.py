@@ -65,7 +65,10 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return epoch time here divided by that on another device; None if unknown."""
+        """Return epoch time on this device divided by epoch time on `other`.
+
+        The result is None if no run was done on both devices.
+        """
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -82,7 +85,10 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return [epoch time divided by that on data set `name`], or [] if unknown."""
+        """Return the ratio of epoch times, the data set of `config` to data set `name`.
+
+        The result is a list with one number, or an empty list if the ratio is unknown.
+        """
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -159,7 +165,8 @@ class Estimate:
 class Estimator:
     """Estimates runs on one device by the median over the most similar earlier runs.
 
-    The first of these groups that has records is used (3 to 5: on this device only):
+    The first of these groups that has records is used. For groups 3 to 5, only records
+    of this device count.
 
     1. The same options except seed, fold and length; on this device, then on others.
     2. The same model and data set; on this device, then on others.
@@ -213,7 +220,6 @@ class Estimator:
         )
 
     def _similar(self, config: RunConfig) -> Iterator[list[Cost]]:
-        """Yield the costs of runs that are similar to a run, the most similar first."""
         for key in (same_cell, same_model):
             yield self._costs.here(key, config)
             yield [

@@ -64,7 +64,6 @@ def multi_process_service() -> Iterator[bool]:
 
 
 def _is_running(folder: str | None) -> bool:
-    """Return whether MPS already runs; `folder` is its pipe directory, if set."""
     return folder is not None and (Path(folder) / "control").exists()
 
 
@@ -128,7 +127,7 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Main loop of a worker: do the jobs that `connection` receives, until None."""
+    """Main loop of a worker: do the jobs that `connection` receives; end after None."""
     follow_main()
     torch.set_num_threads(threads)
     _print_to(log)
@@ -169,7 +168,6 @@ def _free_memory() -> None:
 
 
 def _print_to(log: Path) -> None:
-    """Redirect stdout and stderr of this process to the end of a file."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     os.dup2(file, 1)
     os.dup2(file, 2)
@@ -281,7 +279,6 @@ class Pool:
         return _Worker(name, process, ours)
 
     def _hand_out(self) -> None:
-        """Give a task to each idle worker, unless no task may start now."""
         for worker in self._workers:
             if worker.is_idle:
                 running = [other.task for other in self._workers if other.task]
@@ -353,7 +350,6 @@ class Pool:
         )
 
     def _stop(self) -> None:
-        """End all worker processes; stopped runs can be resumed from checkpoints."""
         for worker in self._workers:
             if worker.task is None:
                 with suppress(OSError):

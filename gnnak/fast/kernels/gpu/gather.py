@@ -57,7 +57,7 @@ def sum_by(
     dtype: torch.dtype | None = None,
     entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Sum the rows of each group, [k, c]; with `entries`, a weighted sum."""
+    """Sum the rows of each of k groups, [k, c]; `plain.sum_by` explains `entries`."""
     width = values.size(1)
     index, weight = (groups.ptr, values) if entries is None else entries
     out = values.new_empty(len(groups), width, dtype=dtype)
@@ -95,9 +95,10 @@ def _lift(
     x, table, node, rows, out, m, first, begin, width,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of `lift`: `x` in columns < `first`, `table` in those >= `begin`.
+    """Compute a tile of `lift`.
 
-    To concatenate, `begin` equals `first`; to add, it is 0, so that columns overlap.
+    Columns below `first` get `x`, and columns from `begin` on get `table`. To
+    concatenate, `begin` equals `first`; to add, `begin` is 0.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -256,7 +257,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradients of `values` and of each table (None where it is None)."""
+    """Return the gradients of `values` and of each table (None for no table)."""
     (m, width), out = values.shape, torch.empty_like(values)
     gates = (tables[0], tables[-1])
     _gated_rows[tiles(m, BLOCK, width)](
@@ -282,7 +283,10 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the gradient of each table; `gated` lists (grad of sums, table, key)."""
+    """Return the gradient of each table of gates.
+
+    `gated` has, for each grouping, the gradient of the sums, the gates and the key.
+    """
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)

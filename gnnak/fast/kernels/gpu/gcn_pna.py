@@ -110,7 +110,7 @@ def _gcn_sum(
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """Return `at_target[i] + at_source[j] + at_edge[r]` per copy j -> i of edge r."""
+    """Return `at_target[i] + at_source[j] + at_edge[r]`; see `plain.pair_sum`."""
     rows, width = edges.edge.numel(), at_target.size(1)
     out = at_target.new_empty(rows, width)
     _pair_sum[tiles(rows, BLOCK, width)](

@@ -62,7 +62,6 @@ def _filled(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _grid(first: int, last: int, tables: int) -> tuple[int, int]:
-    """Return the launch grid: the numbers of column tiles and of tables."""
     return cdiv(max(first, last), columns(max(first, last))), tables
 
 
@@ -133,7 +132,10 @@ def _backward(
     ADDED: tl.constexpr, TABLES: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of some rows of one Linear, or (last program) of `d`."""
+    """Compute the gradients of some weight rows of one Linear.
+
+    The last program computes the gradient of `d` instead.
+    """
     which = tl.program_id(1)
     row, h = tl.arange(0, ROWS), tl.arange(0, INNER)
     of_rows = row[:, None] * inner + h[None, :]

@@ -114,7 +114,7 @@ def to_copies(
     grad_eps, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`, and their share of that of `eps`."""
+    """Compute `each` rows of the gradient of `c`, and their term in that of `eps`."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

@@ -1,4 +1,7 @@
-"""Matrix products and sums over the node pairs of each graph, in Triton."""
+"""Matrix products and sums over the node pairs of each graph, in Triton.
+
+In shapes, p is the number of node pairs, and w the number of channels.
+"""
 
 from collections.abc import Iterator
 
@@ -45,10 +48,10 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 @triton.jit
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
-    """Return the nodes and columns of this program, and masks of those that exist.
+    """Return the nodes and columns of this program, and masks of the existing ones.
 
-    Also returns, for each node, the row of its first pair, its index within its graph,
-    and the number of nodes of its graph; and last the largest of these numbers.
+    Also returns, for each node, the row of its first pair, its index in its graph, and
+    its graph's number of nodes. The last result is the largest number of nodes.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -122,7 +125,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the inputs of the ReLUs that returned `left` and `right`."""
+    """Compute gradients of `pair_product` and of the ReLUs before it; see `plain`."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -251,7 +254,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the inputs of the ReLUs that returned `left` and `right`."""
+    """Compute gradients of `pool_product` and of the ReLUs before it; see `plain`."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)

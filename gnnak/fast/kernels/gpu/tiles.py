@@ -53,7 +53,7 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Divide rows among programs; return the numbers of programs and of tiles of each.
+    """Return how many programs share the rows, and how many tiles each program has.
 
     Each program sums its rows, tile by tile. `most` is an approximate upper limit of
     the number of programs. If `most` is None, the limit is `PARTS`.
@@ -77,7 +77,7 @@ def widened(value):
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Return `order[k]` (0 where not `live`) or, if not `ORDERED`, return `k`."""
+    """Return `order[k]`, with 0 where `live` is False; if not `ORDERED`, return `k`."""
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)
     return k

@@ -32,7 +32,7 @@ def messages_backward(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the gradients of `c`, `e` and, if `with_eps`, `eps` in `messages`.
 
-    `more`, [m, w], the gradient of `c` from other operations, is added to that of `c`.
+    `more`, [m, w], a gradient of `c` from other operations, is added to the result.
     """
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)

@@ -26,7 +26,11 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the inputs of the ReLUs that returned `left` and `right`."""
+    """Compute the gradients of `pair_product` and of the ReLUs before it.
+
+    `left` and `right` are the outputs of two ReLUs. The results are the gradients of
+    the inputs of these ReLUs.
+    """
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -97,7 +101,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the inputs of the ReLUs that returned `left` and `right`."""
+    """Compute gradients of `pool_product`, as `pair_product_backward` does."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))
