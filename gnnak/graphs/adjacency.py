@@ -62,11 +62,6 @@ def check_edge_shape(edge_index: Tensor) -> None:
         raise GraphError(
             f"edge_index has dtype {edge_index.dtype}; convert it with .long()."
         )
-    if edge_index.is_meta:
-        raise GraphError(
-            "edge_index is on the device meta, which stores no values; give one on a "
-            "CPU or a GPU."
-        )
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
@@ -75,6 +70,11 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
     check_edge_shape(edge_index)
     if edge_index.numel() == 0:
         return
+    if edge_index.is_meta:
+        raise GraphError(
+            "edge_index is on the device meta, which stores no values; give one on a "
+            "CPU or a GPU."
+        )
     # Reading both numbers at once synchronises with the device once.
     low, high = torch.stack(edge_index.aminmax()).tolist()
     if low < 0 or high >= num_nodes:
