@@ -46,7 +46,8 @@ class Row:
     @property
     def config(self) -> RunConfig:
         """The config of the training run that the row measures."""
-        return change(load_experiment(self.experiment).config, self.settings)
+        model = self.settings.get("model.name")
+        return change(load_experiment(self.experiment).config_for(model), self.settings)
 
 
 def _zinc_drop(min_coverage: int) -> Row:
