@@ -142,7 +142,6 @@ def _peak_bytes(index: int) -> int:
 
 
 def _restart_counter(index: int, earlier_peak: int) -> None:
-    """Reset PyTorch's peak counter, and store the earlier peak in bytes."""
     torch.cuda.reset_peak_memory_stats(index)
     _graph_pool_bytes[index] = _measure_graph_pools(index)
     _earlier_peak[index] = earlier_peak

@@ -1,4 +1,4 @@
-"""The exceptions of gnnak, all subclasses of `GnnakError`, and parts of messages."""
+"""The exceptions of gnnak, all subclasses of `GnnakError`, and helpers for messages."""
 
 import re
 from numbers import Number

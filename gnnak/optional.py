@@ -1,4 +1,4 @@
-"""Optional packages: errors about missing ones, and the state of Triton."""
+"""Optional packages: errors about missing ones, and whether Triton can be used."""
 
 import importlib.util
 import os

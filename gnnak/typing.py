@@ -59,9 +59,9 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
 def check_known(
     what: str, name: str, known: Iterable[str], more: str = "", of: str = ""
 ) -> None:
-    """Raise `OptionError`, with a similar known name, unless `name` is known.
+    """Raise `OptionError`, which suggests a similar name, unless `name` is known.
 
-    In the message, `of` follows the name, and `more` the list of known names.
+    The message has the text `of` after the name, and `more` after the known names.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
@@ -106,7 +106,7 @@ def as_count(option: str, value: object, least: int = 0) -> int:
 
 
 def convert_count(record: object, option: str, least: int = 0) -> None:
-    """Check a count in a frozen dataclass, and convert a NumPy integer to int."""
+    """Check field `option` of a frozen dataclass; convert a NumPy integer to int."""
     count = as_count(option, getattr(record, option), least)
     object.__setattr__(record, option, count)
 

@@ -79,7 +79,7 @@ def run_brec(
     """Run every WL test on every group of pairs, and yield the counts one by one.
 
     Counts are exact. A test is not run on pairs for which it is estimated to need more
-    than `max_memory` GiB. `progress` is called with the number of pairs of each step.
+    than `max_memory` GiB. `progress` is called after every few pairs with their number.
 
     >>> from gnnak.graphs.named import four_regular_pair
     >>> groups = {"one pair": [four_regular_pair()]}
@@ -108,9 +108,9 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return for each pair whether the test distinguishes it, and a note.
+    """Return for each pair whether the test distinguishes it, and an error message.
 
-    The entry of a pair that needs too much memory is None; the note says why.
+    A pair for which the test would need too much memory gets None; the message says so.
     """
     found: list[bool | None] = []
     note = ""

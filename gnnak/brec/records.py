@@ -47,8 +47,8 @@ def count_ceiling(
 ) -> Record:
     """Count the pairs that `bound`, a WL test that bounds a network, distinguishes.
 
-    The test runs only on groups without counts in the file `records`. `progress` is
-    called with numbers of tested pairs.
+    The test runs only on groups without counts in the file `records`. After every few
+    pairs, `progress` is called with their number.
     """
     counts = {
         group: found
@@ -79,7 +79,7 @@ def ceiling_range(apart: int, not_run: int) -> str:
 
 
 def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
-    """Map each group to a test's numbers of pairs: distinguished, and not run."""
+    """Read from a file, by group, the numbers of distinguished and untested pairs."""
     wanted = read_options(bound.test, **bound.options)
     counts = {}
     for record in read_records(path):
@@ -105,7 +105,7 @@ def check_network(options: TrialOptions) -> None:
 
 
 def check_jobs(options: TrialOptions, jobs: int) -> None:
-    """Refuse parallel jobs for a base GNN of the user, which workers do not import."""
+    """Refuse `jobs` > 1 for a base GNN of the user, which workers do not import."""
     base = parse_name(options.model).base
     if jobs > 1 and is_own_name(base):
         raise OptionError(
@@ -125,9 +125,10 @@ def network_record(
     remarks: Sequence[str],
     notify: Callable[[str, int], None],
 ) -> Record:
-    """Train a network on all pairs; return the record of `gnnak brec`.
+    """Train a network on all pairs; return the record that `gnnak brec` stores.
 
-    `ceiling` is the result of `count_ceiling`; `remarks` are added to the notes.
+    `finished` has the results of pairs that were trained earlier. `ceiling` is the
+    result of `count_ceiling`; `remarks` are added to the notes of the record.
     """
     places = {(s, g, i) for s in seeds for g in groups for i in range(len(groups[g]))}
     resumed = len(places & finished.finished().keys())
@@ -150,7 +151,7 @@ def network_record(
 
 
 def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
-    """Return the numbers of pairs distinguished and not run, in a group or in "all"."""
+    """Return the numbers of distinguished and untested pairs in a group or in "all"."""
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
         return sum(apart.values()), sum(not_run.values())

@@ -44,7 +44,7 @@ class PairWork(Work):
 
     @staticmethod
     def of(place: Place, pair: Sequence[Graph]) -> PairWork:
-        """Return the work of training on a pair."""
+        """Build the work from a pair of graphs and its seed, group and index."""
         seed, group, index = place
         graphs = tuple((ends.tolist(), num_nodes) for ends, num_nodes in pair)
         return PairWork(f"{group} {index}, seed {seed}", seed, group, index, graphs)
@@ -74,7 +74,7 @@ class PairTraining:
 
 
 class _Results:
-    """Receives the results of worker processes, as a `Watcher` of the pool."""
+    """Passes each result of a worker process to `finish`, and collects failures."""
 
     def __init__(self, finish: Callable[[Place, TrialResult], None]) -> None:
         self.finish = finish
@@ -152,7 +152,7 @@ class Progress:
 
     @staticmethod
     def of(folder: Path, options: TrialOptions) -> Progress:
-        """Return the file of a run in `folder`; its name depends on all options."""
+        """Choose a file in `folder`, named by the model and a hash of all options."""
         digest = hashlib.sha256(json.dumps(asdict(options)).encode()).hexdigest()[:10]
         name = options.model.replace("*", "star")
         return Progress(folder / f"{name}-{digest}.jsonl")
@@ -213,7 +213,7 @@ def run_pairs(
 
 
 def counts(found: Sequence[TrialResult]) -> Record:
-    """Count distinguished and unreliable pairs, by the released and corrected test."""
+    """Count pairs by outcome, for the released and for the corrected test."""
     return {
         "pairs": len(found),
         "released": sum(result.distinguished(corrected=False) for result in found),

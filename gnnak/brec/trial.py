@@ -109,10 +109,10 @@ PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the published BREC options of a network, changed as `given` says.
+    """Return the published BREC options of a network, overridden by those in `given`.
 
-    Values of None are ignored. PPGN-AK has no published options; 2-hop egonets and two
-    layers are our choice, to save memory.
+    Options given as None are ignored. PPGN-AK has no published options; 2-hop egonets
+    and two layers are our choice, to save memory.
     """
     form = parse_name(model)
     options: dict[str, Any] = {}
@@ -157,7 +157,7 @@ def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[G
 
 
 def collate(graphs: Sequence[Graph]) -> GraphBatch:
-    """Collect graphs (edge_index, num_nodes) in one batch, with the node feature 0."""
+    """Collect graphs (edge_index, num_nodes) in one batch; all node features are 0."""
     return with_node_features(store_graphs(graphs)).union()
 
 
@@ -189,7 +189,7 @@ class PairedTest(NamedTuple):
 
 
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
-    """Test whether the embeddings of two graphs, [q, d] for q relabellings, differ.
+    """Test whether the embeddings of two graphs, [relabellings, channels], differ.
 
     If the embeddings differ between the graphs but not between relabellings, the
     covariance is 0, and the released test misses the difference:
@@ -256,7 +256,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return the smallest size in bytes at which activations are recomputed."""
+    """Return how many bytes activations must have to be recomputed, not stored."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory
@@ -266,7 +266,7 @@ def large_bytes(device: torch.device) -> int:
 def step_bytes(
     graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
 ) -> int:
-    """Estimate the peak memory of a training step, in bytes, from one of the graphs."""
+    """Estimate the bytes that a training step needs, from one graph of the pair."""
     subgraphs = None
     if parse_name(options.model).uplifted:
         subgraphs = extract(options.model_options().extractor, *graph)
@@ -302,15 +302,15 @@ class TrialResult:
     """Mean loss of the last epoch."""
 
     def distinguished(self, corrected: bool) -> bool:
-        """Whether the pair is distinguished, and the reliability check passed."""
+        """Whether the (corrected) test is reliable and distinguishes the pair."""
         return all(self._verdict(corrected))
 
     def reliable(self, corrected: bool) -> bool:
-        """Whether, as it should be, relabellings of one graph are not distinguished."""
+        """Whether the test finds no difference between relabellings of one graph."""
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
-        """Call `verdict`; embeddings that differ only by rounding count as equal."""
+        """Return the `verdict`, treating differences due to rounding as 0."""
         if corrected:
             return verdict(self.corrected, self.same_corrected)
         # The released test alone would compare one rounding error with another.
@@ -323,9 +323,9 @@ def run_trial(
 ) -> TrialResult:
     """Train a new network on a pair of graphs, and test whether it distinguishes them.
 
-    Adam minimises the cosine embedding loss, max(0, cos(h_G, h_H)), over pairs of q
-    relabellings of both graphs. The paired test then compares the embeddings of the
-    same relabellings in evaluation mode.
+    Adam minimises the cosine embedding loss, max(0, cos(h_G, h_H)), of the embeddings
+    h_G and h_H of random relabellings of the two graphs. The paired test then compares
+    the embeddings of the same relabellings in evaluation mode.
 
     Differences from BREC: embeddings are tested in float64, not in float32, and the
     running statistics of batch norms are recomputed from the training graphs before the
@@ -371,7 +371,7 @@ def run_trial(
 
 
 def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
-    """Count the nodes of a pair with each in-degree, for the base GNN PNA."""
+    """Count the nodes of both graphs with in-degree 0, 1, 2, ...; PNA needs this."""
     counts = [torch.bincount(ends[1], minlength=size) for ends, size in pair]
     return tuple(torch.cat(counts).bincount().tolist())
 
@@ -399,7 +399,7 @@ def _batches(
 
 
 def _shape(item: Item) -> Shape:
-    """Return the sizes of a batch without padding, so that steps can be captured."""
+    """Return the sizes of an unpadded batch, for which a step can be captured."""
     batch, subgraphs = item.batch, item.subgraphs
     shape = Shape(batch.num_graphs, batch.num_nodes, batch.num_edges)
     if subgraphs is None:
@@ -455,7 +455,6 @@ def _is_capturable(network: Network, device: torch.device) -> bool:
 
 
 def _embeddings(network: Network, batches: Sequence[Item]) -> Tensor:
-    """Return the output of the network for all graphs, [g, channels]."""
     with torch.no_grad():
         rows = [network(item.batch, subgraphs=item.subgraphs) for item in batches]
     return torch.cat(rows)

@@ -156,7 +156,7 @@ def _costs_table(records: Sequence[Record]) -> Table:
 
 
 def _cells(record: Record) -> dict[str, str]:
-    """Return the texts of a record's column by row title; unknown values are empty."""
+    """Map the title of each table row to the record's text, "" if not measured."""
     from gnnak.training.measure.meters import PHASES
 
     seconds, kernels = record["seconds"], record["kernels"] or {}

@@ -154,7 +154,7 @@ class PickledTensor(NamedTuple):
     """A tensor in a pickle, not yet decoded."""
 
     storage: bytes
-    """The numbers, as `torch.save` writes a storage."""
+    """The bytes of the tensor's storage, in the format of `torch.save`."""
     offset: int
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -223,7 +223,7 @@ class _TensorsOnly(pickle.Unpickler):
 
 
 def read_tensors(file: IO[bytes]) -> Any:
-    """Read a pickle of lists, dicts, numbers, strings and tensors (`PickledTensor`)."""
+    """Read a pickle without running code; tensors are returned as `PickledTensor`."""
     try:
         return _TensorsOnly(file).load()
     except FileFormatError:

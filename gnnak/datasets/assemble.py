@@ -59,9 +59,8 @@ def read_or_make(
 
     `make` creates graphs with one direction of each undirected edge; if `make` is None,
     a missing file is an error. If `seeded`, graphs depend on `request.seed`, and the
-    file is used only for seed 0. The file must have the optional keys `required`.
-    Returns graphs and their source: the file name, `generated (seed 0)` or
-    `downloaded`.
+    file is used only for seed 0. `required` names keys that the file must have. Returns
+    the graphs and their source: the file name, `generated (seed 0)` or `downloaded`.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
@@ -127,7 +126,7 @@ def build(
 
 
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
-    """Raise `FileFormatError` if `y` is not finite or, if `whole`, not integers."""
+    """Raise `FileFormatError` if `y` has NaN or infinity or, if `whole`, fractions."""
     # Multilabel targets are NaN where the label is unknown.
     if info.task == "multilabel" or not y.is_floating_point():
         return

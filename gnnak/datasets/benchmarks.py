@@ -39,7 +39,7 @@ SPLITS = ("train", "val", "test")
 
 
 def concatenated(stores: Iterable[GraphStore]) -> GraphFile:
-    """Concatenate training, validation and test graphs, in this order, with a split."""
+    """Concatenate training, validation and test graphs, in this order; add a split."""
     parts = list(stores)
     sizes = torch.tensor([len(part) for part in parts])
     split = torch.arange(len(parts)).repeat_interleave(sizes)
@@ -112,7 +112,7 @@ INDEX = (
     "data/molecules/{split}.index"
 )
 """Address of a file with the positions of the ZINC-12K molecules in `MOLECULES`. The
-address names a commit, whose content cannot change."""
+address names a commit, so the content of the file cannot change."""
 COMMITS = {
     "train": "1068260d2d58cbe616d3d34de9a3c1fbf8332715",
     "val": "7125b402b4f386e1897549cebf76fcab32738e21",
@@ -147,7 +147,7 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
     """Convert molecules (dicts of `PickledTensor`) to graphs.
 
-    In the matrix `bond_type` of a molecule, 0 stands for atoms without a bond.
+    In the matrix `bond_type` of a molecule, 0 means that two atoms have no bond.
     """
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
@@ -210,7 +210,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Build a store from the graph of each node [n], edges [2, e] and classes [g]."""
+    """Build a store from each node's graph, [n], edges, [2, e], and classes, [g]."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -361,7 +361,10 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the graph [e] and nodes [2, e] of all edges, from `position` [g, n, 2]."""
+    """Return the graph, [e], and the two nodes, [2, e], of every edge.
+
+    `graphs`, [g], are the numbers of the graphs, and `position` is [g, n, 2].
+    """
     size = position.size(1)
     similarity = _similarity(position)
     if size <= NEIGHBORS + 1:
@@ -483,7 +486,7 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add one direction of each of the `superpixel_edges`; leave `x` in 0..255."""
+    """Add the edges of `superpixel_edges`, in one direction; `x` is not scaled."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):

@@ -28,7 +28,7 @@ class Description:
     graphs: str
     """Number of graphs; `train / validation / test` if there is a split."""
     nodes: float
-    """Mean number of nodes per graph; see `over_training`."""
+    """Mean number of nodes per graph; `over_training` says of which graphs."""
     edges: float
     """Mean number of edges per graph; see `over_training` and `edges_once`."""
     over_training: tuple[str, ...]

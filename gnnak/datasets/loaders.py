@@ -111,7 +111,8 @@ def _chunk(
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
     """Sample adjacency matrices, [g, n, n], as upper triangles.
 
-    `block` [g, n] is the community of each node; 0 is the pattern, with fixed edges.
+    `block` [g, n] is the community of each node, or 0 in the pattern. The edges inside
+    a pattern are not sampled: they are in `pattern`.
     """
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
@@ -139,7 +140,7 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
     """Load EXP, pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 2i and 2i + 1 are a pair, in the same fold.
+    Graphs 0 and 1, 2 and 3, ... are pairs; the graphs of a pair are in the same fold.
     """
     file, source = read_or_make("exp.npz", request, required=("x",))
     pair = torch.arange(len(file.store)) // 2

@@ -44,10 +44,9 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
-    Graphs 2i and 2i + 1 are a pair: `y` is 0 for the original and 1 for the twisted
-    graph. Both are in the same fold; there are ten folds. Test graphs are node
-    permutations of training graphs, so a model that can distinguish the pairs can solve
-    the task.
+    Graphs 0 and 1, 2 and 3, ... are pairs: `y` is 0 for the original and 1 for the
+    twisted graph. Both are in the same one of ten folds. Test graphs are permutations
+    of training graphs, so a model that can distinguish the pairs can solve the task.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -60,7 +59,7 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 2i and 2i + 1 are a pair, in the same fold; there are ten folds. Each graph
+    Graphs 0 and 1, 2 and 3, ... are pairs, each in one of ten folds. Each graph
     contains a core: one cycle of 2m nodes (class 0) or two cycles of m nodes (class 1).
     Both graphs of a pair have the same tree attached to every core node, and the same
     random graph as a further component. Node features are random bits, equal in all
@@ -137,7 +136,7 @@ SIZES = tuple(range(12, 17))
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
     """Generate pairs of 4-regular graphs, one without triangles and one with triangles.
 
-    Graphs 2i (label 0) and 2i + 1 (label 1) have the same number of nodes, so a
+    Graphs 0 and 1, 2 and 3, ... (labels 0 and 1) have equally many nodes, so a
     message-passing GNN cannot distinguish them: its accuracy is exactly 50 %.
 
     >>> regular_triangles(2).y.tolist()

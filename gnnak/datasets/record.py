@@ -128,7 +128,7 @@ class DatasetInfo:
     task: Task
     """`regression`, `classification` or `multilabel`."""
     metric: str
-    """Name of the metric of predictions, such as `mae`."""
+    """Name of the metric that scores predictions, such as `mae`."""
     num_outputs: int
     """Number of regression targets, classes, or binary labels."""
     node_features: Features

@@ -214,8 +214,7 @@ def load_entry(entry: Entry, request: Request) -> Dataset:
 
     Args:
         entry: The entry.
-        request: The options; if `request.target` is None, the entry's first target is
-            used.
+        request: The options; if `request.target` is None, the first target is used.
 
     Raises:
         OptionError: If the target does not exist.

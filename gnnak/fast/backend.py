@@ -39,7 +39,7 @@ FAST_NODES = 256
 def default_backend() -> Backend:
     """Return the backend for this machine.
 
-    With a GPU, this is `make_backend()`, which runs tensors on the CPU in plain
+    With a GPU, this is `make_backend()`; operations on CPU tensors then use plain
     PyTorch. Without a GPU, this is `cpu_backend()`. Triton's interpreter, with which
     tests run GPU kernels on a CPU, counts as a GPU.
     """
@@ -107,7 +107,7 @@ def _sample_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample roots by farthest points or by set cover; return a boolean mask, [s]."""
+    """Return a mask of roots, [s], sampled by farthest points or by set cover."""
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import sample_greedily

@@ -51,7 +51,7 @@ class Ones(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """A sparse matrix of zeros and ones, r rows by k columns, and its transpose."""
+    """A sparse matrix of zeros and ones, [r, k], stored together with its transpose."""
 
     ones: Ones
     """The ones of the matrix."""
@@ -59,7 +59,7 @@ class Incidence:
     """The ones of the transposed matrix."""
 
     def __matmul__(self, values: Tensor) -> Tensor:
-        """Return the product with `values`, [k, c]; its gradient needs no atomics."""
+        """Multiply this matrix and `values`, [k, c]; return the product, [r, c]."""
         return _Product.apply(values, self)
 
     @property
@@ -126,16 +126,16 @@ PairAxis = Literal["node", "subgraph"]
 class HopPairs(NamedTuple):
     """The u distinct pairs of a node (or a subgraph) and a distance to the root.
 
-    The hop table has a row for each of t distances. Pairs are sorted by node (or
+    There are t distances, one per row of the hop table. Pairs are sorted by node (or
     subgraph), then by distance.
     """
 
     of_copies: Incidence
-    """[m, u]: a one at the pair of each node copy."""
+    """[m, u]: in the row of each node copy, a one at its pair."""
     of_keys: Incidence
-    """[u, n] or [u, s]: a one at the node (or the subgraph) of each pair."""
+    """[u, n] or [u, s]: in the row of each pair, a one at its node (or subgraph)."""
     one_hot: Tensor
-    """[u, t]: a one at the distance of each pair, as a dense matrix."""
+    """[u, t], dense: in the row of each pair, a one at its distance."""
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -211,7 +211,8 @@ def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
 def gine_sums(conv: GINEConv, c: Tensor, e: Tensor, messages: Messages) -> Tensor:
     r"""Return $(1 + \epsilon) c_i + \sum_j \text{ReLU}(c_j + e_{ji})$, [m, w].
 
-    Here $i$ and $j$ are node copies; `c`, [u, w], has a row per pair (node, distance).
+    $i$ is a node copy, and $j$ are its neighbours. `c`, [u, w], has the states of all
+    pairs (node, distance), and `e` the states of all edges of the graph.
     """
     e = e if conv.lin is None else conv.lin(e)
     sent = (messages.source @ c + messages.edge @ e).relu_()
@@ -243,7 +244,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build the matrix `Messages.into`.
+    """Build `Messages.into`, the matrix of what each node copy sums.
 
     `number`, [f], is the index of each edge copy's message among all `count` messages.
     """
@@ -335,7 +336,7 @@ def run_base(
 
 
 def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
-    """Call modules in sequence; a ReLU after a batch norm works in place."""
+    """Call modules in sequence; apply each ReLU that follows a batch norm in place."""
     before = None
     for module in modules:
         if type(module) is nn.Sequential:
@@ -384,7 +385,7 @@ def _can_run(
 def _has_known_parts(layer: GNNAK) -> bool:
     """Return whether a layer has only modules that `GNNAK` builds, without hooks.
 
-    Convs on which PyG's explainers have set masks are not supported either.
+    The result is also False if one of PyG's explainers has set masks in a conv.
     """
     transforms = list(layer.transforms.values())
     blocks = [block for transform in transforms for block in transform.children()]
@@ -410,7 +411,7 @@ def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply the last Linears of the base GNN, `linears`, and an encoding's MLP."""
+    """Apply `linears`, then the MLP of an encoding; without an MLP, return `rows`."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)

@@ -118,7 +118,7 @@ def _draw(
 
 @triton.jit
 def _holds(copy_ptr, member, chosen, node):
-    """Return which nodes the subgraph `chosen` contains, by a binary search."""
+    """Return, for each node, whether the subgraph `chosen` contains the node."""
     begin = tl.load(copy_ptr + chosen)
     count = tl.load(copy_ptr + chosen + 1) - begin
     at = tl.zeros_like(node) + begin
@@ -259,8 +259,8 @@ def _nearer(layers, near, start, count, distance):
 def _mean(column, width, layers, near, start, count, share, distance):
     """Average one column of the weights over each node's neighbours at `distance - 1`.
 
-    `column` points to the weights for one sampled root, and `share` is 1 / (number of
-    such neighbours).
+    `column` points to the weights for one sampled root. Distances are those from the
+    nearest sampled root. `share` is 1 / (number of such neighbours).
     """
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)

@@ -32,7 +32,7 @@ class Neighbors(NamedTuple):
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each node's first position in `node` and its number of neighbours."""
+        """Return where each node's neighbours start in `node`, and their number."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr[1:].index_select(0, nodes) - start
 
@@ -88,8 +88,8 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
     """Return the weakly connected component of each node, [n], and how many there are.
 
-    Components are numbered by their smallest node. Nodes take the smallest label among
-    their neighbours; with pointer jumping, long paths need few rounds.
+    Components are numbered in the order of their smallest nodes. The labels of nodes
+    spread by pointer jumping, so that long paths need few rounds.
 
     >>> components(torch.tensor([[3, 1], [0, 2]]), 5)
     (tensor([0, 1, 1, 0, 2]), 3)

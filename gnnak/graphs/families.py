@@ -16,12 +16,11 @@ from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.named import Graph, rook, shrikhande, undirected
 
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
-"""Skips of the ten graphs of the data set CSL (circular skip links), no two of which
-are isomorphic."""
+"""Skips of the ten non-isomorphic graphs of the data set CSL (circular skip links)."""
 
 
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
-    """Build the graph that joins `i` to `(i + step) % num_nodes` for each step.
+    """Build the graph that joins node `i` to `(i + step) % num_nodes` for each step.
 
     >>> edge_index, num_nodes = circulant(5, [1, 2])
     >>> edge_index.size(1), num_nodes
@@ -253,7 +252,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Return, for each node, the graph switched to isolate it, without the node."""
+    """For each node, switch the graph to isolate the node, and remove the node."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -264,7 +263,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return all switchings of a graph in which all rows of the matrix sum to `value`.
+    """Return those switchings of a graph whose Seidel matrices have row sums `value`.
 
     The signs of such a switching are an eigenvector with eigenvalue `value`.
     """

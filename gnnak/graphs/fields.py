@@ -10,7 +10,7 @@ from gnnak.graphs.adjacency import check_edge_shape
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
-    """Return `value`; raise `GraphError` unless it is a tensor on this device."""
+    """Return `value`; raise `GraphError` if it is no tensor or not on `device`."""
     if not isinstance(value, Tensor):
         raise GraphError(f"{name} is {kind_of(value)}; give a tensor.")
     if device is not None and value.device != device:
@@ -41,7 +41,7 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` unless edges join nodes of their graph, numbered from 0."""
+    """Raise `GraphError` unless each edge joins nodes in 0..n-1 of its own graph."""
     check_tensor("edge_index", edge_index, num_nodes.device)
     check_edge_shape(edge_index)
     total = int(num_edges.sum())
@@ -70,9 +70,10 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
-    """Raise `GraphError` unless `value` has `rows` rows, one for every `owner`.
+    """Raise `GraphError` unless `value` is a tensor with `rows` rows.
 
-    If `columns`, `value` must have exactly two dimensions.
+    If `columns`, it must have two dimensions. The message says that there must be one
+    row for every `owner`, such as "node".
     """
     tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):

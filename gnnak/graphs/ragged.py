@@ -44,7 +44,10 @@ def ragged_ranges_to(
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return the index of each entry's range, and its position plus `shift`."""
+    """Return, for each entry, the index of its range, and its value.
+
+    The value is the entry's position in the concatenation plus its range's `shift`.
+    """
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -72,7 +75,7 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Return positions that split rows of cost `work` into chunks of about `limit`.
+    """Return positions that split rows into chunks whose `work` is about `limit`.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]

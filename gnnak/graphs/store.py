@@ -123,8 +123,7 @@ class GraphStore:
     """[2, e], int64: directed edges, graph after graph; nodes are numbered from 0 in
     each graph. Self loops and parallel edges are allowed."""
     x: Tensor | None = None
-    """[n, c]: node features, graph after graph (int64 if categorical); None if there
-    are no features."""
+    """[n, c]: node features, graph after graph (int64 if categorical), or None."""
     edge_attr: Tensor | None = None
     """[e, c]: edge features in the order of `edge_index`; None if there are none."""
     y: Tensor | None = None
@@ -332,7 +331,7 @@ def add_reverse_edges(
 
 
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
-    """Add the edges of `add_reverse_edges`, with the attributes of their originals."""
+    """Add reverse edges like `add_reverse_edges`; attributes are those of the edges."""
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
     return replace(

@@ -36,13 +36,12 @@ budget of one byte makes every window a single batch."""
 WINDOW_BATCHES = 4
 """Number of batches that a window should have if subgraphs are cached."""
 MAX_FACTOR = 4
-"""To fit `WINDOW_BATCHES` batches, the memory budget is multiplied by at most this."""
+"""Largest factor by which the memory budget grows, to fit `WINDOW_BATCHES` batches."""
 EXTRACTION_FACTOR = 8
 """The memory budget is multiplied by this factor if subgraphs are extracted in each
 epoch, since extraction gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""The memory estimate assumes that SubgraphDrop samples at least this fraction of the
-subgraphs."""
+"""Least fraction of subgraphs that SubgraphDrop samples in the memory estimate."""
 SAMPLE_GRAPHS = 32
 """Largest number of graphs from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
@@ -62,8 +61,7 @@ class Subgraphs:
     drop: SubgraphDrop | None = None
     """Samples some of the subgraphs of each batch. If None, all subgraphs are used."""
     plans: CachedPlans | None = None
-    """The sampling plans of all graphs. If None, `drop` computes a plan for each
-    batch."""
+    """The sampling plans of all graphs. If None, `drop` computes a plan per batch."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator
@@ -88,7 +86,7 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
     def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return each graph's sizes, for `make_window`, or None if unknown."""
+        """Return the argument `counts` of `make_window`; None if it is unknown."""
         if self.extractor is not None or self.drop is not None:
             return None
         counts = store.counts if self.cached is None else self.cached.counts
@@ -360,7 +358,7 @@ class EpochWindows:
         self._prefetched = epoch, self._start(epoch)
 
     def _take(self, epoch: int) -> Windows:
-        """Return the windows of an epoch, prefetched or started now."""
+        """Return an iterator over an epoch's windows: the prefetched or a new one."""
         if self._prefetched is not None and self._prefetched[0] == epoch:
             windows, self._prefetched = self._prefetched[1], None
             return windows

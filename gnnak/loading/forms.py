@@ -30,8 +30,7 @@ FORM = "_padded"
 `Unpadded` if the loader could have padded the batch but did not. If a field of the
 graphs cannot be padded, the attribute is a text that says so."""
 STRUCTURE = ("edge_index", "batch", "ptr")
-"""A batch cannot be padded after one of these fields, or its subgraphs, were
-changed."""
+"""A batch cannot be padded if one of these fields, or its subgraphs, were changed."""
 STORED = ("x", "edge_attr", "y")
 """Fields of a `GraphBatch` that may be replaced."""
 TOO_SMALL = "this batch has fewer graphs than the full batches, or only one"
@@ -44,7 +43,7 @@ UNEVEN = (
 class BatchMaker:
     """Converts assembled batches to PyG batches, which a `padder` can pad.
 
-    If `wants_padding` but `padder` is None, a field of the graphs cannot be padded.
+    If `wants_padding`, and a field of the graphs prevents padding, batches say which.
     """
 
     def __init__(

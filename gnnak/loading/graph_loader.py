@@ -220,8 +220,7 @@ class GraphLoader:
         """Continue where another loader stopped: yield its next batch first.
 
         Args:
-            state: The `state_dict()` of a loader that was built with the same
-                arguments.
+            state: The `state_dict()` of a loader built with the same arguments.
 
         Raises:
             CheckpointError: If the other loader was built with other arguments, graphs
@@ -319,9 +318,9 @@ class Loader:
 POSITION = ("epoch", "batch")
 """Entries of a `state_dict` that say how far the loader has got."""
 ADDED = ("nodes", "edges", "sizes", "processes")
-"""Entries that a `state_dict` of an older version may lack."""
+"""Entries that an older `state_dict` may lack; they are then not compared."""
 DEFAULTS = {"drop_last": False}
-"""Values of further entries that a `state_dict` of an older version may lack."""
+"""Entries that an older `state_dict` may lack, and the values assumed for them."""
 UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 

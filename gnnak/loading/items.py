@@ -45,8 +45,8 @@ class Item:
     """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
     if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
-    """The sizes that the batch is padded to, or None if it is not padded. Unpadded
-    batches may have a shape, too, if all have the same sizes."""
+    """The sizes that the batch is padded to. Without padding, None, or the sizes of the
+    batch if all batches have equal sizes."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of the batch by name; for example, positions of nodes."""
     sizes: dict[str, int] | None = None

@@ -33,10 +33,9 @@ class Budget:
     """
 
     nodes: int | None = None
-    """The largest number of nodes of a batch. If None, nodes are not limited."""
+    """The largest number of nodes of a batch. If None, there is no limit."""
     copies: int | None = None
-    """The largest number of node copies of a batch. If None, node copies are not
-    limited."""
+    """The largest number of node copies of a batch. If None, there is no limit."""
 
     def __post_init__(self) -> None:
         if self.nodes is None and self.copies is None:
@@ -215,4 +214,4 @@ class Epochs:
     count: int
     """Number of epochs of the whole run."""
     seed: int = 0
-    """Random seed of the run, for rooted subgraphs."""
+    """Random seed of the run, on which random subgraphs depend."""

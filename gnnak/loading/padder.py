@@ -28,8 +28,7 @@ the largest shape then has the sizes of the largest batch, multiplied by `SLACK`
 SLACK = 1.05
 LARGEST_STDS = 5.0
 """With more than `FEW_BATCHES` batches, the largest shape has the mean size of a batch
-plus this many standard deviations, or the size of the largest batch if that is
-larger."""
+plus this many standard deviations, or the size of the largest batch if larger."""
 ENOUGH_BATCHES = 8
 """Number of batches that are padded to the largest shape before smaller shapes are
 used. The sizes of these batches determine the smaller shapes."""
@@ -92,7 +91,7 @@ class Shapes:
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
         """Return the smallest fitting shape for each of the first `until` batches.
 
-        New shapes are chosen from the first `full` batches, which are full.
+        New shapes are chosen by the first `full` batches; later ones have fewer graphs.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -172,8 +171,8 @@ FIRST_WINDOWS = 2
 assembled before the first batch is used: the second one is prefetched."""
 UNUSED_EPOCHS = 2
 """Padding stops when more epochs than this have begun since a padded form was last
-used. Two, so that a pass without a `TrainingStep`, such as an evaluation, may come
-between two epochs of training."""
+used. It is two, so that a pass without a `TrainingStep`, such as an evaluation, may
+come between two epochs of training."""
 
 
 class Demand:

@@ -23,8 +23,7 @@ class Field:
     """The r entries of all batches, [r]; if `kind` is "edges", [2, r]; if "pointers",
     [r + 1]."""
     axis: str
-    """The axis of the entries, such as "nodes"; for "pointers", the axis of the
-    groups."""
+    """The axis of the entries, such as "nodes"; for "pointers", that of the groups."""
     refers_to: str | None = None
     """If the values are indices, the axis that they index, such as "graphs"; for
     "pointers", the axis of the grouped rows. If None, the values are not indices, and
@@ -75,7 +74,7 @@ def _by_batch(
     counts: Mapping[str, list[int]],
     parts: Iterator[Tensor],
 ) -> list[dict[Key, Tensor]]:
-    """Group the parts of all fields, which are in the order of `fields`, by batch."""
+    """Group `parts`, the parts of all fields in the order of `fields`, by batch."""
     found = []
     for field in fields.values():
         sizes = counts[field.axis]
@@ -122,7 +121,7 @@ def _shift_each(parts: Sequence[tuple[Tensor, int]]) -> None:
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Return the rows of each batch, padded at the end to `size` rows, [b, size, ...].
+    """Return each batch's rows, padded to `size` rows by `padding`, [b, size, ...].
 
     `value` has the r rows of all b batches, [r, ...]. `first` and `count`, [b], are the
     position of the first row of each batch, and the number of its rows.
@@ -146,7 +145,6 @@ class _Part(NamedTuple):
     """The position of one batch's part of a field in the memory of a `Joint`."""
 
     begin: int
-    """Position of the first entry."""
     lines: int
     """2 for an `edge_index`: a line of sources and a line of targets. Else 1."""
     real: int

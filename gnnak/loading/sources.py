@@ -25,7 +25,7 @@ from gnnak.typing import as_count
 
 
 def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
-    """Check `batch_size`, and return it with a NumPy integer converted to int."""
+    """Check `batch_size` and return it; a NumPy integer becomes an int."""
     if not isinstance(batch_size, Budget):
         return as_count("batch_size", batch_size, least=1)
     if drop_last:

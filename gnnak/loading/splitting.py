@@ -121,7 +121,7 @@ class _TrimmingSplitter(_Splitter):
 
 
 def _merged(parts: Iterable[list[dict[Name, Tensor]]]) -> list[dict[Name, Tensor]]:
-    """Merge lists that have one dict per batch."""
+    """Merge lists of one dict per batch: the dicts of a batch become one dict."""
     return [dict(ChainMap(*of_batch)) for of_batch in zip(*parts, strict=True)]
 
 
@@ -146,7 +146,7 @@ def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[It
     """Split a window into its batches, from `first_batch` on, without padding.
 
     With `groups`, groupings such as the nodes of each subgraph are computed now for all
-    batches; if not, each batch computes them when they are needed.
+    batches. Otherwise, each batch computes them when they are needed.
     """
     return _items(window, _SliceSplitter(window, groups, first_batch), groups)
 
@@ -164,7 +164,7 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
 def split_both(
     window: Window, shapes: Sequence[Shape]
 ) -> tuple[list[Item], list[Item]]:
-    """Return padded batches, as `split_padded`, and views of these without padding."""
+    """Return the batches of `split_padded`, and views of them without padding."""
     splitter = _PaddingSplitter(window, shapes)
     padded = _padded(window, splitter)
     return padded, _items(window, _TrimmingSplitter(splitter), groups=True)

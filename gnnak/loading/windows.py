@@ -38,8 +38,7 @@ class Window:
     """`max_hop` (the largest distance of a node to its root) and `in_order` (whether
     subgraph i is rooted at node i for all i), over all subgraphs of the window."""
     extra: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
-    """Further fields by name: the axis of a field's rows, such as "nodes", and the rows
-    of all batches."""
+    """Further fields by name: the axis of their rows, such as "nodes", and all rows."""
 
     @property
     def num_batches(self) -> int:
@@ -71,8 +70,8 @@ def make_window(
     `sizes` has the number of graphs of each batch. `counts`, on the CPU, has the
     numbers of nodes and edges of each graph, [2, g], and with subgraphs also of node
     copies and edge copies, [4, g]. With `counts`, subgraph i must be rooted at node i,
-    and `max_hop` must be cached. Without, the numbers are read from the device, which
-    synchronises once.
+    and `max_hop` must be cached. Without `counts`, these numbers are read from the
+    device, which synchronises once.
     """
     ends = [0, *accumulate(sizes)]
     extra = dict(extra or {})

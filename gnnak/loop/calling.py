@@ -21,9 +21,9 @@ from gnnak.models.network import Network
 from gnnak.nn.calling.signature import VARIADIC, arguments_of
 
 NUM_GRAPHS = ("num_graphs", "batch_size")
-"""Names of parameters that get the number of graphs."""
+"""Names of arguments of `forward` that get the number of graphs."""
 GIVE_CALL = "give call=lambda model, batch: model(...)."
-"""Advice in errors about models that cannot be called by their parameters' names."""
+"""Advice in errors about models that cannot be called by the names of arguments."""
 
 
 def call_model(model: nn.Module, batch: Batch) -> Any:
@@ -99,7 +99,7 @@ def _takes_batch(parameters: list[Parameter], batch: Batch) -> bool:
 
 
 def _value(parameter: Parameter, batch: Batch) -> Any:
-    """Return the argument for a parameter, or `Parameter.empty` if there is none."""
+    """Return the value for an argument of `forward`; if none, `Parameter.empty`."""
     name = parameter.name
     if name in batch:
         return batch[name]
@@ -113,7 +113,7 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return the argument for a parameter of a model that is called with one `Data`.
+    """Return the value for the argument `name` of `forward`, given a single `Data`.
 
     Returns `Parameter.empty`, except for `batch` and the names in `NUM_GRAPHS`.
     """
@@ -138,7 +138,8 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""Modules whose weights are cast together; subclasses may change weights before use."""
+"""Modules whose weights are cast together. Subclasses, which may change weights before
+use, are left out."""
 
 
 class CastTogether(TorchFunctionMode):

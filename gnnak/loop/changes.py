@@ -148,9 +148,10 @@ def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
 
 
 class ModelWatch:
-    """Detects changes of a model's tensors, frozen weights and modes, and of autocast.
+    """Detects changes of a model's tensors and modes, and of autocast.
 
-    A change of a tensor means that the tensor has another address.
+    A tensor has changed if it has another address, or if a weight was frozen. The modes
+    are training and evaluation, and autocast is on or off.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -169,9 +170,9 @@ class ModelWatch:
     def has_changed(self, quick: bool) -> bool:
         """Return whether the model or autocast has changed since the last call.
 
-        If `quick`, modules are listed anew only after a change, since this takes long.
-        If not, addresses of buffers are ignored: some modules replace them in each
-        call.
+        If `quick`, only the known modules are compared, since listing all modules takes
+        long. If not `quick`, buffers with other addresses do not count as changed,
+        since some modules replace their buffers in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -294,7 +295,6 @@ def _is_equal(before: Place, now: Place | None) -> bool:
 
 
 def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Return a pair (dict, key) for every key of the given dicts."""
     return [(tensors, name) for tensors in parts for name in tensors]
 
 

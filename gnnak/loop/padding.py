@@ -40,10 +40,10 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Return the axis of the rows of each of the `tree_leaves` of a model's outputs.
+    """Return, for each output of a model, the axis of its rows, such as "nodes".
 
-    An axis, such as "nodes", is None if a leaf has no padding rows. `plain` and
-    `padded` are the outputs for a batch and for its padded form, `item`.
+    The axis is None if an output has no padding rows. `plain` and `padded` are the
+    outputs, as a PyTorch tree, for a batch and for its padded form, `item`.
     """
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
@@ -210,7 +210,7 @@ class IgnorePadding(TorchFunctionMode):
 
 
 def copied(batch: Batch) -> Batch:
-    """Return a copy of a batch; tensors not in `forms.STRUCTURE` are cloned."""
+    """Copy a batch, and clone its tensors, except the fields in `forms.STRUCTURE`."""
     return _with(batch, Tensor.clone)
 
 
@@ -221,7 +221,7 @@ def disturbed_batch(batch: Batch, item: Item) -> Batch:
 
 
 def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """Return a copy of a batch; `change` replaces tensors not in `forms.STRUCTURE`."""
+    """Copy a batch; `change` replaces all tensors except those in `forms.STRUCTURE`."""
     found = copy.copy(batch)
     for name, value in batch._store.items():
         if isinstance(value, Tensor) and not is_structure(name, value):

@@ -60,7 +60,7 @@ class CapturedModel:
     gave_up: bool = False
     """Whether a capture has failed."""
     reason: str | None = None
-    """Why the capture has failed."""
+    """Why the capture has failed; None if it has not."""
     update_reason: str | None = None
     """Why clipping and optimiser steps are not captured; None if they may be."""
 
@@ -111,7 +111,7 @@ class CapturedModels(dict[tuple, Captured]):
 
 
 class PaddedLoss(nn.Module):
-    """A loss as a module, so that it is compared like the modules of the model."""
+    """A module that calls the loss, so that the check of padding covers the loss."""
 
     def __init__(self, loss: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -242,7 +242,10 @@ class TrainingStep:
         self.optimizer.step()
 
     def _loss_of(self, batch: Batch) -> Any:
-        """Return the loss, by a replay if possible; set `_update` accordingly."""
+        """Return the loss, by a replay of captured CUDA graphs if possible.
+
+        Sets `_update`, the function that then updates the weights.
+        """
         self._notice_changes()
         self._update = self._update_weights
         found = self._find_captured(batch)
@@ -258,7 +261,7 @@ class TrainingStep:
         return self.loss(real_rows_of(result, item, axes), batch)
 
     def _find_captured(self, batch: Batch) -> tuple[Captured, Item] | None:
-        """Return the captured model for a batch and the padded batch, or None."""
+        """Return the captured model and the padded form of a batch, or None."""
         if self.reason is not None or not self.capture:
             return None
         form = padded_form(batch)
@@ -312,7 +315,7 @@ class TrainingStep:
         return True
 
     def _trains_others(self) -> bool:
-        """Return whether the optimiser trains weights of neither model nor loss."""
+        """Return whether the optimiser trains weights outside of model and loss."""
         inside = set(map(id, self._inside.parameters()))
         groups = self.optimizer.param_groups
         return any(id(w) not in inside for group in groups for w in group["params"])

@@ -42,7 +42,8 @@ def full_precision() -> Iterator[None]:
 def _setting() -> tuple[Callable[[Any], object], Any, Any]:
     """Return a setter for TF32, the value that turns TF32 off, and the current value.
 
-    PyTorch has three such settings, and raises an error if they contradict each other.
+    PyTorch has three settings for TF32, and raises an error if they contradict each
+    other. The first one that can be read without an error is used.
     """
     matmul: Any = torch.backends.cuda.matmul
     try:
@@ -69,8 +70,7 @@ DROPOUTS = (
 ATTENTIONS = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}
 """Maps each function with a parameter `dropout_p` to the position of that parameter."""
 RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
-"""The functions that `nn.LSTM`, `nn.GRU` and `nn.RNN` call; their dropout is between
-layers."""
+"""Functions that `nn.LSTM`, `nn.GRU` and `nn.RNN` call; dropout is between layers."""
 
 
 class NoDropout(TorchFunctionMode):
@@ -100,8 +100,8 @@ BUFFER_TOLERANCES = {
     torch.half: (5e-2, 4e-3),
     torch.bfloat16: (5e-2, 2e-2),
 }
-"""By dtype, two factors (a, b): after the two calls, a buffer may differ by a times its
-largest change in the first call plus b times its largest value."""
+"""By dtype, two factors (a, b). Padding may change a buffer by at most a times its
+largest change in the call without padding, plus b times its largest value."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 """With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
@@ -115,7 +115,7 @@ class _Place:
     tensor: Tensor | None
     """The buffer; None if it is registered as None."""
     memory: Tensor | None
-    """A tensor that shares the buffer's memory, even if `buffer.data` is replaced."""
+    """A tensor with the buffer's memory, also after `buffer.data` was replaced."""
     copy: Tensor | None
     """The values of the buffer, in host memory, which is larger than GPU memory."""
     has_gradient: bool
@@ -252,7 +252,7 @@ class SavedWeights:
 
 
 def add_noise(buffers: Iterable[Tensor]) -> None:
-    """Add random numbers to buffers; only positive ones, to keep variances positive."""
+    """Add positive random numbers to buffers, so that variances stay positive."""
     for buffer in buffers:
         if not is_lazy(buffer) and is_inexact(buffer) and _is_plain(buffer):
             noise = torch.randn_like(buffer, dtype=torch.float)
@@ -274,8 +274,8 @@ of the gradient plus `GRADIENT_FLOOR` times the norm of all gradients. Rounding 
 change the sign of some inputs of ReLUs, so they change gradients more than outputs. For
 other dtypes, and with autocast, only NaN and infinity are differences."""
 GRADIENT_FLOOR = 1e-2
-"""See `GRADIENT_TOLERANCES`: some gradients are zero but for rounding, such as that of
-a bias before a BatchNorm."""
+"""A factor in `GRADIENT_TOLERANCES`, since some gradients are zero but for rounding,
+such as that of a bias before a BatchNorm."""
 
 
 class GradientComparison:
@@ -337,15 +337,15 @@ class GradientComparison:
 
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
 """By dtype, the largest allowed difference, relative to the largest value plus `FLOOR`.
-Complex numbers count as the dtype of their real parts. For other dtypes, and with
-autocast, it is `HALF_TOLERANCE`."""
+A complex dtype has the tolerance of its real parts. With other dtypes or autocast, the
+tolerance is `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
-"""Largest allowed difference for float16 and bfloat16, as in `TOLERANCES`."""
+"""Value of `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
 FLOOR = 1e-2
-"""Added to the largest value, since small outputs may be differences of larger values
-with rounding errors."""
+"""Added to the largest value in `TOLERANCES`, since small outputs may be differences of
+larger values with rounding errors."""
 SIMPLE = (bool, int, float, complex, str, type(None))
-"""Outputs other than tensors that can be compared."""
+"""Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200
 """Number of letters of an error message that are shown."""
 
@@ -409,13 +409,13 @@ class _Calls:
     plain: Callable[[], Any]
     """Calls the model without padding."""
     padded: Callable[[bool], Any]
-    """Calls the model with padding."""
+    """`padded(disturb)` calls the model with padding; see `find_difference`."""
     noisy: bool = False
     """Whether random numbers were added to the weights. An error in the call without
     padding then means that such weights are not possible, and nothing is compared."""
 
     def difference(self) -> str | None:
-        """Say what differs between outputs, stored tensors and buffers of two calls."""
+        """Say which output, stored tensor or buffer is changed by padding."""
         padded = partial(self.padded, True)
         stored = StoredTensors(self.model)
         try:
@@ -452,7 +452,7 @@ class _Calls:
         return f"padding changes the buffer {name!r} of {_described(module)}"
 
     def difference_of_gradients(self) -> str | None:
-        """Say which gradient or output differs if features of padding rows are zero."""
+        """Say which gradient or output is changed by padding."""
         padded = partial(self.padded, False)
         gradients = GradientComparison(self.model)
         try:
@@ -469,7 +469,7 @@ class _Calls:
         return gradients.difference(ours, theirs)
 
     def _changed_output(self, padded: Callable[[], Any]) -> str:
-        """Name the first module without submodules whose output padding changes."""
+        """Name the first innermost module whose output is changed by padding."""
         with _outputs_of_modules(self.model) as wanted:
             self.buffers.call(self.plain)
         with _outputs_of_modules(self.model) as found:

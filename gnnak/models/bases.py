@@ -1,4 +1,4 @@
-"""The base GNNs that models are built from: by name, or a class of the user."""
+"""The base GNNs from which models are built: known ones by name, or users' classes."""
 
 from __future__ import annotations
 

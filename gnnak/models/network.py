@@ -74,7 +74,7 @@ class Network(nn.Module):
 
     @property
     def extractor(self) -> Extractor | None:
-        """Extracts the rooted subgraphs; None if no layer needs subgraphs.
+        """The extractor of rooted subgraphs, or None if no layer needs subgraphs.
 
         Give it to the loader, as in `GraphLoader(graphs, subgraphs=network.extractor)`.
         """
@@ -193,7 +193,7 @@ class Network(nn.Module):
         num_nodes: int,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        """Return a sample of the subgraphs in training with `drop`, else all."""
+        """Return all subgraphs or, in training with `drop`, a sample of them."""
         if isinstance(subgraphs, SampledSubgraphs):
             return subgraphs
         if subgraphs.num_subgraphs != num_nodes:

@@ -161,10 +161,10 @@ class ModelOptions(LayerOptions):
 
     @property
     def extractor(self) -> Extractor:
-        """The extractor of `subgraphs`; of egonets if `subgraphs` names no kind."""
+        """The extractor that `subgraphs` describes; without a kind, of egonets."""
         return self.extractor_for("egonets")
 
     def extractor_for(self, kind: SubgraphKind) -> Extractor:
-        """Return the extractor; `kind` is used if `subgraphs` does not name one."""
+        """Return the extractor; `kind` is used if `subgraphs` does not name a kind."""
         chosen = self.subgraphs
         return chosen.build(kind) if isinstance(chosen, SubgraphOptions) else chosen

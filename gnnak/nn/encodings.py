@@ -220,10 +220,10 @@ Encodings = dict[Encoding, Tensor]
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `layer` has the same output if it encodes subgraphs in slices.
+    """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
 
-    The output differs in training, where BatchNorms use the statistics of the whole
-    batch, and for sampled subgraphs, whose scale depends on the whole sample.
+    This is False in training, because BatchNorms use the statistics of the whole batch,
+    and for sampled subgraphs, because sums are scaled by counts over the whole sample.
     """
     norms = (m for m in layer.modules() if isinstance(m, _BatchNorm))
     fixed = not layer.training and not any(norm.training for norm in norms)

@@ -21,7 +21,7 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
 
     @contextmanager
     def second_pass() -> Iterator[None]:
-        """Context manager: set the contexts of the forward pass, freeze statistics.
+        """Context manager: restore the forward pass's contexts, and freeze statistics.
 
         The recomputation runs in the backward pass, maybe in another thread, after the
         `with` blocks around the forward pass have ended.

@@ -279,8 +279,8 @@ def read_call(
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
     """Read and check the arguments of a call of `conv`.
 
-    Returns the node states, `edge_index`, the values of the edges (None if they are not
-    given as a sparse matrix), and all further arguments by name.
+    Returns the node states, `edge_index`, the edge values (None unless the edges are a
+    sparse matrix), and all further arguments by name.
     """
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
@@ -296,7 +296,7 @@ def read_call(
 
 
 def check_graph(x: object, edges: object, conv: str, name: str) -> None:
-    """Raise `GraphError` unless `x` is one dense tensor of node states."""
+    """Raise `GraphError` if `x` is not one dense tensor, or if `edges` is a dict."""
     out = f"skip={name!r}" if name else f"skip={conv}"
     if isinstance(x, Mapping) or isinstance(edges, Mapping):
         raise GraphError(

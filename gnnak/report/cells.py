@@ -126,14 +126,14 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """Return a copy with other settings in all runs, and a note on the settings."""
+        """Return a copy with `settings` in all runs, and a note that lists them."""
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
         rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
         return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
 
     def shortened(self, factor: float) -> PaperTable:
-        """Return a copy with shorter runs: `factor` divides the options in `LENGTH`."""
+        """Return a copy with shorter runs: options in `LENGTH` divided by `factor`."""
         rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
         return replace(self, rows=rows)
 
@@ -199,7 +199,7 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table column; an entry overrides settings of `_columns.yaml`."""
+    """Return the settings of a column: those in `_columns.yaml`, changed by `entry`."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

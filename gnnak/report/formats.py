@@ -98,7 +98,7 @@ def as_csv(filled: FilledTable) -> str:
 
 
 def text(filled: FilledTable, width: int | None = None) -> str:
-    """Return plain text: caption, blocks of columns (at most `width` wide), remarks."""
+    """Return the table as plain text, split into blocks at most `width` wide."""
     lines = [filled.header, *filled.body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     blocks = [
@@ -131,7 +131,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Group columns 1, 2, ... into blocks, each at most `width` wide with column 0."""
+    """Group columns 1, 2, ... so that each group with column 0 fits into `width`."""
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):

@@ -104,10 +104,10 @@ def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None
 def _own_and_paper(
     tables: list[FilledTable], runs: RunRecords
 ) -> tuple[list[Record], list[Record]]:
-    """Divide the records of runs: the user's own, and those for the paper's tables.
+    """Divide the records of runs into the user's own and those for the paper's tables.
 
     A run is for the paper's tables if its settings, except for its length, are those of
-    a table cell. With at most `FEW` such runs, all runs count as the user's own.
+    a table cell. If there are at most `FEW` such runs, all count as the user's own.
     """
     plans = [cell.plan for filled in tables for cell in filled.table.cells()]
     found = [runs.any_length(plan.config) for plan in plans if plan]
@@ -119,7 +119,7 @@ def _own_and_paper(
 
 
 def _summary(tables: list[FilledTable], own: list[Record]) -> str:
-    """Return the line below the title of the page."""
+    """Return the line below the title: numbers of runs and cells, time and version."""
     cells = [cell for t in tables for row in t.rows for cell in row if cell.cell.plan]
     done = sum(1 for cell in cells if cell.ours)
     now = environment()
@@ -204,7 +204,7 @@ def _curves(records: Sequence[Record]) -> list[Figure]:
 
 
 def _label(record: Record) -> str:
-    """Return a run's model and changed settings, or its hash if its config is old."""
+    """Return a label: the run's model and changed settings or, if unknown, its hash."""
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []
     experiment = record.get("experiment") or options["data"]["name"]
@@ -254,7 +254,7 @@ def _drop_errors(records: Sequence[Record]) -> Rows:
 
 
 def _extraction_rows(records: Sequence[Record]) -> Rows:
-    """Return rows with the seconds of gnnak and PyG to extract egonets, and a ratio."""
+    """Return one row per case: the seconds of gnnak and of PyG to extract egonets."""
     rows = []
     for record in records:
         taken = record["seconds"]
@@ -265,7 +265,7 @@ def _extraction_rows(records: Sequence[Record]) -> Rows:
 
 
 def cost_rows(records: Sequence[Record]) -> Rows:
-    """Return rows with time and memory of an epoch, from each run's newest record."""
+    """Return time and memory of an epoch, one row per benchmark (its newest record)."""
     rows = [_cost_row(record) for record in records if record.get("kind") == "bench"]
     return list({row[:3]: row for row in rows}.values())
 

@@ -134,7 +134,7 @@ def _plot_nodes(
 
 
 def inline_svg(figure: Figure, label: str) -> str:
-    """Convert a figure to an `<svg>` element without a size, which CSS sets."""
+    """Convert a figure to an `<svg>` element; CSS must set its width and height."""
     FigureCanvasSVG(figure)
     out = io.StringIO()
     with rc_context({**STYLE, "svg.hashsalt": label}):
@@ -214,7 +214,7 @@ def settings_figure(
 
 @rc_context(STYLE)
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Plot the cost of steps with SubgraphDrop relative to full steps, as `<svg>`."""
+    """Plot the cost of steps with SubgraphDrop relative to steps without, as SVG."""
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -237,7 +237,7 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot relative cost over the share of sampled subgraphs, for one strategy."""
+    """Plot the relative cost of one strategy over the share of sampled subgraphs."""
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
     shares = [record["share"] for record in own]

@@ -127,9 +127,9 @@ SHORTENED = (
 def reason_of(cell: Cell, ours: Summary) -> str | None:
     """Return why our number in a table cell is worse than the paper's, in words.
 
-    The reason is that the seeds differ and one seed agrees with the paper, that runs
-    were shortened, or a reason in `configs/tables/_worse.yaml`. Returns None if the
-    number is not worse or no reason is known.
+    The reason is either that not all runs are worse, that runs had fewer epochs than in
+    the paper, or one from `configs/tables/_worse.yaml`. Returns None if the number is
+    not worse, or if no reason is known.
     """
     if compare(cell, ours) != "worse":
         return None
@@ -156,14 +156,14 @@ def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
 
 
 def _one_agrees(cell: Cell, ours: Summary) -> bool:
-    """Return whether the number of a single run is not worse than the paper's."""
+    """Return whether at least one run alone is not worse than the paper's number."""
     each = (replace(ours, mean=value) for value in ours.values)
     return any(compare(cell, one) != "worse" for one in each)
 
 
 @cache
 def _known() -> Mapping[str, str]:
-    """Map a text to the reason why cells whose titles contain the text are worse."""
+    """Map parts of cell titles to reasons why our numbers in these cells are worse."""
     return read_yaml(FILE)
 
 
@@ -205,10 +205,7 @@ class Filled:
 
     @property
     def reason(self) -> str | None:
-        """Why our number is worse than the paper's.
-
-        None if it is not worse, or if no reason is known.
-        """
+        """Why our number is worse than the paper's; None if not worse or unknown."""
         return None if self.summary is None else reason_of(self.cell, self.summary)
 
     @property
@@ -305,7 +302,7 @@ def fill_tables(
 
     @cache
     def estimator() -> Estimator:
-        """Return the estimator, which takes long to build and is seldom needed."""
+        """Build the time estimator on the first call only, because this takes long."""
         return Estimator(records.timed, on, sizes=dataset_sizes(known))
 
     filled = []
@@ -353,7 +350,7 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to a cell; `marks` maps texts of footnotes to signs, and grows."""
+    """Add our number to a cell, and its footnote to `marks` (maps texts to signs)."""
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -389,7 +386,7 @@ def _sign(place: int) -> str:
 
 
 def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
-    """Return all pairs (seed, fold), for a cross-validation with several seeds.
+    """Return all pairs (seed, fold), counted from 0; without folds, the fold is None.
 
     >>> all_pairs(2, None)
     [(0, None), (1, None)]
@@ -404,7 +401,7 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return the runs that a table needs and that have no record of full length."""
+    """Return a table's runs that have no record, or only records of shorter runs."""
     return [
         run
         for cell in table.cells()

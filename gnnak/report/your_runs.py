@@ -152,7 +152,7 @@ def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
 
 
 def _options(record: Record) -> dict[str, Any]:
-    """Return a run's options by dotted name; SubgraphDrop's options only if used."""
+    """Return a run's options by dotted name, without those of unused SubgraphDrop."""
     try:
         config = change(RunConfig(), record["config"])
     except GnnakError:

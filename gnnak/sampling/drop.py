@@ -212,7 +212,7 @@ def sample_subgraphs(
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the positions of True in several masks, given `pointers` of each mask."""
+    """Return the positions of True in several masks, given `pointers(mask)` of each."""
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
     return [

@@ -28,7 +28,7 @@ class Filling(Compact):
     subgraph: Tensor
     """[q]: column index, the sampled subgraph whose root's value is used."""
     weight: Tensor
-    """[q], float64."""
+    """[q], float64: the weight of the root's value in the mean."""
     in_order: bool = False
     """True if the entries are sorted by the connected component of `node`; False if
     their order is unknown."""

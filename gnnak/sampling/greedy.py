@@ -17,10 +17,10 @@ Ties = Literal["random", "lowest"]
 """Which of several subgraphs with equal scores is sampled: a random one, or the one
 whose root has the lowest node number."""
 Score = Callable[[Tensor, Tensor], Tensor]
-"""Called as `score(covered, last)`: returns an integer score for each subgraph, [s];
-the highest is sampled next. `covered`, [n], is the number of sampled subgraphs that
-contain each node. `last`, [num_components], is the root that was sampled last in each
-component, or -1 if the last step sampled no root in the component."""
+"""`score(covered, last)` returns an integer score for each subgraph, [s]; the subgraph
+with the highest score is sampled next. `covered`, [n], is the number of sampled
+subgraphs that contain each node. `last`, [num_components], is the root sampled in each
+component by the last step, or -1 if it sampled none there."""
 
 
 def sample_greedily(
@@ -62,7 +62,7 @@ def sample_greedily(
 
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
-    """Return a rank for each subgraph, [s]: among equal scores, the highest wins."""
+    """Return ranks of all subgraphs, [s]: among equal scores, the highest rank wins."""
     if ties == "random":
         return rank
     return subgraphs.num_subgraphs - 1 - subgraphs.root

@@ -81,7 +81,7 @@ class PairDistances:
     """[n]: position of each node among the nodes of its component."""
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances of q pairs of nodes, each of one component, [q]."""
+        """Return the distances of q pairs of nodes, [q], each in one component."""
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
@@ -167,8 +167,8 @@ class Plan:
     """[n]: number of subgraphs that contain each node, before any is dropped."""
     near: Near
     distances: PairDistances | None = None
-    """None if the strategy is not "farthest", or if `is_large`: distances are then
-    computed while subgraphs are sampled."""
+    """Distances between nodes, for the strategy "farthest" only. None if `is_large`:
+    distances are then computed while subgraphs are sampled."""
 
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
         """Return whether subgraphs are sampled by `greedy.sample_one_by_one`.

@@ -144,7 +144,10 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count, in each row of `values`, [times, m], the True values by `index`, [m]."""
+    """Count the True entries of `values`, [times, m], per row and group: [times, size].
+
+    `index`, [m], is the group of each column.
+    """
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

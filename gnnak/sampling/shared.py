@@ -19,8 +19,7 @@ from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 MAX_CALLS = 2000
-"""A `Replay` remembers the samples of at most this many layer calls, the latest
-ones."""
+"""A `Replay` remembers the samples of the latest layer calls, at most this many."""
 
 Key = tuple[int, int]
 """The ticket (a random number) of a layer call, and the fingerprint of its graph."""
@@ -185,9 +184,9 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; if there is none, cache a new one.
 
-        On a GPU, where a comparison synchronises, the edges of the same tensor are
-        compared once per forward pass (`compared`), and never while a CUDA graph is
-        captured.
+        On a GPU, comparing edges synchronises. So the same tensor, unless written to,
+        counts as equal if this forward pass has `compared` edges before, or while a
+        CUDA graph is captured.
         """
         graph = self._graph
         if graph is not None:
@@ -218,9 +217,9 @@ class ThreadState(threading.local):
 
     `given` are the subgraphs that the caller handed to the model, if any. `layers` has
     the ids of the layers called so far in this forward pass. `task` is the backward
-    pass that recomputes this forward pass, if any. `compared` tells whether edges were
-    compared with the cache, and `is_over` whether the forward pass was a call of the
-    model that has ended.
+    pass that recomputes this forward pass, if any. `compared` tells whether this
+    forward pass has compared edges with the cache, and `is_over` whether it was a call
+    of the model that has ended.
     """
 
     def __init__(self) -> None:
@@ -329,7 +328,7 @@ class SharedSubgraphs:
         state.cache.release()
 
     def enter(self, layer: object) -> bool:
-        """Record the call of a layer; return whether it is the first of its pass."""
+        """Record a layer's call; return whether it is the first in its forward pass."""
         state = self._of_thread
         if state.is_recomputing:
             return False

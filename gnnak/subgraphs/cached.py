@@ -144,8 +144,7 @@ class CachedSubgraphs:
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
     """Extract the rooted subgraphs of every graph of a store and cache them.
 
-    A random extractor is called only once per graph, so a graph has the same subgraphs
-    in every epoch.
+    Even a random extractor is called once per graph; epochs use the same subgraphs.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets

@@ -33,8 +33,7 @@ def encode_once(
 def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[Hashable, Encoded]:
     """Return the structural encodings that the extractor of the subgraphs computed.
 
-    Code that splits, pads or samples subgraphs must also split, pad or sample these
-    encodings.
+    Code that splits, pads or samples subgraphs must do the same to these encodings.
     """
     known = subgraphs.derived.encodings.items()
     return {encoding: found for encoding, found in known if found.extracted}
@@ -132,7 +131,7 @@ def closed_walks(
 def _all_pairs(
     edge_index: Tensor, num_nodes: int, batch: Tensor | None
 ) -> RootedSubgraphs:
-    """Return all pairs of nodes, as `whole_graphs`; raise `SizeError` if too many."""
+    """Return the result of `whole_graphs`; raise `SizeError` if memory is too small."""
     batch = check_batch(batch, edge_index, num_nodes)
     check_free(
         BYTES_PER_COPY * count_copies(*graph_sizes(batch, edge_index)),
@@ -147,7 +146,7 @@ def _all_pairs(
 def _walks(
     whole: RootedSubgraphs, step: Tensor, stay: Tensor, steps: int, rows: Tensor
 ) -> Tensor:
-    """Sum the weights of all walks of 0, ..., `steps` steps from a root to a node.
+    """Sum the weights of all walks from a root to a node, for each number of steps.
 
     `step`, [e], has the weight of a step backwards along each edge, `stay`, [n], that
     of a step from a node to itself. Returns the sums for the node copies `rows` of
@@ -174,7 +173,7 @@ def _walks(
 def _place(
     subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
 ) -> Tensor:
-    """Return the node copy of `whole` that equals each copy of `subgraphs`, [m]."""
+    """Find the pair (root, node) of each node copy of `subgraphs` in `whole`, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     first_copy = pointers(whole.sizes)[:-1]
     if batch is None:

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""Name of the attribute that deep copies and pickles leave out. Its values hold only
-tensors of other attributes."""
+"""Name of the attribute that deep copies and pickles leave out: a dict of cached values
+that hold only tensors of other attributes."""
 
 
 class Compact:
     """Base class of dataclasses whose tensors may be views of one large tensor.
 
-    By default, pickles and deep copies would contain the large tensor for each view.
+    Pickles and deep copies contain only the views, without the rest of that tensor.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class Compact:
 
 
 def _without_others(value: Any) -> Any:
-    """Clone a tensor that is a view of a larger one; do so for all values of a dict."""
+    """Clone a tensor if it is a view of a larger one; in a dict, all such tensors."""
     if isinstance(value, dict):
         return {name: _without_others(part) for name, part in value.items()}
     if isinstance(value, Tensor) and value.untyped_storage().nbytes() > value.nbytes:
@@ -104,7 +104,7 @@ def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
 
 
 def _group_together(keys: Sequence[GroupKey]) -> list[Groups]:
-    """Group by several keys with one sort, of shifted keys that do not overlap."""
+    """Group by several keys with one sort, after shifting keys so that none overlap."""
     rows = [each.key.numel() for each in keys]
     first_group = [0, *accumulate(each.size for each in keys)]
     first_row = [0, *accumulate(rows)][:-1]

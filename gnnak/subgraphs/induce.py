@@ -80,7 +80,7 @@ def induced_edges(
 def with_edges(
     subgraphs: Record, neighbors: Neighbors, limit: CopyLimit | None = None
 ) -> Record:
-    """Return the subgraphs with all edges of the graph between nodes of a subgraph."""
+    """Add to each subgraph all edges of the graph that join two of its nodes."""
     ends, edge = induced_edges(
         subgraphs.node, subgraphs.subgraph, subgraphs.num_subgraphs, neighbors, limit
     )
@@ -171,7 +171,11 @@ def _from_edges(
 def _inside(
     target: Tensor, entry: Tensor, subgraph: Tensor, key: Tensor, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Return the edges at `entry` whose source is in the subgraph of `target`."""
+    """Select those candidate edges whose source is in the subgraph of their target.
+
+    The candidates are the edges with positions `entry` in `neighbors`, and end at the
+    node copies `target`.
+    """
     source_node = neighbors.node.index_select(0, entry)
     of_target = subgraph.index_select(0, target)
     wanted = torch.add(source_node, of_target, alpha=neighbors.num_nodes)

@@ -195,8 +195,8 @@ class _Search(NamedTuple):
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
-        `most` is the number of nodes of each root's connected component. A root that
-        has found as many nodes leaves the frontier. Returns the parts, with the last
+        `most` is the number of nodes of each root's connected component. A root whose
+        nodes are all found leaves the frontier. Returns the parts, with the last
         roots first, or [] if nothing changes.
         """
         size = neighbors.num_nodes
@@ -248,7 +248,7 @@ def _estimate(
 
 
 def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:
-    """Return an upper bound of the number of pairs: the walks, at most n per root."""
+    """Return a bound on the pairs that `reach` finds: the walks, at most n per root."""
     size = neighbors.num_nodes
     target = neighbors.key // size
     of_length = torch.ones(size, dtype=torch.double, device=root.device)

@@ -248,8 +248,7 @@ class RandomWalks(Limited):
     p: float = 1.0
     """node2vec's return parameter; with a large value, a walk rarely steps back."""
     q: float = 1.0
-    """node2vec's in-out parameter; with a large value, a walk stays near the previous
-    node."""
+    """node2vec's in-out parameter; a large value keeps walks near the previous node."""
     max_hops: int = 10
     """Largest distance to the root that is computed; farther nodes have `hop` -1."""
 

@@ -180,8 +180,7 @@ def masked_egonets(
 ) -> RootedSubgraphs:
     """Return, for every node, its graph with only the edges of its k-hop egonet.
 
-    The nodes outside of the egonet stay as isolated nodes with `hop` -1. The subgraphs
-    are not induced.
+    Nodes outside of the egonet are isolated, with `hop` -1. Subgraphs are not induced.
 
     Args:
         edge_index: Directed edges, [2, e].

@@ -101,7 +101,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Yield a tensor [3, c] per batch norm; each forward pass calls `_add` on it."""
+    """Yield a tensor [3, c] per batch norm, to which forward passes add statistics."""
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():
@@ -117,7 +117,7 @@ def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
 
 
 def _add(total: Tensor, x: Tensor) -> None:
-    """Add rows * [1, mean, variance] of `x` [rows, c] to `total`; skip single rows."""
+    """Add rows * [1, mean, variance] of `x`, [rows, c], to `total` if rows > 1."""
     rows = x.size(0)
     if rows > 1:
         variance, mean = torch.var_mean(x.double(), dim=0, correction=0)
@@ -132,7 +132,7 @@ STATE_KEY = "Keeper"
 
 
 class RunHistory(Callback):
-    """Callback that records curves and best weights, stops early, and checkpoints."""
+    """Callback for learning curves, best weights, early stopping and checkpoints."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class RunHistory(Callback):
         return STATE_KEY
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Give the module the list of validation scores; stop if the run had ended."""
+        """Give the module the validation scores; stop if early stopping is due."""
         assert isinstance(module, GraphTask)
         module.curve = self.curves["validation"]
         self._stop_early(trainer)

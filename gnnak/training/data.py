@@ -112,7 +112,7 @@ class GraphData(LightningDataModule):
         return self._evaluation_loader(self.parts.test)
 
     def statistics_dataloader(self) -> Loader:
-        """Return a loader of training graphs for `recalibrate`; no SubgraphDrop."""
+        """Return a loader of training graphs with all subgraphs, for `recalibrate`."""
         return self._evaluation_loader(self.parts.train, self.train.batch_size)
 
     def transfer_batch_to_device(
@@ -158,7 +158,7 @@ def in_double(store: GraphStore) -> GraphStore:
 
 
 def degree_counts(store: GraphStore, positions: Tensor) -> tuple[int, ...]:
-    """Count the nodes with in-degree 0, 1, 2, ... in the graphs at `positions`."""
+    """Count the nodes with in-degree 0, 1, 2, ... in the graphs `store[positions]`."""
     batch = store[positions]
     degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
     return tuple(torch.bincount(degree).tolist())

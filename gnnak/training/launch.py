@@ -53,8 +53,8 @@ class Places:
     ) -> Places:
         """Return the folders of a run.
 
-        If `results` is None, records of data sets of gnnak are in `RESULTS`, where
-        `gnnak table` reads them, and records of the user's own data are in `runs`.
+        If `results` is None, records of runs on data sets of gnnak are in `RESULTS`,
+        and those of runs on the user's own data in `runs`.
         """
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)
@@ -127,7 +127,7 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold; only `config` if it sets a fold or no folds exist."""
+    """Return one config per fold, or [`config`] if it sets a fold or no folds exist."""
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]
@@ -182,7 +182,7 @@ def run_experiment(
 def _done(
     config: RunConfig, folder: Path, finished: Mapping[str, Record]
 ) -> Record | None:
-    """Return the record of a finished run, or None if it is unfinished or restarted."""
+    """Return the record of a run, or None if the run is unfinished or was restarted."""
     return None if (folder / LAST).exists() else finished.get(config.hash())
 
 

@@ -99,7 +99,7 @@ def _bce(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
 
 
 def _known(targets: Tensor, terms: Tensor) -> Tensor:
-    """Return 0 for unknown targets (NaN), and 1 for all others."""
+    """Return weights: 0 for unknown targets (NaN), and 1 for all others."""
     return (~targets.isnan()).to(terms.dtype)
 
 
@@ -116,9 +116,9 @@ class Scaler(nn.Module):
     r"""Normalises targets, $z = (y - \mu) / \sigma$; restores $y = \sigma z + \mu$."""
 
     mean: Tensor
-    """[t]: the mean of each target."""
+    """[targets]: the mean of each target."""
     deviation: Tensor
-    """[t]: the standard deviation of each target."""
+    """[targets]: the standard deviation of each target."""
 
     def __init__(self, scaling: Scaling) -> None:
         super().__init__()
@@ -127,11 +127,11 @@ class Scaler(nn.Module):
         self.register_buffer("deviation", torch.tensor(deviation), persistent=False)
 
     def normalise(self, targets: Tensor) -> Tensor:
-        """Return the normalised targets, [rows, t]."""
+        """Return the normalised targets, [rows, targets]."""
         return (targets - self.mean) / self.deviation
 
     def restore(self, outputs: Tensor) -> Tensor:
-        """Convert outputs of the network, [rows, t], to the units of the targets."""
+        """Convert the network's outputs, [rows, targets], to the targets' units."""
         return outputs * self.deviation + self.mean
 
 
@@ -150,7 +150,7 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
 
 
 def target_scaling(y: Tensor) -> Scaling:
-    """Return mean and deviation of each column of `y`, [rows, t], ignoring NaN.
+    """Return mean and deviation of each column of `y`, [rows, targets], ignoring NaN.
 
     >>> target_scaling(torch.tensor([[1.0, 5.0], [3.0, torch.nan]]))
     Scaling(mean=(2.0, 5.0), deviation=(1.0, 1.0))

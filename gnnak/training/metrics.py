@@ -39,7 +39,7 @@ class Collected(Metric):
 
 
 class ColumnMean(Collected):
-    """A binary metric, averaged over columns with both labels; ignores NaN labels."""
+    """A binary metric, averaged over columns that have labels 0 and 1; ignores NaN."""
 
     def compute(self) -> Tensor:
         """Return the mean; NaN if a logit is NaN, or if no column has both labels."""
@@ -87,7 +87,7 @@ class OfProbabilities(Collected):
         self.needs_both = needs_both
 
     def compute(self) -> Tensor:
-        """Return the metric over all rows; NaN if undefined, see `needs_both`."""
+        """Return the metric over all rows, or NaN if it is undefined."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         if self.needs_both and answers.unique().numel() < 2:
             return torch.tensor(torch.nan)
@@ -173,7 +173,7 @@ def make_metric(info: DatasetInfo) -> Metric:
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
-    """Explain, in words, why the score of the graphs of `part` is not finite."""
+    """Explain why the score on the graphs of `part`, such as "test", is not finite."""
     finite = isinstance(metric, Collected) and not any(
         scores.isnan().any() for scores in metric.scores
     )

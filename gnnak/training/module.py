@@ -105,10 +105,9 @@ class GraphTask(LightningModule):
         return Adam(weights, train.learning_rate, weight_decay=train.weight_decay)
 
     def on_train_start(self) -> None:
-        """Prepare the optimiser and, if `capture`, the captured training step.
+        """Prepare the optimiser and, if `capture` was set, the captured training step.
 
-        The state of the optimiser may come from a checkpoint that was written on
-        another device.
+        State that comes from a checkpoint of another device is moved where needed.
         """
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)

@@ -137,7 +137,7 @@ def predict(
     embeddings: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Predictions:
-    """Predict for all rows of a file or list; see `predict_parts`."""
+    """Predict for all rows of a file or list; several models are averaged."""
     parts = [
         part.predictions
         for part in predict_parts(models, graphs, batch_size, embeddings, progress)
@@ -378,7 +378,7 @@ class _ArrayWriter:
 
 
 def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
-    """Return the columns of the input table, or else numbers of rows (and nodes)."""
+    """Return the columns of the input table, or else the row (and node) numbers."""
     graph = part.predictions.graph
     if graph is not None:
         start = np.flatnonzero(np.diff(graph, prepend=-1))

@@ -51,7 +51,7 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
-    """Set embeddings of unseen categories to the column's mean over training data."""
+    """Set embeddings of unseen categories to the mean over the training data."""
     graphs = store.subset(train.to(store.device))
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]

@@ -28,7 +28,7 @@ MOST_COUNTED = 1 << 22
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
     """Return an upper bound on the peak memory of a WL test, in bytes.
 
-    The nodes of egonets are counted or, above `MOST_COUNTED`, bounded from above.
+    The nodes of egonets are counted; above `MOST_COUNTED`, an upper bound is used.
     """
     edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
     if test in REFINEMENTS:

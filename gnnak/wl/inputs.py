@@ -228,7 +228,7 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Refuse labels that never equal another: NaN, and types compared by identity."""
+    """Raise `GraphError` for a label with NaN, or of a type compared by identity."""
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

@@ -11,8 +11,7 @@ from torch import Tensor
 from gnnak.graphs.ragged import counts_of, pointers
 
 _LIMIT = 1 << 62
-"""`rank_pairs` encodes a pair as one integer below this limit, so that int64 does not
-overflow."""
+"""`rank_pairs` encodes pairs as integers below this limit, which fit into int64."""
 
 
 def rank(values: Tensor) -> Tensor:

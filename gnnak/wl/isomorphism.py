@@ -140,7 +140,7 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Find isomorphic graphs; return `same_as` with the new representatives.
+    """Return an updated `same_as`: for each original graph, the first isomorphic one.
 
     Graph i of `union` is a recoloured copy of the original graph `owner[i]`, with 1-WL
     result `fingerprint[i]`. Original graphs with different `kind` are not isomorphic.
@@ -167,7 +167,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask of the copies with the rarest 1-WL fingerprint of their owner."""
+    """Return a mask: of each graph, the copies with its rarest 1-WL fingerprint."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)

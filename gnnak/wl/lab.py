@@ -65,16 +65,14 @@ class LabResult:
 
     family: str
     contender: str
-    """The test with its options, or the name of a network followed by `bound` (result
-    of the test that bounds the network), `random` (with random weights) or
-    `trained`."""
+    """The test with its options; or a network's name, followed by `random` or `trained`
+    for its weights, or by `bound` for the result of the test that bounds it."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
     """Number of pairs that were distinguished; None if the test was not run."""
     rounds: int | None
-    """Number of rounds until the colouring was stable. None for networks, or if the
-    test was not run."""
+    """Number of rounds until colours are stable; None for networks, or if not run."""
     seconds: float
     """Run time; 0 if the test was not run."""
     note: str = ""

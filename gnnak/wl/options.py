@@ -38,8 +38,7 @@ class Options:
     """Radius of the egonets. If None, every subgraph is the whole graph; only the
     subgraph WL tests, such as `swl`, take None."""
     hash: str = "exact"
-    """How `subgraph-1-wl` maps an egonet to a colour (HASH in the paper); one of
-    `HASHES`."""
+    """How `subgraph-1-wl` maps an egonet to a colour; one of `HASHES`."""
     d2c: bool = False
     """Whether initial colours in an egonet include the distance to the root (D2C)."""
     root_mark: bool = False
@@ -47,8 +46,7 @@ class Options:
     centroid: bool = False
     """Whether a node's new colour includes its colour as the root of its own egonet."""
     context: bool = False
-    """Whether a node's new colour includes its colours in all egonets that contain
-    it."""
+    """Whether a node's new colour includes its colours in all egonets with the node."""
     readout: str = "vs"
     """How `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root, node). `vs`
     pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each

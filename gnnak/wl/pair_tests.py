@@ -130,7 +130,11 @@ def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
 
 
 def _neighbours(near: Neighbors, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the neighbours of `nodes` as positions in `nodes` and in `near.node`."""
+    """List the neighbours of all `nodes`.
+
+    Returns, for each neighbour, the position of its node in `nodes`, and the position
+    of the neighbour in `near.node`.
+    """
     return ragged_ranges(*near.rows(nodes))
 
 

@@ -21,7 +21,7 @@ class Coloring(NamedTuple):
     graph: Tensor
     """[t]: the graph of each item."""
     node: Tensor
-    """[n]: the index of node v's item; if items are tuples, of the item (v, ..., v)."""
+    """[n]: the item of each node v; if items are tuples, the item (v, ..., v)."""
     entries: Tensor | None = None
     """[t, k]: the nodes of each item. None if all nodes or all k-tuples are items."""
 

@@ -105,7 +105,7 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Assign the value of each egonet, plus 1, to its root; other nodes get 0, [n]."""
+    """Give each root the value of its egonet plus 1, and other nodes 0, [n]."""
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values

@@ -1,7 +1,7 @@
 """Load the user's own data as a `Dataset`: graphs, features, targets and splits.
 
-Every categorical feature gets one category more than the data have, "other". It stands
-for categories of new graphs that do not occur in training.
+Every categorical feature gets one additional category, "other", for values of new
+graphs that do not occur in training.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any, refuse
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
-"""A split [g] and folds [k, g]; one of the two is None."""
+"""A split [g], or k folds [k, g]; the other one is None."""
 
 
 def choose_split(
@@ -78,7 +78,6 @@ def choose_split(
 def _folds(
     own: OwnData, rows: GraphRows, count: int, classes: Tensor | None, seed: int
 ) -> Tensor:
-    """Assign the graphs to cross-validation folds, [k, g]."""
     if count < 3:
         raise OptionError(
             f"folds is {count}; give at least 3: one fold is for test, the next for "
@@ -133,7 +132,7 @@ def load_own(
 
     Args:
         own: Files, columns, task, metric and split.
-        data: The graphs, if `own.path` is None: see `as_rows`.
+        data: The graphs, if `own.path` is None, in any form that `as_rows` takes.
         y: The targets of `data`, one row per graph. If None, they are in the data.
         seed: Seed of random splits and folds.
         split: The part of each graph, [g]: 0 train, 1 validation, 2 test. If None,
@@ -237,7 +236,7 @@ def _check_files(train: str, validation: str, test: str | None) -> None:
 def _joined(
     own: OwnData, parts: list[GraphRows]
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Tensor]:
-    """Concatenate training, validation and, if given, test files; split by file."""
+    """Concatenate the training, validation and test files, and return their split."""
     names = set(parts[0].columns)
     for part in parts[1:]:
         if set(part.columns) != names:
@@ -306,7 +305,7 @@ def describe_features(
 ) -> tuple[Features, Features | None]:
     """Return the types and sizes of node features and of edge features.
 
-    If `featurizer` is None, sizes are found in the store and include "other".
+    If `featurizer` is None, the sizes come from the store, plus one category "other".
     """
     if featurizer is not None:
         return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
@@ -348,7 +347,7 @@ def fit_features(
 
 
 def _described(key: str, values: Tensor | None) -> Features | None:
-    """Return type and size of features, with the additional category "other"."""
+    """Return the type and size of features; categorical features also get "other"."""
     if values is None:
         return None
     if values.is_floating_point() and not values.isfinite().all():

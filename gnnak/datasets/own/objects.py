@@ -94,7 +94,7 @@ def as_items(data: Any) -> list[Any]:
 
 
 def are_smiles(items: Sequence[Any]) -> bool:
-    """Return whether the first item that is not missing is a SMILES string.
+    """Return whether the first item that is not missing is a string (SMILES).
 
     >>> are_smiles([None, float("nan"), "CCO"]), are_smiles([])
     (True, False)
@@ -215,7 +215,7 @@ def _common(
 def _attributes(
     items: Sequence[Any], position: list[int]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Return graph attributes by row, and attributes that all nodes have, by node."""
+    """Return all graph attributes, and the node attributes that every node has."""
     per_row = [dict(getattr(item, "graph", {})) for item in items]
     names = dict.fromkeys(name for row in per_row for name in row)
     columns = {str(name): [row.get(name) for row in per_row] for name in names}

@@ -20,13 +20,13 @@ class OwnData:
     """The user's own data: files, columns, task, metric and split."""
 
     path: str | None = None
-    """The file or folder; None for graphs in a Python list or one of gnnak's data
-    sets."""
+    """The file or folder; None for graphs in a Python list or a data set of gnnak."""
     smiles: str | None = None
     """The column with SMILES strings; if None, one with a name such as `smiles`."""
     targets: tuple[str, ...] = ()
-    """The columns, or graph attributes, to predict. If empty: the only column with
-    numbers, all such columns of `labels`, or the targets `y` of graphs."""
+    """The columns, graph attributes or node attributes to predict. If empty, all
+    columns of `labels` with numbers; without `labels`, the only column of the table
+    with numbers, or `y` of the graphs."""
     labels: str | None = None
     """A table with the targets, one row per graph; if None, `path` has the targets."""
     task: str | None = None

@@ -26,8 +26,7 @@ PART_NAMES = {
 def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
     """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
 
-    If `strata` has the class of each graph, [g], each part gets its share of each
-    class.
+    If `strata`, [g], has the class of each graph, each class is split like this.
 
     >>> random_split(10, seed=0).bincount().tolist()
     [8, 1, 1]

@@ -38,8 +38,8 @@ AS_CLASSES = "set --task classification (task='classification') if these are cla
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
     """Derive the task from the columns of targets; None stands for an unknown value.
 
-    Whole numbers 0, 1, ... are classes only if there are exactly two of them, or if
-    each of them occurs at least twice on average.
+    Whole numbers 0, 1, ... are classes only if these are just 0 and 1, or if the
+    column has at least twice as many rows as different numbers.
     """
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
@@ -274,7 +274,7 @@ def _encode_numbers(
 
 
 def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
-    """Raise `GraphError` if every target is constant."""
+    """Raise `GraphError` if every target has the same float32 value in all rows."""
     known = [column[~column.isnan()] for column in targets.y.T]
     if not all(values.unique().numel() == 1 for values in known):
         return
@@ -290,7 +290,7 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
-    """Raise `GraphError` for a constant target, unless it has at most two rows."""
+    """Raise `GraphError` for a constant target, if it has more than two values."""
     if len(values) > 2:
         raise GraphError(
             f"{name} is {values[0]} in all {len(values)} rows, so there is nothing to "

@@ -34,8 +34,8 @@ def _gpu_kernels() -> ModuleType:
 def kernels_of_backward(values: Tensor) -> ModuleType:
     """Return the package of kernels for a backward pass.
 
-    If the gradients are to be differentiated again (`create_graph=True`), this is
-    `plain`, which autograd can differentiate.
+    This is `kernels_for(values)` or, if the gradients are to be differentiated again
+    (`create_graph=True`), `plain`, which autograd can differentiate.
     """
     return plain if torch.is_grad_enabled() else kernels_for(values)
 

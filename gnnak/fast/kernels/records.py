@@ -30,7 +30,7 @@ class Edges(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """States of node copies, `x[node] + table[rows]`, which are computed when read."""
+    """States `x[node] + table[rows]` of node copies, computed when they are read."""
 
     x: Tensor
     """[n, w]: the states of the nodes."""
@@ -50,7 +50,7 @@ class Lifted(NamedTuple):
         rows: Tensor,
         dtype: torch.dtype | None,
     ) -> "Lifted":
-        """Convert `x` and `table` to `dtype` once, since kernels read them many times.
+        """Build a `Lifted` with `x` and `table` converted to `dtype`.
 
         If `dtype` is None, both are converted to the wider of their two dtypes.
         """
@@ -77,7 +77,7 @@ class Moments(NamedTuple):
     """Rows per block. The last blocks may have fewer rows, or none."""
 
     def chunk(self, count: int) -> "list[Moments]":
-        """Return the statistics of each part of `tensor.chunk(count, dim=1)`."""
+        """Split the columns into `count` parts; return the statistics of each part."""
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
 
@@ -100,7 +100,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """A grouping of m rows, to sum the rows of each group."""
+    """Groups of m rows; `gated_sums` multiplies rows by gates and sums each group."""
 
     groups: Groups
     """The rows of each group."""
@@ -113,10 +113,10 @@ MOST_HOP_LINEARS = 4
 
 
 class HopLinears(NamedTuple):
-    """Linears that compute tables from the embeddings of distances, or their gradients.
+    """Weights, or their gradients, of Linears that map distance embeddings to tables.
 
-    The first Linear may be one without a bias, whose table is added to node states. All
-    others have a bias, and their tables are gates: sigmoids of the Linear.
+    If the first Linear has no bias, its table is added to node states. All other
+    Linears have a bias, and their tables are gates: sigmoids of the Linear's output.
     """
 
     weights: list[Tensor]

@@ -156,7 +156,7 @@ class _GineSum(torch.autograd.Function):
 
 
 class _NeighbourSum(torch.autograd.Function):
-    """Autograd function: the sum of $c_j$ over all edges j -> i, for all i, [m, w]."""
+    """Autograd function: sum $c_j$ over all edges j -> i, for each node copy i."""
 
     @staticmethod
     def forward(ctx: Any, c: Tensor, edges: Edges) -> Tensor:
@@ -197,7 +197,7 @@ def fits_gcn(
 def run_gcn(
     conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    r"""Apply a GCN conv in every rooted subgraph; see `FusedConv.run`.
+    r"""Apply a GCN conv in every rooted subgraph; return output and input states.
 
     With the conv's weight $W$ and bias $b$, the output for node copy $i$ is
 

@@ -34,7 +34,7 @@ def run_recomputing(
     num_edges: int,
     run: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """Run a GNN with edge states that are recomputed in the backward pass."""
+    """Call `run` with encoded edge features, which the backward pass recomputes."""
     if type(encoder) is not ContinuousEncoder or has_hooks(encoder):
         return NotImplemented
     checked = encoder.checked(values, num_edges)
@@ -114,12 +114,12 @@ def _are_same(one: Tensor, other: Tensor | None) -> bool:
 
 @torch.no_grad()
 def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
-    """Recompute the encoding, with the norm's constants of the forward pass."""
+    """Recompute `ReLU(norm(linear(values)))` with the norm's constants `k`."""
     return kernels_for(values).norm_act(linear(values, matrix), k, True, None)
 
 
 class _Encode(torch.autograd.Function):
-    """Autograd function of the encoding; also returns the norm's scale and shift.
+    """Autograd function: return `ReLU(norm(linear(values)))` and the norm's constants.
 
     Only the features and the weight of the Linear are saved for backward.
     """

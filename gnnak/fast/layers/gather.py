@@ -27,7 +27,7 @@ SMALL_TABLE = 256
 
 @implements("lookup")
 def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
-    """Return `table[index]` for a small table, whose gradient needs no atomics."""
+    """Return `table[index]` for a small table; the backward pass uses no atomics."""
     if table.size(0) > SMALL_TABLE or not serves(table):
         return NotImplemented
     return _Lookup.apply(table, index)
@@ -64,7 +64,7 @@ def lift_edges(serves: Serves, e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def pool_subgraph(
     serves: Serves, z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce
 ) -> Tensor:
-    """Pool node copies by subgraph."""
+    """Sum or average the states of the node copies of each subgraph, [s, c]."""
     if not serves(z) or reduce not in REDUCES:
         return NotImplemented
     return _pooled(z, subgraphs.subgraph, subgraphs.by("subgraph"), reduce)
@@ -78,7 +78,7 @@ def pool_context(
     num_nodes: int,
     reduce: Reduce,
 ) -> Tensor:
-    """Pool node copies by node."""
+    """Sum or average the states of the node copies of each node, [n, c]."""
     if not serves(z) or reduce not in REDUCES or subgraphs.num_nodes != num_nodes:
         return NotImplemented
     return _pooled(z, subgraphs.node, subgraphs.by("node"), reduce)

@@ -98,10 +98,10 @@ def fused_embedding(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> Tensor:
-    """Run the base GNN without storing messages.
+    """Compute the result of `GNNAK.embed`, [m, c], without storing messages.
 
-    All GNN-AK layers whose base GNN is a PPGN share the node pairs. With autocast, the
-    states of node copies have autocast's dtype, like the input of the conv's Linear.
+    If the base GNN is a PPGN, all layers share one `NodePairs`. With autocast, the
+    states of node copies have autocast's dtype.
     """
     if not serves(x) or isinstance(edge_attr, Inputs):
         return NotImplemented
@@ -148,7 +148,7 @@ def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def _embeddings(layer: GNNAK) -> Tensor | None:
-    """Return the embeddings of distances that are added or appended to node states."""
+    """Return the distance embeddings to add or append to node states, or None."""
     if layer.hop_linear is not None:
         return hop_tables(layer).added
     return None if layer.hop_table is None else layer.hop_table.weight

@@ -150,9 +150,9 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings with one product for the first Linears of all transforms.
+    """Compute encodings with one matrix product for the first Linears of all MLPs.
 
-    Pooled encodings are sums, which `reduced` divides later for a mean.
+    Pooled encodings are returned as sums; `reduced` later divides them for a mean.
     """
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
@@ -184,7 +184,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the same results as `_without_dropout`, with dropout before transforms.
+    """Compute the encodings like `_without_dropout`, with dropout before transforms.
 
     Each transform has its own dropout mask, so the Linear after the base GNN and the
     first Linears of the transforms cannot be merged into one product.
@@ -242,7 +242,7 @@ def _pooled_sums(
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Apply an MLP from the norm after the second Linear up to the last Linear."""
+    """Apply the modules of an MLP after its second Linear, up to its last Linear."""
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z

@@ -297,7 +297,7 @@ class _LiftedGineSum(torch.autograd.Function):
 def _states(
     kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
 ) -> Tensor | Lifted:
-    """Return the states of node copies; as `Lifted`, not stored, if `copies.add`."""
+    """Return the states of node copies: as `Lifted` if a table is added to `x`."""
     node, rows, _, add, dtype = copies
     if table is not None and add:
         return Lifted.of(x, table, node, rows, dtype)

@@ -34,7 +34,7 @@ def implements(*operations: str) -> Callable[[F], F]:
 def implementations_in(
     serves: Serves, *modules: ModuleType
 ) -> dict[str, Callable[..., Any]]:
-    """Return the functions marked by `implements` in some modules, by operation."""
+    """Map each operation to the function in `modules` that `implements` has marked."""
     return {
         name: partial(value, serves)
         for module in modules

@@ -121,7 +121,7 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 class _Block(torch.autograd.Function):
     """Autograd function of `fused_block`: a block of PPGN.
 
-    `weights` are those of both MLPs as in `_mlps`, and of the last Linear.
+    `weights` are the weights that `_mlps` takes, and weight and bias of `mix`.
     """
 
     @staticmethod
@@ -155,9 +155,9 @@ class _Block(torch.autograd.Function):
 
 
 class _PooledBlock(torch.autograd.Function):
-    """Autograd function: `pool_pairs` of the states and of the products of a block.
+    """Autograd function: apply `pool_pairs` to the states and products of a block.
 
-    `weights` are those of both MLPs as in `_mlps`.
+    `weights` are the weights that `_mlps` takes.
     """
 
     @staticmethod
@@ -266,7 +266,7 @@ class _Pool(torch.autograd.Function):
 
 
 def can_share_pairs(layer: GNNAK) -> bool:
-    """Return whether the base GNN is a PPGN without hooks or keyword arguments."""
+    """Return whether the base GNN is a PPGN that `embedding_on_pairs` supports."""
     gnn, calling = layer.gnn, layer.calling
     usual = calling.takes_batch and calling.keywords is None
     return type(gnn) is PPGN and not has_hooks(gnn) and usual
@@ -275,7 +275,7 @@ def can_share_pairs(layer: GNNAK) -> bool:
 def embedding_on_pairs(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> Tensor:
-    """Compute `GNNAK.embed` of a layer with a PPGN; all layers share the node pairs."""
+    """Compute `GNNAK.embed` with a PPGN as base GNN; all layers share a `NodePairs`."""
     gnn: nn.Module = layer.gnn
     assert isinstance(gnn, PPGN)
     pairs = subgraphs.once(NodePairs, lambda: find_pairs(subgraphs.subgraph))

@@ -75,7 +75,7 @@ class CachedRecompute:
 
 
 def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None, ...]:
-    """Return the tensors to save if the backward pass needs `values`.
+    """Return the tensors to save: `values`, or those from which to recompute `values`.
 
     Their number varies: pass them as the last arguments of `save_for_backward`.
     """
@@ -94,7 +94,7 @@ def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
 def saved_or_recomputed(
     saved: Sequence[Tensor | None], function: TensorFunction | None
 ) -> Tensor:
-    """Return `values` in the backward pass, from `saved`, the result of `to_save`."""
+    """Return the tensor in `saved` or, if a function is given, `function(*saved)`."""
     if function is not None:
         return function(*saved)
     (values,) = saved

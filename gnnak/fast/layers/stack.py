@@ -54,7 +54,7 @@ def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> b
 def run_gine(
     conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a GINE conv in every rooted subgraph; see `FusedConv.run`."""
+    """Apply a GINE conv in every rooted subgraph; return output and input states."""
     parts = two_linears(conv.nn)
     assert parts is not None
     values, same, moments = _GineLinear.apply(
@@ -122,7 +122,7 @@ def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) ->
 def run_pna(
     conv: PNAStarConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a PNA* conv in every rooted subgraph; see `FusedConv.run`."""
+    """Apply a PNA* conv in every rooted subgraph; return output and input states."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
@@ -183,7 +183,7 @@ class _PairLinear(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
-    """Split the columns of W into the parts for target, source and edge."""
+    """Split the columns of a Linear's weight into those for target, source and edge."""
     return matrix.tensor_split([width, 2 * width], dim=1)
 
 

@@ -50,7 +50,7 @@ def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
 
 @contextmanager
 def call_of(model: nn.Module) -> Iterator[None]:
-    """Context manager: the `with` block is one call of a model, see `computed_for`.
+    """Context manager: let `computed_for` cache results for the layers of `model`.
 
     Weights must not change in the block. Under `torch.compile`, this does nothing.
     """

@@ -40,7 +40,7 @@ def can_capture(
 def _synchronises(network: nn.Module, precision: str) -> bool:
     """Return whether the forward pass of any module in a network synchronises.
 
-    Modules declare this by an attribute `synchronises`; for PyG's convs, see
+    Modules declare this by an attribute `synchronises`; PyG's convs that do so are in
     `SYNCHRONISING_CONVS`. Convs inside a GNN-AK layer that is always fused, with
     `precision` "32" or "bf16", are never called, so they do not count.
     """
@@ -195,7 +195,7 @@ class CapturedStep:
 class _StaticBuffers:
     """Tensors at fixed addresses, into which items (batches) of one shape are copied.
 
-    `warm_up` steps remain before the capture, and `replay` replays the captured step.
+    `warm_up` is the number of steps before the capture, `replay` the captured step.
     """
 
     def __init__(self, tensors: list[Tensor], warm_up: int) -> None:

@@ -152,7 +152,7 @@ class GraphRecorder:
         """Make the random number generator usable again after a failed capture.
 
         A capture changes the state of the generator, which all CUDA graphs share, and
-        only a successful capture changes it back. So capture an empty graph.
+        only a successful capture changes it back. So this captures an empty graph.
         """
         with _capturing, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of the empty graph.
@@ -221,7 +221,7 @@ def synchronisations_recorded() -> Iterator[list[str]]:
 
 
 def _calling_line() -> str | None:
-    """Return the innermost line of the call stack outside of `HIDDEN`, if any."""
+    """Return the innermost line of the call stack outside of the packages `HIDDEN`."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

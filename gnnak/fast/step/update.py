@@ -68,7 +68,7 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
     """Take a step of a fused Adam, with the weights divided among several CUDA streams.
 
     In a CUDA graph, the streams run in parallel. PyTorch's fused Adam updates only a
-    few dozen weight tensors per kernel, and the largest of them determines the time.
+    few dozen weight tensors per kernel, and the largest tensor determines the time.
     """
     groups = optimizer.param_groups
     with SideStreams(device) as streams:
@@ -88,7 +88,7 @@ VARYING = ("params", "lr", "capturable", "fused")
 """Entries of a parameter group that may change between replays of an update."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 """Optimisers whose captured steps use `fused=True`, unless the user has chosen an
-implementation: fused steps run a few kernels for all weights. By default, PyTorch's
+implementation. A fused step runs a few kernels for all weights. By default, PyTorch's
 Adam would need two kernels per weight if captured, and SGD would read the learning rate
 on the host."""
 
@@ -210,7 +210,7 @@ class CapturedUpdate:
         return any(grad is not None and grad.is_sparse for grad in grads)
 
     def _has_state(self) -> bool:
-        """Return whether the optimiser has allocated a state where it needs one."""
+        """Return whether the optimiser has allocated all states that it needs."""
         for group in self.optimizer.param_groups:
             wanted = not isinstance(self.optimizer, torch.optim.SGD)
             wanted = wanted or bool(group["momentum"])
@@ -237,7 +237,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: set `capturable`, `fused` and, if given, learning rates."""
+        """Context manager: set `capturable` and `fused`; use `rates`, if given."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

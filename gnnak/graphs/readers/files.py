@@ -117,7 +117,7 @@ def write_bytes(path: FilePath, content: bytes) -> None:
 
 
 SMALLEST_BUDGET = 2**30
-"""Memory budget of the arrays of a small file, in bytes; see `memory_budget`."""
+"""Least memory budget of a file's arrays, in bytes, however small the file is."""
 LARGEST_RATIO = 300
 """Memory budget of a large file, in bytes per byte of the file. Real data sets need
 between 10 and 100: numbers of one byte in the file become int64 in memory."""
@@ -131,7 +131,7 @@ HEADERS = {
 
 
 def memory_budget(file_size: int) -> int:
-    """Return the memory in bytes that the arrays of a file of this size may need."""
+    """Return the largest memory, in bytes, that the arrays of the file may take."""
     return max(SMALLEST_BUDGET, LARGEST_RATIO * file_size)
 
 
@@ -235,13 +235,13 @@ class PackedFile(gzip.GzipFile):
             return super().read(left if size is None or size < 0 else min(size, left))
 
     def read1(self, size: int = -1) -> bytes:
-        """Return some of the next bytes; see `io.BufferedIOBase.read1`."""
+        """Return some of the next decompressed bytes, at most `size` if `size` >= 0."""
         with self._checked():
             return super().read1(size)
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
-        """Raise `FileFormatError` on gzip errors and on too much decompressed data."""
+        """Context manager: raise `FileFormatError` on gzip errors and too much data."""
         try:
             yield
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -17,7 +17,7 @@ from gnnak.graphs.readers.rows import BadRow
 from gnnak.graphs.store import GraphStore, with_reverse_edges
 
 Categories = Mapping[str, Sequence[str]]
-"""All values of each string attribute, by name; a string is encoded as its position."""
+"""Maps a string attribute to all its values; a value is encoded as its position."""
 
 
 def find_categories(

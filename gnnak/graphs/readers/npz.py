@@ -117,7 +117,7 @@ END = b"PK\x05\x06"
 END_BYTES = 22
 """Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""A zip file with this many members or more announces this number of members."""
+"""For this many members or more, the end record says this number."""
 
 
 def check_entries(content: IO[bytes]) -> None:
@@ -250,9 +250,10 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 
 
 def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> None:
-    """Write a data set that has one direction of each undirected edge, atomically.
+    """Write a data set in the npz layout, atomically, with all the edges that it has.
 
-    This is faster than `write_npz`, which sorts all edges to find reverse edges.
+    Unless `directed`, it must have only one direction of each edge. This is faster than
+    `write_npz`, which sorts all edges to find reverse edges.
     """
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}
@@ -289,7 +290,7 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
 
 
 def _try(what: str, action: Callable[[], Result]) -> Result:
-    """Return `action()`; raise errors as `FileFormatError`, starting with `what`."""
+    """Return `action()`; errors become a `FileFormatError` that starts with `what`."""
     try:
         return action()
     except Exception as error:  # zipfile and numpy raise many types on damaged files

@@ -275,12 +275,12 @@ class Attributes:
 
     @property
     def aligned(self) -> dict[str, Attribute]:
-        """The tensor fields with one row per node, edge or graph, except indices."""
+        """The tensor fields without indices, with one row per node, edge or graph."""
         return {k: v for k, v in self.tensors.items() if is_aligned(v)}
 
     @property
     def irregular(self) -> list[str]:
-        """Names of the tensor fields not in `aligned`, which cannot be padded."""
+        """Names of the tensor fields that cannot be padded: those not in `aligned`."""
         return [k for k, v in self.tensors.items() if not is_aligned(v)]
 
     def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
@@ -297,7 +297,7 @@ class Attributes:
         return chosen
 
     def others(self, graphs: Tensor) -> dict[str, Any]:
-        """Return the fields of a batch of graphs that are not in `aligned`, by name."""
+        """Return all fields not in `aligned`, for a batch of `graphs`, by name."""
         tensors = {name: self.tensors[name].of(graphs) for name in self.irregular}
         numbers = graphs.tolist() if self.objects else []
         lists = {k: [v[i] for i in numbers] for k, v in self.objects.items()}
@@ -440,7 +440,7 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
 def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
-    """Return the axis whose sizes are the numbers of rows `count`, or None.
+    """Return the axis on which each graph has `count` rows, [g]; None if there is none.
 
     If several axes fit, the name of the field decides.
     """

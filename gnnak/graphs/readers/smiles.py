@@ -152,8 +152,8 @@ ATOM_TYPES = (
 """The names of the 28 atom types, in the order of their numbers. ZINC-12K has atoms of
 the first 21 types."""
 OTHER_ATOM = len(ATOM_TYPES) - 1
-"""The type of atoms that are not in `ATOM_TYPES`. It is the last type, which does not
-occur in ZINC-12K, since the embedding table has only 28 rows."""
+"""The type of atoms that are not in `ATOM_TYPES`. The embedding table has no row for
+another type, so this is the last type, which does not occur in ZINC-12K."""
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE")
 """The names of the bond types 1, 2 and 3. Type 0, which no bond of ZINC-12K has, stands
 for all other bonds."""
@@ -207,7 +207,7 @@ def _atoms(chem: Any, molecule: Any) -> list[int]:
 
 
 def _kekulized(chem: Any, molecule: Any) -> Any:
-    """Return a copy with single and double bonds in rings, and without stereo marks."""
+    """Return a copy in Kekulé form, if the molecule has one, without stereo marks."""
     # Whether an atom is a stereocentre then depends on its four neighbours alone.
     copy = chem.Mol(molecule)
     chem.RemoveStereochemistry(copy)

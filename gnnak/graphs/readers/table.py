@@ -19,7 +19,7 @@ from gnnak.typing import check_known
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 DELIMITERS = ",;\t"
-"""Characters that may separate cells; for a table of one column, the first is taken."""
+"""Characters that may separate cells; if a header has none, the first is assumed."""
 LONGEST_HEADER = 1_000_000
 """Largest number of characters of the header in which the separator is searched."""
 MAX_COLUMNS = 10_000

@@ -48,7 +48,8 @@ class GCN(GCNConv):
 def gine(channels: int) -> MessagePassing:
     """Build GINE: MLP((1 + eps) x_i + sum_j ReLU(x_j + e_ij)), with a learned eps.
 
-    j runs over the in-neighbours of i. The MLP is Linear, BatchNorm, ReLU, Linear.
+    j runs over the in-neighbours of i, and e_ij is the state of the edge. The MLP is
+    Linear, BatchNorm, ReLU, Linear.
     """
     return GINEConv(mlp([channels, channels, channels]), train_eps=True)
 

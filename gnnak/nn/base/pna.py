@@ -87,7 +87,7 @@ PyTorch would divide its gradient among one row too many."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Return the minimum or maximum of the rows of each index, [size, c]; 0 if none."""
+    """Return the minimum or maximum of rows by index, [size, c]; 0 without rows."""
     rows = index[:, None].expand_as(values)
     out = values.new_full((size, values.size(1)), _STARTS[which])
     found = out.scatter_reduce(0, rows, values, which, include_self=False)

@@ -238,7 +238,7 @@ class PPGNBlock(nn.Module):
 
 @operation
 def pool_pairs(x: Tensor, pairs: NodePairs) -> Tensor:
-    r"""Compute $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w]."""
+    r"""Pool pair states to nodes $i$: $[X_{ii},\ \sum_{j \ne i} X_{ij}]$, [n, 2w]."""
     diagonal = x.index_select(0, pairs.diagonal)
     sums = [part.sum(dim=2).flatten(0, 1) for part in pairs.split(x)]
     others = torch.cat([x[:0], *sums]).index_select(0, pairs.rank) - diagonal

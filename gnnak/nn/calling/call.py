@@ -31,7 +31,7 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class Inputs:
-    """All arguments, by name, of one call of a base GNN except node states and edges.
+    """All arguments of one call of a base GNN, by name, but not node states or edges.
 
     `GNNAK.forward` takes an `Inputs` in place of `edge_attr`, for base GNNs with
     several edge arguments, positions, types or initial states.
@@ -182,7 +182,7 @@ class Calling:
     """Width of `edge_attr`, from the GNN's attribute `edge_dim`; None if unknown."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
-        """Return the argument, "edge_attr" or "edge_weight", that takes `edge_attr`."""
+        """Return the GNN's argument for `edge_attr`: "edge_attr" or "edge_weight"."""
         if edge_attr.dim() == 1 and "edge_weight" in self.edge_arguments:
             return "edge_weight"
         if "edge_attr" in self.edge_arguments:
@@ -324,7 +324,7 @@ edge, but an edge has one such weight in every subgraph."""
 
 @dataclass(frozen=True)
 class Binding:
-    """What each argument of a conv holds: by a `Call`, or else by names and shapes."""
+    """What each argument of a conv holds, read from `call` or guessed from names."""
 
     name: str
     """Class name of the conv, for error messages."""
@@ -338,7 +338,7 @@ class Binding:
 
     @classmethod
     def of(cls, conv: nn.Module, call: Call | None = None) -> Binding:
-        """Return the binding of `conv`, which must have all arguments of `call`."""
+        """Build the binding of `conv`; check that it has all arguments of `call`."""
         names, name = argument_names(conv), type(conv).__name__
         if call is not None:
             call.check(conv)
@@ -374,7 +374,7 @@ class Binding:
     def inputs(
         self, given: Mapping[str, Any], calling: Calling, x: Tensor, num_edges: int
     ) -> Tensor | Inputs | None:
-        """Convert the further arguments of a call for `GNNAK.forward`; see `bind`."""
+        """Convert the further arguments, `given`, to `edge_attr` of `GNNAK.forward`."""
         plain = set(given) <= set(EDGE_ARGUMENTS) and len(given) < 2
         if plain and self.call is None and not calling.further:
             return next(iter(given.values()), None)

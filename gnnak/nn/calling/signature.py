@@ -79,12 +79,12 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:
-    """Return the argument names of `module.forward`; see `arguments_of`."""
+    """Return the names of the arguments of `module.forward`."""
     return tuple(argument.name for argument in arguments_of(module))
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return which of the arguments `edge_attr` and `edge_weight` a GNN accepts.
+    """Return which of `edge_attr` and `edge_weight` a GNN accepts, as keys of a dict.
 
     The value is True if the signature names the argument, and False if the GNN accepts
     the argument only through `**kwargs`.
@@ -105,8 +105,8 @@ def states_argument(gnn: nn.Module) -> str:
 def graph_argument(gnn: nn.Module) -> str | None:
     """Return the name of the argument that takes the edges, or None if there is none.
 
-    This is `edge_index`, `adj_t` or `adj`. If the GNN has none of these, it is the
-    second argument, unless the name of that argument says that it holds something else.
+    This is `edge_index`, `adj_t` or `adj`. If the GNN has none of these, the second
+    argument takes the edges, unless its name says that it holds something else.
     """
     arguments = arguments_of(gnn)
     names = [a.name for a in arguments if a.kind not in VARIADIC]
@@ -120,7 +120,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the argument names of states and edges, or None if both come first."""
+    """Return the argument names of states and edges, or None if both are positional."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -128,7 +128,7 @@ def keywords(gnn: nn.Module) -> tuple[str, str] | None:
 
 
 def further_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return further arguments, such as `pos`, and whether the GNN requires each."""
+    """Map each further argument of a GNN, such as `pos`, to whether it is required."""
     passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
     return {
         argument.name: argument.default is argument.empty
@@ -280,7 +280,7 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 
 
 def _as_width(declared: object) -> int:
-    """Return the width in an attribute such as `in_channels`, or 0 if it has none."""
+    """Return the width that an attribute such as `in_channels` declares, or 0."""
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]
     return declared if isinstance(declared, int) else 0

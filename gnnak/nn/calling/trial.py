@@ -129,9 +129,9 @@ class Trial:
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Call the GNN with values of one edge argument until a call succeeds.
 
-        Return the width of the output, or None if every call fails; and whether the GNN
-        reads the argument. If the calls do not show this, return `named`: whether the
-        argument is in the signature.
+        Returns the width of the output (None if every call fails), and whether the GNN
+        reads the argument. If the calls do not show whether it does, the second result
+        is `named`: whether the argument is in the signature.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -248,7 +248,7 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 
 
 def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Calling | None]:
-    """Return the first trial that succeeds and its `Calling`, or a trial and None."""
+    """Return a successful trial and its `Calling`, or the first trial and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
         trial = Trial(gnn, in_channels, further)

@@ -62,7 +62,7 @@ def _propagate(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def ego_gnn(convs: Sequence[nn.Module], channels: int) -> SubgraphGNN:
-    """Build Ego-GNN (Sandfelder et al., 2021); run it on `EgoNets(1)`.
+    """Build Ego-GNN (Sandfelder et al., 2021), which runs on the egonets `EgoNets(1)`.
 
     The layers are `EgoLayer`s. Ego-GNN does not mark the root, and is at most as
     powerful as the test GSWL.

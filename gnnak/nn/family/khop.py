@@ -31,7 +31,7 @@ class Rings(NamedTuple):
 
 
 def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
-    """Divide egonets into rings 0, ..., `num_hops`; cached after first use.
+    """Divide egonets into rings 0, ..., `num_hops`; the result is cached.
 
     Padded egonets get padded rings, whose sizes depend only on the sizes of the
     egonets' tensors, so that finding these rings does not synchronise.
@@ -101,7 +101,7 @@ def _joins(hops: Tensor, source: int, target: int) -> Tensor:
 def _most_rows(subgraphs: RootedSubgraphs, number: int) -> int:
     """Return an upper bound on the number of rows of a ring.
 
-    Ring 0 has one node per egonet. Every node of ring 1 has its own edge to the root.
+    Ring 0 has a row per egonet, ring 1 at most one per edge, others one per node copy.
     """
     copies, edges = subgraphs.num_copies, subgraphs.num_edges
     if number == 0:

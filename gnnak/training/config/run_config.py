@@ -152,7 +152,7 @@ class RunConfig:
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """Return the hash of a table cell: of all options except seed and fold."""
+        """Return a hash of all options except seed, fold and `also_without`."""
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:

@@ -216,7 +216,7 @@ def _timed(
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
-    """Return the whole split, and the split cut to the graphs that are measured."""
+    """Return the split of the data set, and a split with only the graphs to measure."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -239,7 +239,7 @@ def _warm_up(
 ) -> int:
     """Return the number of epochs before timing starts.
 
-    If training steps are captured, these epochs have at least `WARM_BATCHES` batches.
+    If steps are captured, these epochs have at least `WARM_BATCHES` batches in total.
     """
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes

@@ -75,7 +75,7 @@ class Stopwatch(Callback):
             self.evaluation.append(now - self._since)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the epoch's time if no validation has; start timing the next epoch."""
+        """Record the epoch's time, if not yet recorded, and restart the timer."""
         if len(self.training) <= trainer.current_epoch - self.warm_up:
             self._end_training(trainer)
         self._since = synchronised_time(trainer.strategy.root_device)
@@ -236,7 +236,7 @@ class KernelTimes(Callback):
 
 
 def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
-    """Return the time of each GPU kernel in a profile, longest first."""
+    """Return the mean time per step of each GPU kernel in a profile, longest first."""
     calls: dict[str, float] = defaultdict(float)
     taken: dict[str, float] = defaultdict(float)
     for event in events:
@@ -263,7 +263,7 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
-    """Return the profile for a record; `share` is kernel time divided by step time."""
+    """Return kernel times for a record, with their `share` of the time of a step."""
     return {
         "share": found.microseconds / 1e6 / step_seconds,
         "microseconds": found.microseconds,

@@ -124,7 +124,7 @@ def make_trainer(
     folder: Path,
     captured: bool = False,
 ) -> Trainer:
-    """Build the Lightning trainer; it does not clip gradients if steps are captured."""
+    """Build the Lightning trainer, which clips gradients unless steps are captured."""
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")

@@ -34,8 +34,8 @@ FROZEN_SECONDS = 30.0
 def start_heartbeats() -> None:
     """Create the folder of heartbeat files; called by the main process before training.
 
-    The folder is removed when the main process ends, but not if it is killed: workers
-    then know that the main process has printed no message.
+    The folder is removed at the end, but not if the main process is killed. Workers see
+    from this whether the main process could print an error message.
     """
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="gnnak-")
@@ -68,8 +68,8 @@ def beat() -> None:
 class Listener:
     """Detects processes that have sent no heartbeat for `FROZEN_SECONDS`.
 
-    Time is measured in calls of `is_frozen`, `interval` seconds apart, not with a
-    clock: time in which this process was frozen, or the computer asleep, is ignored.
+    Time is counted in calls of `is_frozen`, `interval` seconds apart. A clock would
+    also count time in which this process was frozen, or the computer asleep.
     """
 
     def __init__(self, interval: float) -> None:
@@ -244,7 +244,7 @@ class Monitor(threading.Thread):
                 worker.kill()
 
     def wait_for_loss(self, seconds: float) -> str | None:
-        """Wait up to `seconds` for a lost worker; return an error message or None."""
+        """Wait up to `seconds` until a worker is lost; return the error or None."""
         deadline = time.monotonic() + seconds
         while self.loss is None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
@@ -278,7 +278,7 @@ class Monitor(threading.Thread):
         return _sentence(f"worker process {rank} {how_ended(code)}")
 
     def _leave(self, message: str) -> None:
-        """Kill the workers and exit; show the cursor, which a progress bar hides."""
+        """Kill the workers, print the message, show the cursor again, and exit."""
         for worker in self.workers:
             worker.kill()
         end_heartbeats()

@@ -34,14 +34,14 @@ LENGTH = len(TAG) + hashlib.sha256().digest_size
 def sealed(content: bytes) -> bytes:
     """Return the content of a file, followed by its checksum.
 
-    The CRCs of a zip file do not cover its directory: after one flipped bit there,
-    `torch.load` returns uninitialised memory as weights, without an error.
+    The checksum covers the whole file. The CRCs of a zip file do not: after a flipped
+    bit in its directory, `torch.load` returns uninitialised memory as weights.
     """
     return content + TAG + hashlib.sha256(content).digest()
 
 
 def unsealed(content: bytes) -> bytes:
-    """Verify and remove the checksum; files of older versions have none."""
+    """Remove the checksum, if there is one; raise `ValueError` if it is wrong."""
     inner, seal = content[:-LENGTH], content[-LENGTH:]
     if not seal.startswith(TAG):
         return content
@@ -72,7 +72,7 @@ FEATURES = ("node_features", "edge_features")
 
 
 def plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert a `DatasetInfo` to JSON values; features become sizes or channels."""
+    """Convert to JSON values; features become numbers of categories or of channels."""
     plain = asdict(info)
     for name in FEATURES:
         features = getattr(info, name)
@@ -159,7 +159,7 @@ class Checkpoint:
         return network.eval()
 
     def _is_too_small(self) -> bool:
-        """Return whether the config needs more weights than there are.
+        """Return whether the config needs more or larger weights than there are.
 
         Checked before building the network: a damaged config could need gigabytes.
         """

@@ -62,7 +62,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Return the `exact` records or, if none, the longest runs of `any_length`."""
+        """Return `exact` records or, if there are none, the longest of `any_length`."""
         if found := self.exact(config):
             return found
         others = self.any_length(config)
@@ -70,7 +70,7 @@ class RunRecords:
         return [record for record in others if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return the records whose options differ at most in the length of the run.
+        """Return the records of runs that differ from `config` at most in their length.
 
         The runs have at least `least` epochs, and halve the learning rate as often as
         `config` does.
@@ -90,7 +90,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return a config's hashes with and without length; None if options are unknown."""
+    """Return hashes of a config with and without its length; None if it is outdated."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

@@ -69,7 +69,7 @@ def whole_records(line: bytes) -> list[Record]:
 def _checked(content: Any, line: bytes = b"") -> Record:
     """Verify and remove the checksum of a record.
 
-    The checksum must match the bytes of `line` or, if these were changed, the values.
+    It must match the bytes of `line` or, if another program rewrote these, the values.
     """
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
@@ -84,7 +84,7 @@ def _checked(content: Any, line: bytes = b"") -> Record:
 
 
 def _without_damaged_key(content: Record) -> Record:
-    """Remove the first entry if it is a checksum with a damaged key."""
+    """Remove the first key and value if the value is the checksum of all others."""
     first = next(iter(content), "")
     others = {key: value for key, value in content.items() if key != first}
     expected = _checksum(_plain_text(others).encode()).decode()

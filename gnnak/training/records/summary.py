@@ -42,7 +42,7 @@ def summarise(
     folds: int | None = None,
     epochs: int | None = None,
 ) -> Summary:
-    """Summarise runs that differ only in seed and fold, by the newest record of each.
+    """Summarise runs that differ only in seed and fold, using each run's newest record.
 
     The score of a run is its test score at its best validation epoch; undefined scores
     are left out of the mean. Runs on folds under the protocol `published` have no

@@ -52,11 +52,11 @@ class DeviceCosts:
             by_data.setdefault(config.data.name, []).append(cost)
 
     def here(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of runs on the same data set with the same value of `key`."""
+        """Return costs of runs on the same data set as `config` with equal `key`."""
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return the costs of similar runs on other data sets, scaled to this one."""
+        """Return costs of similar runs on other data, scaled to that of `config`."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -85,9 +85,9 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return the ratio of epoch times, the data set of `config` to data set `name`.
+        """Return epoch time on the data set of `config` divided by that on `name`.
 
-        The result is a list with one number, or an empty list if the ratio is unknown.
+        The result is a list with this ratio, or an empty list if it is unknown.
         """
         ratios = []
         for (key, value), by_data in self._costs.items():
@@ -115,7 +115,7 @@ def cost_of(record: Record, jobs: int) -> Cost:
 
 
 def runs_at_once(record: Record) -> int:
-    """Return how many runs shared the device; in old records, `shared_gpu` means 7."""
+    """Return how many runs shared the device: 7 in old records with `shared_gpu`."""
     return record.get("jobs", 7 if record.get("shared_gpu") else 1)
 
 
@@ -124,28 +124,28 @@ def _epoch(costs: Iterable[Cost]) -> float:
 
 
 def same_cell(config: RunConfig) -> Hashable:
-    """Return the same value for runs that differ in seed, fold and length only."""
+    """Return a hash of all options except seed, fold and length of the run."""
     return config.cell(also_without=LENGTH)
 
 
 def same_model(config: RunConfig) -> Hashable:
-    """Return the same value for runs with the same protocol and model name."""
+    """Return the protocol and the name of the model."""
     return config.data.protocol, config.model.name
 
 
 def same_base(config: RunConfig) -> tuple[str, tuple[Hashable, ...]]:
-    """Return the same value for runs with the same base GNN and the same form."""
+    """Return the base GNN, and whether the model has GNN-AK and SubgraphDrop."""
     return parse_name(config.model.name).base, same_form(config)
 
 
 def same_form(config: RunConfig) -> tuple[Hashable, ...]:
-    """Return the form: whether the model is uplifted (GNN-AK) and has SubgraphDrop."""
+    """Return whether the model has GNN-AK, and whether it has SubgraphDrop."""
     form = parse_name(config.model.name)
     return form.uplifted, form.sampled
 
 
 def any_run(config: RunConfig) -> Hashable:
-    """Return None, so that every run is similar to every other run."""
+    """Return None for every run, so that all runs count as similar."""
     return None
 
 
@@ -163,14 +163,14 @@ class Estimate:
 
 
 class Estimator:
-    """Estimates runs on one device by the median over the most similar earlier runs.
+    """Estimates the cost of a run on one device: the median of similar earlier runs.
 
     The first of these groups that has records is used. For groups 3 to 5, only records
-    of this device count.
+    of this device count. The form says whether a model has GNN-AK and SubgraphDrop.
 
     1. The same options except seed, fold and length; on this device, then on others.
     2. The same model and data set; on this device, then on others.
-    3. The same base GNN and form (uplifted, sampled); on this data set, then on others.
+    3. The same base GNN and form; on this data set, then on others.
     4. The same form; on this data set, then on others.
     5. Any run on this data set.
 
@@ -209,7 +209,7 @@ class Estimator:
         ]
 
     def __call__(self, config: RunConfig, done: int = 0) -> Estimate | None:
-        """Return the expected cost of the epochs after `done`; None if unknown."""
+        """Return the expected cost after the first `done` epochs; None if unknown."""
         costs = next(filter(None, self._similar(config)), None)
         if costs is None:
             return None

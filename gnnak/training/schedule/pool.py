@@ -40,9 +40,9 @@ WAIT_SECONDS = 20
 
 @contextmanager
 def multi_process_service() -> Iterator[bool]:
-    """Context manager: start MPS, if possible, so that new processes share the GPU.
+    """Context manager: start NVIDIA's multi-process service (MPS), if possible.
 
-    Yields whether MPS was started.
+    New processes then share the GPU. Yields whether MPS was started.
     """
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
@@ -86,7 +86,7 @@ def _call(command: list[str], text: str = "") -> bool:
 
 @dataclass(frozen=True)
 class Ready:
-    """Sent by a worker when it has started."""
+    """The message that a worker sends when it has started."""
 
     device: str
     """The name of the device, as in records."""
@@ -96,7 +96,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Ended:
-    """Sent by a worker when a run has ended."""
+    """The message that a worker sends when a run has ended."""
 
     text: str
     """The score of the run, or the reason why it failed."""
@@ -109,7 +109,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Training:
-    """Trains one run and appends its record; a stopped run is resumed."""
+    """A callable that does a run and appends its record; a stopped run is resumed."""
 
     places: Places
     machine: Machine
@@ -127,7 +127,7 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Main loop of a worker: do the jobs that `connection` receives; end after None."""
+    """Main loop of a worker: do the jobs from `connection` until None arrives."""
     follow_main()
     torch.set_num_threads(threads)
     _print_to(log)
@@ -188,7 +188,7 @@ class Watcher(Protocol):
     """Interface of an object that shows the progress of a schedule."""
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
-        """Show the running tasks, by worker, each with the time when it started."""
+        """Show progress; `running` maps each worker to its task and start time."""
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
         """Show that a run has ended; `seconds` is how long it ran."""
@@ -248,7 +248,7 @@ class Pool:
         self._workers: list[_Worker] = []
 
     def run(self) -> Result:
-        """Run all tasks in worker processes; return how each of them ended."""
+        """Run tasks until all are done or time is up; return how each ended."""
         with main_of_workers():
             return self._run()
 

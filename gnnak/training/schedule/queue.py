@@ -61,7 +61,7 @@ class Task:
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return this task for another try, after one that failed."""
+        """Return a copy with one more failed try, and with `alone` as given."""
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
@@ -104,7 +104,7 @@ class Queue:
         return self.long or task.estimate is None or task.seconds <= seconds
 
     def _has_room(self, task: Task, running: Collection[Task]) -> bool:
-        """Return whether memory is free; always True if no other task is running."""
+        """Return whether the `running` tasks leave room; True if there are none."""
         if not running:
             return True
         if task.alone or any(other.alone for other in running):

@@ -57,7 +57,7 @@ def sum_by(
     dtype: torch.dtype | None = None,
     entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Sum the rows of each of k groups, [k, c]; `plain.sum_by` explains `entries`."""
+    """Sum the rows, or the weighted rows in `entries`, of each of k groups, [k, c]."""
     width = values.size(1)
     index, weight = (groups.ptr, values) if entries is None else entries
     out = values.new_empty(len(groups), width, dtype=dtype)
@@ -285,7 +285,7 @@ def _table_grads(
 ) -> tuple[Tensor, ...]:
     """Return the gradient of each table of gates.
 
-    `gated` has, for each grouping, the gradient of the sums, the gates and the key.
+    `gated` has a triple for each grouping: gradients of the sums, gates, and keys.
     """
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
@@ -302,9 +302,9 @@ def _table_grads(
 
 @triton.jit
 def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Return, for each row of a tile, the gradient of its group times its gate.
+    """Return, for each row of a tile, the gradient of its group's sum times its gate.
 
-    `key` points to the group of each row; `entry` is the table row of each row.
+    `key` points to the group of each row. The gate of a row is row `entry` of `table`.
     """
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
     place = group[:, None] * stride + column[None, :]

@@ -26,7 +26,7 @@ COPIES = 128
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return 1 / sqrt(degree) of all node copies, counting one self loop each, [m]."""
+    """Return 1 / sqrt(degree) of each node copy, [m]; degrees include one self loop."""
     copies = len(edges.by_target)
     out = like.new_empty(copies, dtype=sum_dtype(like))
     _gcn_scale[(max(cdiv(copies, COPIES), 1),)](
@@ -38,7 +38,7 @@ def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
 def gcn_sum(
     h: Tensor, scale: Tensor, bias: Tensor | None, end: Tensor, groups: Groups
 ) -> Tensor:
-    """Return scale_i (scale_i h_i + sum over neighbours j of scale_j h_j) + bias."""
+    """Compute GCN's sums over neighbours, [m, w], as `plain.gcn_sum` does."""
     width, out = h.size(1), h.new_empty(h.shape)
     _gcn_sum[tiles(h.size(0), GROUPS, width)](
         h, scale,
@@ -110,7 +110,7 @@ def _gcn_sum(
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """Return `at_target[i] + at_source[j] + at_edge[r]`; see `plain.pair_sum`."""
+    """Add, for each edge copy, the rows of its target, source and edge, [f, c]."""
     rows, width = edges.edge.numel(), at_target.size(1)
     out = at_target.new_empty(rows, width)
     _pair_sum[tiles(rows, BLOCK, width)](

@@ -46,7 +46,7 @@ def read_states(
 
 @triton.jit
 def find_state(node, rows, j, live, LIFTED: tl.constexpr):
-    """Return where the state of node copy `j` is: its rows of `c` and of the table.
+    """Return the row numbers in `c` and in the table for the state of node copy `j`.
 
     Nothing is read where `live` is False.
     """
@@ -72,7 +72,7 @@ def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
 
 @triton.jit
 def load_edge(e, of, column, inside, width):
-    """Load the columns `column` of the state of an edge, row `of` of `e`."""
+    """Load the columns `column` of the state of an edge: row `of` of `e`."""
     return widened(tl.load(e + of.to(tl.int64) * width + column, inside, 0.0))
 
 
@@ -114,7 +114,7 @@ def to_copies(
     grad_eps, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`, and their term in that of `eps`."""
+    """Compute `each` rows of the gradient of `c`, and their share of that of `eps`."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

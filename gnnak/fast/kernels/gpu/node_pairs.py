@@ -25,7 +25,7 @@ from gnnak.nn.base.ppgn import NodePairs
 
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
-    """Return [X_ii, sum of X_ij over j != i] for each node i, [n, 2w]."""
+    """Pool pair states X to nodes i: [X_ii, sum of X_ij over j != i], [n, 2w]."""
     n, width = pairs.first.numel(), x.size(1)
     out = x.new_empty(n, 2 * width, dtype=dtype)
     _pool_pairs[tiles(n, GROUPS, width)](
@@ -51,7 +51,7 @@ def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.cons
     """Return the nodes and columns of this program, and masks of the existing ones.
 
     Also returns, for each node, the row of its first pair, its index in its graph, and
-    its graph's number of nodes. The last result is the largest number of nodes.
+    its graph's number of nodes. The last result is the largest of these numbers.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -125,7 +125,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients of `pair_product` and of the ReLUs before it; see `plain`."""
+    """Return the gradients of the inputs of the two ReLUs before `pair_product`."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -144,9 +144,9 @@ def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> 
 
 
 def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
-    """Yield one kernel launch for all graphs whose matrices have equally many tiles.
+    """Group graphs by the number and size of their tiles; yield a launch per group.
 
-    A launch is the first row and the number of nodes of each graph, [g], the number of
+    A launch has the first row and the number of nodes of each graph, [g], the number of
     tiles along the rows (or columns) of a matrix, and the number of rows of a tile.
     """
     first = last = 0
@@ -254,7 +254,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients of `pool_product` and of the ReLUs before it; see `plain`."""
+    """Return the gradients of the inputs of the two ReLUs before `pool_product`."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
@@ -267,7 +267,7 @@ def pool_product_backward(
 
 
 def _row_sums(x: Tensor, pairs: NodePairs) -> Tensor:
-    """Sum the states of the pairs (i, j) over j for each node i, sorted by `rank`."""
+    """Sum the states of the pairs (i, j) of each node i; sort the nodes by `rank`."""
     pooled = pool_pairs(x, pairs, sum_dtype(x)).unflatten(1, (2, -1))
     return by_rank(pooled.sum(dim=1), pairs)
 
@@ -277,7 +277,7 @@ def _pool_product(
     left, right, sums, out, start, position, nodes, rank, m, width,
     GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the results of `GROUPS` nodes.
+    """Compute the rows of `pool_product` for `GROUPS` nodes.
 
     `sums` is the result of `_row_sums` for `right`; `rank` is the index of each node if
     nodes are sorted by `start`.
@@ -312,7 +312,7 @@ def _pool_product_backward(
     grad, left, right, sums, of_left, of_right, start, position, nodes, rank, m, width,
     GROUPS: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute both gradients at the pairs (i, j) of `GROUPS` nodes i.
+    """Compute gradients of `left` and `right` at the pairs (i, j) of `GROUPS` nodes i.
 
     `grad` points to the gradients of all nodes, sorted by `rank`.
     """

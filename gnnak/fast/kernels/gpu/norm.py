@@ -64,7 +64,7 @@ def norm_constants(
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
-    """Compute the column statistics of each block of rows; see `Moments`."""
+    """Compute mean and squared deviations of each column, for each block of rows."""
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(2, count, width, dtype=sum_dtype(h))
@@ -185,7 +185,7 @@ def _combine(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return the rows `index` of `norm_act`, without computing the other rows."""
+    """Compute only the rows `index` of `norm_act`; if `ones`, append `BIAS_COLUMN`."""
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
     appended = len(BIAS_COLUMN) if ones else 0

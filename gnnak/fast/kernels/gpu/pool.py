@@ -95,7 +95,7 @@ def gate_pool_backward(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return the gradients of the norm's weight and bias, and of `gate` (or None).
 
-    Only `into` has one row per node copy; no other tensor of that size is written.
+    Writes the gradient of `z` to `into`, and no other tensor with a row per node copy.
     """
     copies, width = z.shape
     count, steps = parts(copies)
@@ -180,7 +180,7 @@ def _pool_to_rows(
     GATED: tl.constexpr, OF_BATCH: tl.constexpr, PADDED: tl.constexpr,
     BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one tile of the gradient of `z`; `sums` is the result of `_pool_sums`."""
+    """Compute one tile of the gradient of `z`; `sums` is the total of `_pool_sums`."""
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

@@ -103,21 +103,21 @@ def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
 
 
 def is_exact(values: Tensor) -> bool:
-    """Return whether a product with `values` runs on a GPU and must not use TF32.
+    """Return whether products of `values` need full float32 precision on a GPU.
 
-    If True, callers use PyTorch's matrix product (cuBLAS), which is faster than a
-    Triton kernel at full float32 precision.
+    If so, callers use PyTorch's matrix product (cuBLAS), which is then faster than a
+    Triton kernel.
     """
     return values.is_cuda and values.dtype == torch.float and not _is_tf32(values)
 
 
 def precision(values: Tensor) -> str:
-    """Return `input_precision` of `tl.dot`: "tf32" if PyTorch allows it, or "ieee"."""
+    """Return `input_precision` for `tl.dot`: "tf32" if PyTorch allows it, or "ieee"."""
     return "tf32" if _is_tf32(values) else "ieee"
 
 
 def _is_tf32(values: Tensor) -> bool:
-    """Return whether products of `values` use TF32: float32, and PyTorch allows it."""
+    """Return whether `values` is float32 and PyTorch allows TF32 for its products."""
     asked = torch.backends.cuda.matmul.fp32_precision
     return values.dtype == torch.float and asked == "tf32"
 
@@ -177,7 +177,7 @@ def multiply(
 
 @triton.jit
 def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
-    """Return the indices of the columns of the wide and the narrow tile of a program.
+    """Return the column indices of a program's wide tile and of its narrow tile.
 
     Only the last program computes a narrow tile. For others, the indices of that tile
     are `width`, so that masks exclude them.

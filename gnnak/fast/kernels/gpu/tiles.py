@@ -150,7 +150,7 @@ class CachedKernel(JITFunction):
     def version_key(
         self, args: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """Return a key that differs wherever Triton compiles another version.
+        """Return a key that differs if Triton would compile another version.
 
         The first argument must be a tensor, and an argument that is a tensor in the
         first call must be one in every call. `options` are launch options

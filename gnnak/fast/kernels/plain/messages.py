@@ -59,10 +59,10 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    `end` is the node copy j of each edge copy, [f], and `groups` the edge copies of
-    each i. With sources and edge copies by target, this is GCN's forward pass, [m, w].
-    With targets, edge copies by source and the gradient of the output as `h`, it is the
-    gradient of the input.
+    The result has a row for each node copy i, [m, w]. `groups` has the edge copies of
+    each i, and `end`, [f], the other end j of each edge copy. In GCN's forward pass, i
+    is the target and j the source. In the backward pass, i is the source, j the target,
+    and `h` the gradient of the output.
     """
     key, row = group_members(groups)
     other = end.index_select(0, row)
@@ -81,9 +81,9 @@ def pair_sum(
 ) -> Tensor:
     """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    j -> i is a copy of edge r. The caller has multiplied the states of nodes and edges
-    by parts of the weight of one Linear, so the sum is that Linear of the concatenated
-    states of target, source and edge. The concatenation is never stored.
+    r is the edge of which j -> i is a copy. The caller has multiplied the states of
+    nodes and edges by parts of the weight of one Linear. So the sum is the Linear's
+    output for the states of target, source and edge, without concatenating these.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)

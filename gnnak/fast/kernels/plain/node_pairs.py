@@ -26,10 +26,9 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of `pair_product` and of the ReLUs before it.
+    """Return the gradients of the inputs of the two ReLUs before `pair_product`.
 
-    `left` and `right` are the outputs of two ReLUs. The results are the gradients of
-    the inputs of these ReLUs.
+    The outputs of these ReLUs are `left` and `right`.
     """
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
@@ -68,7 +67,7 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
 
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
-    r"""Return $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w]."""
+    r"""Pool pair states to nodes $i$: $[X_{ii},\ \sum_{j \ne i} X_{ij}]$, [n, 2w]."""
     return unwrap(ppgn.pool_pairs)(x.to(dtype or x.dtype), pairs)
 
 
@@ -101,7 +100,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients of `pool_product`, as `pair_product_backward` does."""
+    """Return the gradients of the inputs of the two ReLUs before `pool_product`."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))
@@ -122,5 +121,5 @@ def pool_product_backward(
 
 
 def by_rank(rows: Tensor, pairs: NodePairs) -> Tensor:
-    """Reorder rows of nodes, [n, c], by the position of each node's first pair."""
+    """Sort rows of nodes, [n, c], by the row number of each node's first pair."""
     return torch.empty_like(rows).index_copy_(0, pairs.rank, rows)

@@ -13,7 +13,7 @@ from gnnak.subgraphs.groups import Groups
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:
-    """Return None: `norm_constants` in PyTorch computes the statistics itself."""
+    """Return None: in PyTorch, `norm_constants` computes column statistics itself."""
     return None
 
 
