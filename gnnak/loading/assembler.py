@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
+from types import NoneType
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -72,7 +73,7 @@ class Subgraphs:
             subgraphs = self.cached[positions]
         elif self.extractor is None:
             return None
-        elif self.drop is not None and isinstance(self.extractor, EgoNets):
+        elif self.drop is not None and type(self.extractor) is EgoNets:
             return sample_egonets(
                 self.drop, self.extractor, edge_index, num_nodes, generator
             )
@@ -210,7 +211,7 @@ def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tens
     """Return the fraction of a window's memory budget that each graph takes, [g]."""
     generator = torch.Generator(store.device).manual_seed(0)
     drop = source.drop
-    if source.extractor is not None and not isinstance(source.extractor, EgoNets):
+    if type(source.extractor) not in (EgoNets, NoneType):
         # All subgraphs are extracted, with their edges, before some are dropped.
         source = replace(source, drop=None)
 

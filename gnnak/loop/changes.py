@@ -210,7 +210,7 @@ class ModelWatch:
             [tensor.data_ptr() for tensor in self._weights],
             [tensor.requires_grad for tensor in self._weights],
             [module.training for module in self._modules],
-            torch.is_autocast_enabled(kind),
+            torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind),
         )
 
 

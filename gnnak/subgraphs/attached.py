@@ -60,7 +60,7 @@ def same_extractor(one: Extractor, other: Extractor) -> bool:
     True
     """
     one, other = without_encodings(one), without_encodings(other)
-    if isinstance(one, EgoNets) and isinstance(other, EgoNets):
+    if type(one) is type(other) is EgoNets:
         return one.num_hops == other.num_hops
     return are_equal(one, other)
 

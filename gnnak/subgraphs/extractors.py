@@ -105,7 +105,7 @@ def extract(
         options["batch"] = batch
     found = extractor(edge_index, num_nodes, generator, **options)
     checked = getattr(extractor, "is_checked", False)
-    if not isinstance(extractor, BUILT_IN) and not checked:
+    if type(extractor) not in BUILT_IN and not checked:
         check_extracted(found, extractor, edge_index, num_nodes)
     return found
 

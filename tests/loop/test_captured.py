@@ -5,6 +5,7 @@ import torch
 from torch.optim import SGD, Adam
 
 from gnnak import GraphLoader, TrainingStep
+from gnnak.loop.changes import ModelWatch
 from gnnak.loop.training_step import MOST_CAPTURED
 from tests.loop.models import Gine, mae, molecules
 
@@ -53,6 +54,14 @@ def change_config(model):
 
 
 CHANGES = [freeze, evaluate, replace_weight, change_number, change_config]
+
+
+def test_another_dtype_of_autocast_is_a_change_of_the_model():
+    watch = ModelWatch(Gine())
+    for dtype in (torch.bfloat16, torch.half):
+        with torch.autocast("cpu", dtype=dtype):
+            assert watch.has_changed(quick=True)
+            assert not watch.has_changed(quick=True)
 
 
 @pytest.mark.parametrize("change", CHANGES)

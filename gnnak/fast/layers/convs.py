@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing, SAGEConv
-from torch_geometric.nn.aggr import MeanAggregation
+from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges
@@ -49,7 +49,7 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
     `e` are the edge states, [e, c], or edge weights, [e]; None if there are none.
     """
-    if type(conv) not in RUNNERS or has_hooks(conv) or _is_changed(conv):
+    if type(conv) not in RUNNERS or has_hooks(conv) or is_changed(conv):
         return False
     if type(conv) is GINEConv:
         has_states = e is not None and e.dim() == 2
@@ -60,19 +60,22 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
     if isinstance(conv, GCNConv):
         return fits_gcn(conv, None)
     if type(conv) is SAGEConv:
-        means = isinstance(conv.aggr_module, MeanAggregation)
+        means = type(conv.aggr_module) is MeanAggregation
         return means and not conv.normalize and not conv.project
     return conv.aggr == "add"
 
 
-def _is_changed(conv: MessagePassing) -> bool:
-    """Return whether a conv has hooks on methods, replaced methods or unusual options.
+def is_changed(conv: nn.Module) -> bool:
+    """Return whether a PyG conv has method hooks, replaced parts or unusual options.
 
     Unusual options are messages from target to source, and decomposed layers.
     """
-    own = vars(conv)
+    if not isinstance(conv, MessagePassing):
+        return False
+    own, pool = vars(conv), conv.aggr_module
     return (
         any(map(own.get, HOOKS))
+        or (conv.aggr == "add" and type(pool) is not SumAggregation)
         or conv.flow != "source_to_target"
         or conv.decomposed_layers > 1
         or not METHODS.isdisjoint(own)

@@ -10,7 +10,7 @@ but reads and writes less memory:
 - Messages, one for each edge copy, are not stored if possible.
 """
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import cast
 
 import torch
@@ -34,6 +34,7 @@ from gnnak.fast.layers.parts import (
     Serves,
     autocast_dtype,
     blocks_of,
+    has_hooks,
     implements,
 )
 from gnnak.fast.layers.pool import Pool, gate_pools
@@ -89,6 +90,8 @@ def can_fuse(
     if several_processes() or not layer.transforms or layer.hop != "concat":
         return False
     if not is_small(layer.hop_table) or not _has_fused_dtype(layer, x, e):
+        return False
+    if any(map(has_hooks, islice(layer.modules(), 1, None))):
         return False
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     several = subgraphs.num_copies > 1

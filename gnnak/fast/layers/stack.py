@@ -16,7 +16,7 @@ from torch_geometric.nn import GCNConv, GINEConv
 
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Edges, Moments
-from gnnak.fast.layers.convs import fits_gcn, run_gcn
+from gnnak.fast.layers.convs import fits_gcn, is_changed, run_gcn
 from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.norm import norm_relu_add, norm_relu_linear
 from gnnak.fast.layers.parts import is_fusable, two_linears
@@ -244,7 +244,8 @@ def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
     """Return whether a base GNN is a `Stack` whose convs and norms can all be fused."""
     if type(gnn) is not Stack:
         return False
-    return all(type(conv) in CONVS for conv in gnn.convs) and all(
+    known = all(type(conv) in CONVS and not is_changed(conv) for conv in gnn.convs)
+    return known and all(
         type(norm) is BatchNorm and is_fusable(norm) for norm in gnn.norms
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import GIN, GINEConv
+from torch_geometric.nn import GIN, GINEConv, MaxAggregation
 
 from gnnak import GNNAK, PAPER, EgoNets, LayerOptions, uplift
 from gnnak.nn.base.convs import gat, gatedgcn, gine, sage
@@ -68,6 +68,34 @@ UNFUSED_CONVS = {
 def test_other_convs_are_not_fused(fused_operations, given, name):
     inputs_read = given[:2] if name == "no edge states" else given
     make_layer(conv=UNFUSED_CONVS[name])(*inputs_read)
+    assert not num_fused_layers(fused_operations)
+
+
+def replace_message(layer):
+    layer.gnn.convs[0].message = lambda x_j, edge_attr: x_j * edge_attr
+
+
+def replace_pool(layer):
+    layer.gnn.convs[0].aggr_module = MaxAggregation()
+
+
+def hook_on_messages(layer):
+    layer.gnn.convs[0].register_message_forward_hook(lambda *_: None)
+
+
+def hook_inside(layer):
+    layer.transforms["context"][0].register_forward_hook(lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "change", [replace_message, replace_pool, hook_on_messages, hook_inside]
+)
+def test_a_layer_with_hooks_or_a_changed_conv_is_not_fused(
+    fused_operations, given, change
+):
+    layer = make_layer()
+    change(layer)
+    layer(*given)
     assert not num_fused_layers(fused_operations)
 
 
