@@ -137,7 +137,7 @@ def first_of_8_batches(sampled):
 )
 def test_copies_of_one_batch_do_not_contain_the_others(way, sampled):
     subgraphs = first_of_8_batches(sampled)
-    edges_of(subgraphs)  # caches views of other tensors
+    edges_of(subgraphs, None)  # caches views of other tensors
     size = len(pickle.dumps(first_of_8_batches(sampled)))
     assert len(pickle.dumps(subgraphs)) < 1.2 * size
     copied = way(subgraphs)

@@ -25,8 +25,8 @@ class Edges(NamedTuple):
     """The edge copies grouped by target; `order` is None, as `target` is sorted."""
     by_source: Groups
     """The edge copies grouped by source."""
-    by_edge: Groups
-    """The edge copies grouped by edge of the graph."""
+    by_edge: Groups | None
+    """The edge copies grouped by edge of the graph; None if no gradient needs them."""
 
 
 class Lifted(NamedTuple):

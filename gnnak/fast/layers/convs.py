@@ -14,7 +14,7 @@ from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges
-from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.lift import distinct_rows, edges_of
 from gnnak.fast.layers.norm import offset_grad
 from gnnak.fast.layers.parts import Serves, autocast_dtype, has_hooks, implements
 from gnnak.fast.layers.rows import (
@@ -276,9 +276,12 @@ def run_messages(
     if not has_dtype_of(conv.gnn, z, e) or not can_run(conv.gnn, e, z.size(1)):
         return NotImplemented
     if conv.reads_edges and conv.edge_encoder is not None:
-        e = conv.edge_encoder(edge_attr, subgraphs.num_edges)
+        e = distinct_rows(conv.edge_encoder(edge_attr, subgraphs.num_edges))
     z = z.to(autocast_dtype(z) or z.dtype)
-    edges = edges_of(subgraphs) if links is None else _across_edges(subgraphs, links)
+    if links is None:
+        edges = edges_of(subgraphs, e)
+    else:
+        edges = _across_edges(subgraphs, links, e)
     with on_copies(subgraphs):
         return run_conv(conv.gnn, Rows(z.contiguous()), e, edges)
 
@@ -299,8 +302,11 @@ def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
     return encoder.weight if type(encoder) is ConstantEncoder else NotImplemented
 
 
-def _across_edges(subgraphs: RootedSubgraphs, links: AcrossEdges) -> Edges:
-    """Return edges across rooted subgraphs, sorted by target; the result is cached."""
+def _across_edges(
+    subgraphs: RootedSubgraphs, links: AcrossEdges, e: Tensor | None
+) -> Edges:
+    """Return what `edges_of` returns, for edges across rooted subgraphs."""
+    with_edge = e is not None and e.size(0) != 1
 
     def find() -> Edges:
         assert subgraphs.num_edges is not None
@@ -309,7 +315,7 @@ def _across_edges(subgraphs: RootedSubgraphs, links: AcrossEdges) -> Edges:
         source = links.edge_index[0].index_select(0, order)
         edge = links.edge.index_select(0, order)
         by_target = group(target, size, in_order=True)
-        by_edge = group(edge, subgraphs.num_edges)
+        by_edge = group(edge, subgraphs.num_edges) if with_edge else None
         return Edges(source, target, edge, by_target, group(source, size), by_edge)
 
-    return subgraphs.once(Edges, find)
+    return subgraphs.once(Edges, find, "across", with_edge)

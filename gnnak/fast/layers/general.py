@@ -15,7 +15,7 @@ from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import CentroidRows, GatedPool
 from gnnak.fast.layers.convs import can_run, edge_states, has_dtype_of, run_conv
 from gnnak.fast.layers.gather import mean_of
-from gnnak.fast.layers.lift import edges_of, lift
+from gnnak.fast.layers.lift import distinct_rows, edges_of, lift
 from gnnak.fast.layers.lifted_gine import (
     Copies,
     gate_tables,
@@ -110,7 +110,8 @@ def fused_embedding(
     if not _can_fuse_conv(layer, x, subgraphs, edge_attr):
         return NotImplemented
     dtype = autocast_dtype(x)
-    rows, edges = hop_rows(layer, subgraphs), edges_of(subgraphs)
+    edge_attr = distinct_rows(edge_attr)
+    rows, edges = hop_rows(layer, subgraphs), edges_of(subgraphs, edge_attr)
     add, conv = layer.hop_linear is not None, layer.gnn
     if not isinstance(conv, GINEConv):
         c = lift(x, _embeddings(layer), rows, subgraphs, add, dtype)

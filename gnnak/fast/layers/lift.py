@@ -12,18 +12,32 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
-def edges_of(subgraphs: RootedSubgraphs) -> Edges:
-    """Return the edge copies and three groupings of them; cache the result."""
+def distinct_rows(e: Tensor | None) -> Tensor | None:
+    """Return only the first row of edge states, [1, w], if all rows are the same.
+
+    Rows are known to be the same if their stride is 0, as in the result of `expand`.
+    Kernels take a single row as the state of every edge, and read it only once.
+    """
+    return e if e is None or e.dim() < 2 or e.stride(0) != 0 else e[:1]
+
+
+def edges_of(subgraphs: RootedSubgraphs, e: Tensor | None) -> Edges:
+    """Return the edge copies, grouped by target and by source; cache the result.
+
+    They are also grouped by edge if there are edge states `e` that differ.
+    """
+    with_edge = e is not None and e.size(0) != 1
 
     def find() -> Edges:
         # Layers that need edge copies also need the node copies grouped by node.
         by_node: list[Axis] = ["node"] if subgraphs.num_nodes is not None else []
-        axes: list[Axis] = ["target", "source", "edge"]
-        subgraphs.group_by([*by_node, *axes])
-        source, target = subgraphs.edge_index
-        return Edges(source, target, subgraphs.edge, *map(subgraphs.by, axes))
+        by_edge: list[Axis] = ["edge"] if with_edge else []
+        subgraphs.group_by([*by_node, "target", "source", *by_edge])
+        (source, target), by = subgraphs.edge_index, subgraphs.by
+        groups = by("target"), by("source"), by("edge") if with_edge else None
+        return Edges(source, target, subgraphs.edge, *groups)
 
-    return subgraphs.once(Edges, find, saved=False)
+    return subgraphs.once(Edges, find, with_edge, saved=False)
 
 
 def lift(

@@ -17,7 +17,7 @@ from torch_geometric.nn import GCNConv, GINEConv
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Edges, Moments
 from gnnak.fast.layers.convs import fits_gcn, is_changed, run_gcn
-from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.lift import distinct_rows, edges_of
 from gnnak.fast.layers.norm import norm_relu_add, norm_relu_linear
 from gnnak.fast.layers.parts import is_fusable, two_linears
 from gnnak.fast.layers.pool import norm_add_linear
@@ -140,7 +140,7 @@ class _PairLinear(torch.autograd.Function):
     r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
 
     W is the weight of the first Linear of the message MLP. If there are no edge states,
-    `e` is None.
+    `e` is None. A single row of `e` is the state of every edge.
     """
 
     @staticmethod
@@ -155,12 +155,11 @@ class _PairLinear(torch.autograd.Function):
         ctx.save_for_backward(e, matrix, *to_save(c, recompute))
         ctx.edges, ctx.recompute = edges, recompute_function(recompute)
         for_target, for_source, for_edge = _split(matrix.to(c.dtype), c.size(1))
-        return kernels_for(c).pair_sum(
-            linear(c, for_target),
-            linear(c, for_source),
-            None if e is None else linear(e.to(c.dtype), for_edge),
-            edges,
-        )
+        at_target, at_source = linear(c, for_target), linear(c, for_source)
+        at_edge = None if e is None else linear(e.to(c.dtype), for_edge)
+        if at_edge is not None and edges.by_edge is None:
+            at_target, at_edge = at_target.add_(at_edge), None
+        return kernels_for(c).pair_sum(at_target, at_source, at_edge, edges)
 
     @staticmethod
     @once_differentiable
@@ -169,14 +168,17 @@ class _PairLinear(torch.autograd.Function):
         c = saved_or_recomputed(saved, ctx.recompute)
         edges, sum_by = ctx.edges, kernels_for(c).sum_by
         for_target, for_source, for_edge = _split(matrix.to(c.dtype), c.size(1))
-        back = sum_by(grad, edges.by_target)
-        grad_c, grad_matrix = back @ for_target, [back.t() @ c]
+        of_target = sum_by(grad, edges.by_target)
+        grad_c, grad_matrix = of_target @ for_target, [of_target.t() @ c]
         back = sum_by(grad, edges.by_source)
         grad_c.addmm_(back, for_source)
         grad_matrix.append(back.t() @ c)
         grad_e = None
         if e is not None:
-            back = sum_by(grad, edges.by_edge)
+            if edges.by_edge is None:
+                back = of_target.sum(dim=0, keepdim=True)
+            else:
+                back = sum_by(grad, edges.by_edge)
             grad_e = back @ for_edge
             grad_matrix.append(back.t() @ e.to(c.dtype))
         return grad_c, grad_e, torch.cat(grad_matrix, dim=1), None, None
@@ -268,7 +270,8 @@ def run_stack(
     [s, w]. If `bias_column`, `BIAS_COLUMN` is appended to these states, [s, w + 4].
     """
     *before, (conv, norm) = _parts(stack)
-    edges = edges_of(subgraphs)
+    e = distinct_rows(e)
+    edges = edges_of(subgraphs, e)
     c = _run_convs(before, c, e, edges, 0.0)
     h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
     return norm_add_linear(
@@ -283,7 +286,8 @@ def run_stack_with_dropout(
     _, dropout = stack.after
     assert isinstance(dropout, nn.Dropout)
     p = dropout.p if dropout.training else 0.0
-    return _run_convs(_parts(stack), c, e, edges_of(subgraphs), p).values
+    e = distinct_rows(e)
+    return _run_convs(_parts(stack), c, e, edges_of(subgraphs, e), p).values
 
 
 def _parts(stack: Stack) -> list[tuple[nn.Module, BatchNorm]]:

@@ -66,6 +66,9 @@ def call_all(
     for states in (c, Lifted(c, rows(2, width).to(dtype), key, index)):
         gpu.messages(states, e, torch.zeros(1), edges)
         gpu.messages_backward(h, states, e, torch.zeros(1), edges, more)
+        same = edges._replace(by_edge=None)
+        gpu.messages(states, e[:1], torch.zeros(1), same)
+        gpu.messages_backward(h, states, e[:1], torch.zeros(1), same, more)
     end, groups_of_ends = (
         (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
     )

@@ -112,22 +112,27 @@ def test_messages_agree_at_every_width(few_parts, fast, width):
 
 
 def check_messages(fast, copies, edge_copies, edges, width):
-    """Compare forward and backward pass."""
+    """Compare forward and backward pass, with edge states that differ or are equal."""
     c, eps = rows(copies, width), rows(1, 1)[0]
     found = edges_of(copies, edge_copies, edges)
-    e = rows(edges, width, strided=True)
-    assert_agree(fast, "messages", c, e, eps, found)
     grad, more = rows(copies, width), rows(copies, width)
-    assert_agree(fast, "messages_backward", grad, c, e, eps, found, more)
+    for e, each in (
+        (rows(edges, width, strided=True), found),
+        (rows(1, width), found._replace(by_edge=None)),
+    ):
+        assert_agree(fast, "messages", c, e, eps, each)
+        assert_agree(fast, "messages_backward", grad, c, e, eps, each, more)
+    repeated = plain.messages(c, e.expand(max(edges, 1), -1), eps, found)
+    assert torch.equal(plain.messages(c, e, eps, each), repeated)
 
 
 @pytest.mark.parametrize("width", [1, 16, 65, 300])
 def test_messages_of_states_that_are_not_stored_agree(few_parts, fast, width):
     edge_index, nodes = undirected([(0, 1), (1, 2), (2, 3), (3, 1), (4, 5)], 7)
     subgraphs = EgoNets(2)(edge_index, nodes)
-    found = edges_of_subgraphs(subgraphs)
-    c = Lifted(rows(nodes, width), rows(3, width), subgraphs.node, subgraphs.hop)
     e = rows(edge_index.size(1), width, strided=True)
+    found = edges_of_subgraphs(subgraphs, e)
+    c = Lifted(rows(nodes, width), rows(3, width), subgraphs.node, subgraphs.hop)
     eps, grad = rows(1, 1)[0], rows(subgraphs.num_copies, width)
     assert_agree(fast, "messages", c, e, eps, found)
     assert_agree(fast, "messages_backward", grad, c, e, eps, found, None)

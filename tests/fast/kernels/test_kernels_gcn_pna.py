@@ -15,7 +15,7 @@ def some_edges():
     """Return the edge copies of a multigraph with self loops and an isolated node."""
     edge_index = torch.randint(9, (2, 40))
     edge_index[1, :4] = edge_index[0, :4]
-    return edges_of(EgoNets(1)(edge_index, 10))
+    return edges_of(EgoNets(1)(edge_index, 10), edge_index.t())
 
 
 @DTYPES

@@ -40,7 +40,10 @@ def test_fused_gcn_matches_plain_gcn(base_layers, training, graph):
 
 def test_fused_gcn_counts_parallel_edges_and_one_self_loop():
     whole = subgraphs_of(LOOPS, 4)
-    edges, h = edges_of(whole), torch.randn(whole.num_copies, 2, dtype=torch.double)
+    edges, h = (
+        edges_of(whole, None),
+        torch.randn(whole.num_copies, 2, dtype=torch.double),
+    )
     scale = plain.gcn_scale(h, edges)
     out = plain.gcn_sum(h, scale, None, edges.source, edges.by_target)
     for root in range(4):
@@ -91,7 +94,7 @@ def test_gine_without_edge_states_is_not_fused():
 def test_gcn_kernels_return_values_computed_by_hand():
     """Two edges 0 -> 1 and a self loop at 1: with GCN's self loops, degrees 1 and 3."""
     subgraphs = subgraphs_of(torch.tensor([[0, 0, 1], [1, 1, 1]]), 2)
-    edges = edges_of(subgraphs)
+    edges = edges_of(subgraphs, None)
     assert subgraphs.node.tolist() == [0, 0, 1]
     h = torch.tensor([[6.0], [5.0], [3.0]])
     scale = plain.gcn_scale(h, edges)

@@ -25,7 +25,7 @@ def inputs(width, add, dtype=None):
         for shape in shapes
     ]
     copies = Copies(subgraphs.node, subgraphs.hop, subgraphs.by("node"), add, dtype)
-    return tensors, copies, edges_of(subgraphs)
+    return tensors, copies, edges_of(subgraphs, tensors[2])
 
 
 def by_hand(x, table, e, eps, copies, edges):

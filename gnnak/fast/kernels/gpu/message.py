@@ -16,6 +16,10 @@ from gnnak.fast.kernels.gpu.tiles import (
 )
 from gnnak.fast.kernels.records import Edges, Lifted
 
+MANY = 16
+"""Rows per program in the backward pass if all edges have the same state. Every program
+writes a row of partial sums of that state's gradient, so there are fewer programs."""
+
 
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
     """Compute GINE's sums of messages, as `plain.messages` does, in one kernel."""
@@ -24,7 +28,9 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
     count, each = parts(rows, 1, cdiv(rows, EACH))
     _messages[(count, cdiv(width, wide_columns(width)))](
         c, *lifting, e.contiguous(), eps, edges.by_target.ptr, edges.source, edges.edge,
-        out, rows, width, each, is_lifted, wide_columns(width), num_warps=1,
+        out, rows, width, each, is_lifted,
+        edges.by_edge is None,
+        wide_columns(width), num_warps=1,
     )  # fmt: skip
     return out
 
@@ -71,25 +77,39 @@ def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
 
 
 @triton.jit
-def load_edge(e, of, column, inside, width):
-    """Load the columns `column` of the state of an edge: row `of` of `e`."""
+def find_edge(edge, at, live, SAME: tl.constexpr):
+    """Return the edge of an edge copy; if all edges have the `SAME` state, return 0."""
+    if SAME:
+        return at * 0
+    return tl.load(edge + at, mask=live, other=0)
+
+
+@triton.jit
+def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
+    """Load the columns `column` of the state of an edge, row `of` of `e`.
+
+    If all edges have the `SAME` state, return this state, which is already loaded.
+    """
+    if SAME:
+        return same
     return widened(tl.load(e + of.to(tl.int64) * width + column, inside, 0.0))
 
 
 @for_all_sizes
 def _messages(
     c, table, node, rows, e, eps, ptr, source, edge, out, m, width, each,
-    LIFTED: tl.constexpr, C: tl.constexpr,
+    LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """Triton kernel of `messages`: a program computes `each` rows of the result."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
+    same = widened(tl.load(e + column, mask=inside, other=0.0))
     row = tl.program_id(0) * each
     last = tl.minimum(row + each, m)
     while row < last:
         at, end = tl.load(ptr + row), tl.load(ptr + row + 1)
         j = tl.load(source + at, mask=at < end, other=0)
-        of = tl.load(edge + at, mask=at < end, other=0)
+        of = find_edge(edge, at, at < end, SAME)
         from_j, hop_j = find_state(node, rows, j, at < end, LIFTED)
         j = tl.load(source + at + 1, mask=at + 1 < end, other=0)
         place = row.to(tl.int64) * width + column
@@ -98,10 +118,10 @@ def _messages(
         total = (1 + widened(tl.load(eps))) * own
         while at < end:
             sent = load_state(c, table, from_j, hop_j, column, inside, width, LIFTED)
-            state = load_edge(e, of, column, inside, width)
+            state = load_edge(e, same, of, column, inside, width, SAME)
             at += 1
             from_j, hop_j = find_state(node, rows, j, at < end, LIFTED)
-            of = tl.load(edge + at, mask=at < end, other=0)
+            of = find_edge(edge, at, at < end, SAME)
             j = tl.load(source + at + 1, mask=at + 1 < end, other=0)
             total += tl.maximum(sent + state, 0.0)
         tl.store(out + place, total, mask=inside)
@@ -111,21 +131,26 @@ def _messages(
 @triton.jit
 def to_copies(
     grad, c, table, node, rows, e, eps, more, ptr, order, target, edge, grad_c,
-    grad_eps, m, width, each,
-    MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
+    grad_eps, grad_e, m, width, each,
+    MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`, and their share of that of `eps`."""
+    """Compute `each` rows of the gradient of `c`, and their share of that of `eps`.
+
+    If `SAME`, also compute their share of the gradient of the state of all edges.
+    """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
+    same = widened(tl.load(e + column, mask=inside, other=0.0))
     of_eps = widened(tl.zeros([C], dtype=grad_c.dtype.element_ty))
+    of_same = tl.zeros_like(of_eps)
     row = part * each
     last = tl.minimum(row + each, m)
     while row < last:
         k, end = tl.load(ptr + row), tl.load(ptr + row + 1)
         at = tl.load(order + k, mask=k < end, other=0)
         i = tl.load(target + at, mask=k < end, other=0)
-        of = tl.load(edge + at, mask=k < end, other=0)
+        of = find_edge(edge, at, k < end, SAME)
         at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
         place = row.to(tl.int64) * width + column
         own_node, own_hop = find_state(node, rows, row, row < last, LIFTED)
@@ -138,17 +163,21 @@ def to_copies(
         while k < end:
             place_i = i.to(tl.int64) * width + column
             back = widened(tl.load(grad + place_i, mask=inside, other=0.0))
-            state = load_edge(e, of, column, inside, width)
+            state = load_edge(e, same, of, column, inside, width, SAME)
             k += 1
             i = tl.load(target + at, mask=k < end, other=0)
-            of = tl.load(edge + at, mask=k < end, other=0)
+            of = find_edge(edge, at, k < end, SAME)
             at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
             back = tl.where(own + state > 0, back, 0.0)
             total += back
+            if SAME:
+                of_same += back
         tl.store(grad_c + place, total, mask=inside)
         row += 1
     number = part * tl.num_programs(1) + tl.program_id(1)
     tl.store(grad_eps + number, tl.sum(of_eps, axis=0))
+    if SAME:
+        tl.store(grad_e + part.to(tl.int64) * width + column, of_same, mask=inside)
 
 
 @triton.jit
@@ -200,20 +229,24 @@ def messages_backward(
     """Compute the gradients of `c`, `e` and, if `with_eps`, `eps` in `messages`."""
     c, *lifting, is_lifted, grad_c = read_states(c)
     rows, width = grad_c.shape
-    count, each = parts(rows, 1, cdiv(rows, EACH))
+    same = edges.by_edge is None
+    count, each = parts(rows, 1, cdiv(rows, MANY if same else EACH))
     tiles = cdiv(width, wide_columns(width))
     grad_eps = c.new_empty(count, tiles, dtype=sum_dtype(grad_c))
-    states = e.contiguous()
-    grad_e, size = torch.empty_like(states), states.size(0)
-    _backward[(max(count, size), tiles, 2)](
+    states, size = e.contiguous(), 0 if same else e.size(0)
+    grad_e = grad_eps.new_empty(count, width) if same else torch.empty_like(states)
+    by_edge = edges.by_source if same else edges.by_edge
+    _backward[(max(count, size), tiles, 1 if same else 2)](
         grad, c, *lifting, states, eps,
         c if more is None else more,
-        edges.by_source.ptr, edges.by_source.order, edges.by_edge.ptr,
-        edges.by_edge.order, edges.source, edges.target, edges.edge, grad_c, grad_eps,
-        grad_e, rows, size, count, width, each,
+        edges.by_source.ptr, edges.by_source.order, by_edge.ptr, by_edge.order,
+        edges.source, edges.target, edges.edge, grad_c, grad_eps, grad_e, rows, size,
+        count, width, each,
         more is not None,
-        is_lifted, wide_columns(width), num_warps=1,
+        is_lifted, same, wide_columns(width), num_warps=1,
     )  # fmt: skip
+    if same:
+        grad_e = grad_e.sum(dim=0, keepdim=True).to(e.dtype)
     of_eps = grad_eps.sum().view(eps.shape).to(eps.dtype) if with_eps else None
     return grad_c, grad_e, of_eps
 
@@ -222,14 +255,18 @@ def messages_backward(
 def _backward(
     grad, c, table, node, rows, e, eps, more, ptr, order, ptr_2, order_2, source,
     target, edge, grad_c, grad_eps, grad_e, m, size, count, width, each,
-    MORE: tl.constexpr, LIFTED: tl.constexpr, C: tl.constexpr,
+    MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradient of `c` if `program_id(2)` is 0, and of `e` if it is 1."""
-    if tl.program_id(2) == 0:
+    """Compute the gradient of `c` if `program_id(2)` is 0, and of `e` if it is 1.
+
+    If all edges have the `SAME` state, the first case also computes terms of its
+    gradient, and there is no second case.
+    """
+    if SAME or tl.program_id(2) == 0:
         if tl.program_id(0) < count:
             to_copies(
                 grad, c, table, node, rows, e, eps, more, ptr, order, target, edge,
-                grad_c, grad_eps, m, width, each, MORE, LIFTED, C,
+                grad_c, grad_eps, grad_e, m, width, each, MORE, LIFTED, SAME, C,
             )  # fmt: skip
     else:
         to_edge(

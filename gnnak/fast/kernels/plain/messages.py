@@ -12,10 +12,11 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
     This is GINE's aggregation in every rooted subgraph, for states c of node copies,
-    [m, w], and e of the edges of the graph, [e, w].
+    [m, w], and e of the edges of the graph, [e, w]. If `edges.by_edge` is None, all
+    edges have the same state, [1, w].
     """
     c = c.stored() if isinstance(c, Lifted) else c
-    states = e.index_select(0, edges.edge)
+    states = e if edges.by_edge is None else e.index_select(0, edges.edge)
     sent = torch.relu(c.index_select(0, edges.source) + states)
     own = (1 + eps).to(c.dtype) * c
     return own.index_add(0, edges.target, sent.to(c.dtype))
