@@ -103,7 +103,7 @@ def _messages(
     """Triton kernel of `messages`: a program computes `each` rows of the result."""
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
-    same = widened(tl.load(e + column, mask=inside, other=0.0))
+    same = widened(tl.load(e + column, mask=inside & SAME, other=0.0))
     row = tl.program_id(0) * each
     last = tl.minimum(row + each, m)
     while row < last:
@@ -141,7 +141,7 @@ def to_copies(
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
-    same = widened(tl.load(e + column, mask=inside, other=0.0))
+    same = widened(tl.load(e + column, mask=inside & SAME, other=0.0))
     of_eps = widened(tl.zeros([C], dtype=grad_c.dtype.element_ty))
     of_same = tl.zeros_like(of_eps)
     row = part * each
