@@ -239,7 +239,7 @@ def _records(
         tensors: dict[str, Any] = {name: some["record", name] for name in TENSORS}
         sizes: dict[str, Any] = {"num_nodes": num_nodes, "num_edges": num_edges}
         record = kind(**tensors, **sizes, real=real, **more)
-        derived = _derived(whole, some) if groups else {}
+        derived = _derived(window, some) if groups else {}
         yield record.assume(**window.known, **derived, encodings=dict(encoded))
 
 
@@ -257,7 +257,8 @@ def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
     }
     if whole is None:
         return [fields]
-    return [fields, _record_fields(whole) | (_derived_fields(whole) if groups else {})]
+    derived = _derived_fields(window, whole) if groups else {}
+    return [fields, _record_fields(whole) | derived]
 
 
 def _record_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
@@ -308,17 +309,21 @@ def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
     return (dict(zip(cached, values, strict=True)) for values in per_batch)
 
 
-def _grouped_by(whole: RootedSubgraphs) -> dict[Axis, tuple[str, str]]:
-    sampled = isinstance(whole, SampledSubgraphs)
-    return GROUPS | SAMPLED_GROUPS if sampled else GROUPS
+def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
+    """Return the groupings that models need: by edge only if edges have features."""
+    sampled = isinstance(window.subgraphs, SampledSubgraphs)
+    groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
+    if window.batch.edge_attr is None:
+        del groups["edge"]
+    return groups
 
 
-def _derived_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
-    """Return `centroid` and all groupings (`by`) of subgraphs, to be split by batch."""
+def _derived_fields(window: Window, whole: RootedSubgraphs) -> dict[Name, Field]:
+    """Return `centroid` and groupings (`by`) of subgraphs, to be split by batch."""
     fields: dict[Name, Field] = {
         ("centroid", ""): Field(whole.centroid, "subgraphs", "copies")
     }
-    for axis, (keys, rows) in _grouped_by(whole).items():
+    for axis, (keys, rows) in _grouped_by(window).items():
         found = whole.by(axis)
         fields["ptr", axis] = Field(found.ptr, keys, rows, "pointers")
         if found.order is not None:
@@ -326,10 +331,10 @@ def _derived_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
     return fields
 
 
-def _derived(whole: RootedSubgraphs, found: Mapping[Name, Tensor]) -> dict[str, object]:
+def _derived(window: Window, found: Mapping[Name, Tensor]) -> dict[str, object]:
     """Return the arguments of `assume`, from a batch's part of `_derived_fields`."""
     groups = {
         axis: Groups(found["ptr", axis], found.get(("order", axis)))
-        for axis in _grouped_by(whole)
+        for axis in _grouped_by(window)
     }
     return {"centroid": found["centroid", ""], "by": groups}

@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gnnak import EgoNets
 from gnnak.graphs import GraphStore
+from gnnak.graphs.named import undirected
 from gnnak.loading.padder import Shapes
 from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_padded
 from gnnak.loading.windows import make_window
@@ -66,7 +67,7 @@ def assert_same_records(part, alone, groups):
         known = part.derived
         assert None not in (known.max_hop, known.in_order)
         assert known.centroid is not None
-        assert known.by.keys() == set(axes)
+        assert known.by.keys() | {"edge"} == set(axes)
         assert alone.in_order or not part.in_order
         assert torch.equal(part.centroid, alone.centroid)
         for axis in axes:
@@ -176,3 +177,15 @@ def test_split_and_split_padded_do_not_synchronise(sampled):
             items[0].batch.ptr.tolist()
     assert [item.batch.num_graphs for item in items] == [4, 4, 3, 3]
     assert items[0].subgraphs.num_copies == shapes[0].copies
+
+
+@pytest.mark.parametrize("with_features", [False, True])
+def test_subgraphs_are_grouped_by_edge_if_edges_have_features(with_features):
+    edge_index, nodes = undirected([(0, 1), (1, 2)], 3)
+    features = torch.rand(4, 2) if with_features else None
+    sizes = torch.tensor([3]), torch.tensor([4])
+    store = GraphStore(*sizes, edge_index, edge_attr=features)
+    graphs = store[torch.arange(1)]
+    window = make_window(graphs, EgoNets(1)(edge_index, nodes), [1])
+    (part,) = split(window, groups=True)
+    assert ("edge" in part.subgraphs.derived.by) == with_features

@@ -6,6 +6,7 @@ from torch_geometric.nn import GCNConv, SAGEConv
 
 from gnnak import GNNAK, EgoNets, SubgraphDrop
 from gnnak.fast.layers.gather import fused_fill
+from gnnak.graphs.named import undirected
 from gnnak.nn.copies import lift, lift_edges, pool_context, pool_subgraph
 from gnnak.sampling.estimate import fill
 from gnnak.testing import small_graphs
@@ -100,3 +101,14 @@ def test_fused_fill_can_be_differentiated_twice():
     values = torch.randn(sampled.num_subgraphs, 3, dtype=torch.double)
     values.requires_grad_()
     assert torch.autograd.gradgradcheck(lambda v: fused_fill(v, sampled), values)
+
+
+def test_the_same_state_of_all_edges_is_neither_gathered_nor_grouped(fused_operations):
+    subgraphs = EgoNets(1)(*undirected([(0, 1), (1, 2)], 3))
+    weight = torch.randn(1, 5, dtype=torch.double, requires_grad=True)
+    found = lift_edges(weight.expand(4, -1), subgraphs)
+    assert fused_operations == ["lift_edges"]
+    assert "edge" not in subgraphs.derived.by
+    assert torch.equal(found, weight.detach()[[0] * subgraphs.num_edge_copies])
+    found.sum().backward()
+    assert torch.equal(weight.grad, weight.new_full((1, 5), len(found)))
