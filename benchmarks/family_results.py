@@ -1,4 +1,4 @@
-"""Render test errors and BREC counts of subgraph GNNs, next to published ones."""
+"""Render test errors and BREC counts of subgraph GNNs, next to those of the papers."""
 
 import json
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ PUBLISHED: dict[str, dict[str, float]] = {
         "4-cycle": 0.0075,
     },
 }
-"""Published test errors (MAE) by model, then by data set or counting task."""
+"""Test errors (MAE) in the papers, by model, then by data set or counting task."""
 SEED = "100"
 """The seed of BREC whose counts are shown."""
 BREC_NAMES = {
@@ -59,11 +59,11 @@ BREC_NAMES = {
     "sun": "SUN",
     "sswl+": "SSWL+",
 }
-"""For subgraph GNNs, their names in the published counts of BREC."""
+"""For subgraph GNNs, their names in the BREC paper."""
 
 
 def family_results() -> str:
-    """Render test errors on ZINC and counting: ours, and published ones in brackets."""
+    """Render test errors on ZINC and counting: ours, and the papers' in brackets."""
     header = ["model", "ZINC", *COUNTING]
     return markdown(header, error_lines(read_records(RESULTS / "runs.jsonl")))
 
@@ -98,7 +98,7 @@ def _errors(records: Sequence[Record], model: str, name: str) -> list[float]:
 
 
 def _cell(errors: list[float], published: float | None, digits: int) -> str:
-    """Return our mean error and number of seeds, then the published error."""
+    """Return our mean error and number of seeds, then the paper's error."""
     ours = f"{fmean(errors):.{digits}f}" if errors else ""
     if len(errors) > 1:
         ours += f", {len(errors)} seeds"
@@ -108,7 +108,7 @@ def _cell(errors: list[float], published: float | None, digits: int) -> str:
 
 def brec_counts() -> str:
     """Render how many pairs of BREC trained networks distinguish, by group."""
-    header = ["model", *GROUPS, "all", "ceiling", "published"]
+    header = ["model", *GROUPS, "all", "ceiling", "BREC paper"]
     return markdown(header, brec_lines(read_records(RESULTS / "brec.jsonl")))
 
 
@@ -122,11 +122,11 @@ def _is_usual(record: Record) -> bool:
 def brec_lines(records: Sequence[Record]) -> list[list[str]]:
     """Return the lines of `brec_counts`: one for the newest record of each model.
 
-    A count with the factor q is added if it differs from the count as released.
+    The count with the value times q is added if it differs from the count as released.
 
     Args:
         records: Records of `gnnak brec`. Only those with all groups, seed 100 and the
-            published options count.
+            options of the BREC paper count.
     """
     newest = {r["options"]["model"]: r for r in records if _is_usual(r)}
     lines = []

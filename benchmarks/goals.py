@@ -98,7 +98,7 @@ _ROWS: dict[str, Row] = {
         compare=True,
     ),
     "cifar-drop": Row(
-        "CIFAR10 (2 hops), GIN-AK+-S, random, R = 3",
+        "CIFAR10 (2 hops), GIN-AK+-S, R = 3",
         "cifar10",
         {"model.name": "gin-ak+-s"},
         published="66 to 80 s, 5 900 MB",

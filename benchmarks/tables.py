@@ -59,7 +59,7 @@ def bench() -> str:
 def bench_short() -> str:
     """Render the epochs that the published code was measured on, too."""
     rows = goals.short_lines(read_records(RESULTS / "bench.jsonl"))
-    header = ["one epoch of", "published code", "gnnak", "gnnak, bf16"]
+    header = ["one epoch of", "authors' code", "gnnak", "gnnak, bf16"]
     count = len(header) if any(row[-1] for row in rows) else len(header) - 1
     return markdown(header[:count], [row[:count] for row in rows])
 

@@ -166,22 +166,22 @@ def _above(seeds: Record, ceiling: Record) -> list[str]:
         for name, found in by_group.items()
         for words, count in (
             ("as released", found["released"]),
-            ("with the factor q", found["corrected"]),
+            ("with the value times q", found["corrected"]),
         )
         if count > sum(ceiling_of_group(ceiling, name))
     ]
 
 
 def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
-    """Return sentences about singular covariances, reliability and published counts."""
+    """Return sentences about singular covariances, reliability and the BREC paper."""
     lines = []
     for seed, by_group in seeds.items():
         found = by_group["all"]
         lines.append(
             f"Seed {seed}: {found['singular']} singular covariances; the reliability "
-            f"check failed for {found['unreliable_released']} pairs as released and "
-            f"for {found['unreliable_corrected']} with the factor q. These pairs are "
-            "not counted."
+            f"check failed for {found['unreliable_released']} pairs with the released "
+            f"value, and for {found['unreliable_corrected']} with this value times 32. "
+            "These pairs are not counted."
         )
     if ceiling is not None:
         lines.append(f"Ceiling: exact count of {ceiling['test']}.")
@@ -197,7 +197,7 @@ def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
                 f"{', '.join(above)}."
             )
     counts = ", ".join(f"{name} {count}" for name, count in run.PUBLISHED.items())
-    lines.append(f"Published, of 400 pairs: {counts}.")
+    lines.append(f"In the BREC paper, of 400 pairs: {counts}.")
     return lines
 
 

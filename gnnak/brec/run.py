@@ -136,7 +136,7 @@ PUBLISHED: dict[str, int] = {
     "SSWL+": 248,
     "I2-GNN": 281,
 }
-"""Maps each GNN to the published number of pairs (of 400) that it distinguishes. The
+"""Maps each GNN to its number of distinguished pairs (of 400) in the BREC paper. The
 training options of these GNNs differ."""
 
 Results = dict[int, dict[str, list[TrialResult]]]

@@ -61,11 +61,11 @@ class TrialOptions:
     embeddings that do not change from call to call."""
     pairs: tuple[PairEncoding, ...] | None = None
     """Encodings of (root, node) for subgraph GNNs other than GNN-AK. If None, as in the
-    publication of the GNN."""
+    GNN's paper."""
     max_distance: int = 5
     """The encoding "distance" treats larger distances as this distance."""
     reduce: Reduce | None = None
-    """How subgraph GNNs other than GNN-AK pool states; if None, as published."""
+    """How subgraph GNNs other than GNN-AK pool states; if None, as in their papers."""
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "base_layers", "channels", "epochs"):
@@ -109,10 +109,10 @@ PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the published BREC options of a network, overridden by those in `given`.
+    """Return the BREC paper's options of a network, overridden by those in `given`.
 
-    Options given as None are ignored. PPGN-AK has no published options; 2-hop egonets
-    and two layers are our choice, to save memory.
+    Options given as None are ignored. The BREC paper has no options for PPGN-AK; 2-hop
+    egonets and two layers are our choice, to save memory.
     """
     form = parse_name(model)
     options: dict[str, Any] = {}
@@ -177,10 +177,10 @@ class PairedTest(NamedTuple):
     """The result of the paired test for the embeddings of two graphs."""
 
     released: float
-    """The value as in BREC's released code: without the factor q (the number of
+    """The value as in BREC's released code: not multiplied by q (the number of
     relabellings), and with the pseudo-inverse of the covariance."""
     corrected: float
-    """The value with the factor q, and a ridge if the covariance is singular. 0 if the
+    """The value multiplied by q, with a ridge if the covariance is singular. 0 if the
     mean embeddings are equal up to rounding."""
     singular: bool
     """Whether the covariance is singular, for example because the embeddings do not
@@ -290,7 +290,7 @@ class TrialResult:
     released: float
     """Value of the paired test for the pair, as in BREC's released code."""
     corrected: float
-    """Value of the paired test for the pair, with the factor q."""
+    """Value of the paired test for the pair, multiplied by q."""
     same_released: float
     """`released` for relabellings of one and the same graph: the reliability check."""
     same_corrected: float

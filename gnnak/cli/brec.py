@@ -109,8 +109,8 @@ def brec(
     ceiling: Annotated[
         bool,
         typer.Option(
-            help="Also count, exactly, the pairs that the WL test that bounds "
-            "the network distinguishes."
+            help="Also count exactly the pairs distinguished by the WL test that "
+            "bounds the network."
         ),
     ] = True,
     accelerator: AcceleratorOption = "auto",
@@ -125,8 +125,9 @@ def brec(
 
     BREC has 400 pairs of graphs in seven groups; the file brec.npz must be in the data
     folder. For each pair, a new network is trained on 32 relabellings of both graphs.
-    A paired test then compares the embeddings, in two variants: as in BREC's released
-    code, and with the factor 32 (number of relabellings) that its threshold assumes.
+    A paired test then compares the embeddings, in two variants: with the value that
+    BREC's released code computes, and with this value times q = 32 (the number of
+    relabellings), for which BREC's threshold is meant.
 
     Options of the network that are not given have the values of the BREC paper for this
     network. A stopped run continues where it stopped if it is started again with the
@@ -323,7 +324,7 @@ def _table(record: Record) -> Table:
     built.add_column("pairs", justify="right")
     for seed in record["seeds"]:
         built.add_column(f"released, seed {seed}", justify="right")
-        built.add_column(f"with factor q, seed {seed}", justify="right")
+        built.add_column(f"times q, seed {seed}", justify="right")
     ceiling = record["ceiling"]
     if ceiling is not None:
         built.add_column("ceiling", justify="right")

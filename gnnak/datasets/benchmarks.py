@@ -53,7 +53,7 @@ CIFAR10_MEMBER = "CIFAR10_v2.pt"
 def fetch_cifar10(folder: Path) -> GraphFile:
     """Download the CIFAR10 superpixels; each directed edge gets its reverse edge.
 
-    Edge features are left out, as in the published runs of GNN-AK. `x` [n, 5] has red,
+    Edge features are left out, as in the paper's runs. `x` [n, 5] has red,
     green, blue, row and column of the superpixel, scaled to integers from 0 to 255.
     """
     with (

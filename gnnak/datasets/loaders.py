@@ -40,7 +40,7 @@ between the pattern and a community."""
 CHUNK = 100
 ENTROPY = 28
 """Seed of the random generator, combined with the user's seed. Chosen so that, with
-seed 0, the mean numbers of nodes and edges are within 1 % of the published ones."""
+seed 0, the mean numbers of nodes and edges are within 1 % of the paper's."""
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

@@ -25,7 +25,7 @@ KEEP_THRESHOLD = 0.9
 """Threshold with which `toggled` keeps an edge of a sparse graph."""
 ENTROPY = 0
 """Seed of the random generator, combined with the user's seed. The mean number of edges
-varies by 1.4 % between seeds; with seed 0 it is within 1 % of the published mean."""
+varies by 1.4 % between seeds; with seed 0 it is within 1 % of the paper's."""
 
 
 def _seed(random: np.random.Generator) -> int:
@@ -134,7 +134,7 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
 
     Each pair of nodes gets a random number. An edge remains if its number is below a
     threshold `keep`; two nodes without an edge are joined if their number is below a
-    threshold `add`. As in the published generator, each number is the mean of two
+    threshold `add`. As in the paper's code, each number is the mean of two
     uniform numbers, so `keep` = 0.9 keeps 98 % of the edges instead of 90 %.
     """
     size = len(joined)
@@ -179,15 +179,15 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
 
     - `connected`: 1 if the graph is connected, else 0.
     - `connected-legacy`: 1 if $A^{2^k}$ has no zero, else 0, where $2^k \ge 2n$ for n
-      nodes. This is the published label, but it is wrong: even powers of the adjacency
-      matrix of a bipartite graph always have zeros, so connected bipartite graphs get
-      label 0.
+      nodes. This is the label of the paper's code, but it is wrong: even powers of the
+      adjacency matrix of a bipartite graph always have zeros, so connected bipartite
+      graphs get label 0.
     - `diameter`: $\max_i e(i)$; for a disconnected graph the largest diameter of its
-      components, as published.
+      components, as in the paper's code.
     - `radius`: $\min_i e(i)$; for a disconnected graph the smallest radius of its
       components.
-    - `spectral-radius`: the largest eigenvalue of $A$. The published data call this
-      number the radius.
+    - `spectral-radius`: the largest eigenvalue of $A$. The paper's code calls
+      this number the radius.
 
     >>> from gnnak.graphs import parse_graph6
     >>> path = parse_graph6("CU")  # 4 nodes

@@ -41,10 +41,11 @@ or about 1/128 of the size, whichever is larger."""
 
 
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
-    """Return a shape for batches of at most the sizes `most`, with room for padding.
+    """Return a shape with room for `most` rows, and for padding rows, on each axis.
 
-    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, no
-    other two axes have the same size, so the number of rows of a tensor tells its axis.
+    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, any
+    two other axes have different sizes, so the number of rows of a tensor tells its
+    axis.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies

@@ -74,7 +74,11 @@ def _by_batch(
     counts: Mapping[str, list[int]],
     parts: Iterator[Tensor],
 ) -> list[dict[Key, Tensor]]:
-    """Group `parts`, the parts of all fields in the order of `fields`, by batch."""
+    """Return the tensors of each batch, by field.
+
+    `parts` has, for each field in turn, one tensor per batch; for an `edge_index`, the
+    sources of all batches, then the targets of all batches.
+    """
     found = []
     for field in fields.values():
         sizes = counts[field.axis]

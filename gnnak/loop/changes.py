@@ -95,7 +95,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_container(value: object) -> bool:
-    """Return whether a value may have numbers as entries, and is not too large."""
+    """Return whether a value is a container (see `Place`) that is not too large."""
     if isinstance(value, dict | list | tuple):
         return len(value) <= MOST_ENTRIES
     return isinstance(value, NAMESPACES) or (
@@ -106,7 +106,11 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return a container and all places in it; an empty list if it has no numbers."""
+    """Return the places of all numbers in a container, and of containers around them.
+
+    The first place is that of the container itself; without numbers, the list is empty.
+    At most `levels` levels and `entries_left` entries are looked at.
+    """
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:

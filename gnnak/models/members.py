@@ -86,7 +86,7 @@ def _sswl(parts: Parts, layer: type[SSWLLayer] = SSWLLayer) -> SubgraphGNN:
 
 @dataclass(frozen=True)
 class Member:
-    """How to build one of the subgraph GNNs, and its published defaults."""
+    """How to build one of the subgraph GNNs, and the defaults of its paper."""
 
     build: Callable[[Parts], SubgraphGNN]
     """Builds the member, without the encoder of node features and the head."""

@@ -67,6 +67,7 @@ class SubgraphOptions:
             return NodeDeletion(copy_limit=limit)
         if kind == "masked-egonets":
             return MaskedEgoNets(self.num_hops, copy_limit=limit)
+        assert kind == "walks", kind
         return RandomWalks(self.length, self.repeats, self.p, self.q, copy_limit=limit)
 
 
@@ -88,7 +89,7 @@ class FamilyOptions:
     """For "rrwp": the largest number of steps of a walk."""
     reduce: Reduce | None = None
     """How states are pooled, "sum" or "mean", in the layers, over subgraphs and over
-    graphs. If None, as published. A sum is more expressive, since it depends on the
+    graphs. If None, as in the paper. A sum is more expressive, since it depends on the
     number of nodes."""
     order: ReadoutOrder = "VS"
     """For `sswl` and `sswl+`: whether the readout first pools the nodes of each
@@ -132,9 +133,9 @@ class ModelOptions(LayerOptions):
     subgraphs: SubgraphOptions | Extractor = SubgraphOptions()
     """How rooted subgraphs are extracted: options, or an extractor object."""
     mlp_layers: int = 1
-    """As in `LayerOptions`, but with the default of the published experiments."""
+    """As in `LayerOptions`, but with the default of the paper's experiments."""
     gate_centroid: bool = True
-    """As in `LayerOptions`, but with the default of the published experiments."""
+    """As in `LayerOptions`, but with the default of the paper's experiments."""
     plain_conv: bool = False
     """Whether each layer also runs a conv on the whole graph, and adds its output to
     that of the GNN-AK layer, as in the PATTERN experiments."""

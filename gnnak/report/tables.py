@@ -170,9 +170,9 @@ def _known() -> Mapping[str, str]:
 MARKS = ("†", "‡", "§", "¶")
 """Signs of footnotes; from the fifth footnote on, they are doubled."""
 LEGEND = (
-    "Ours, and in brackets the paper's. ▲ better, ≈ within, ▼ worse than the paper by "
-    "more than two of its deviations (5 % where it gives none); ▲ also where the "
-    "paper's run was out of memory (OOM)."
+    "Our number (the paper's). ≈ at most two of the paper's standard deviations apart "
+    "(5 % where it gives none); ▲ better, ▼ worse by more; ▲ also where the paper's "
+    "run was out of memory (OOM)."
 )
 NOT_RUN = "[n min]: not run; one seed would take about n minutes, alone on one {}."
 
@@ -470,7 +470,7 @@ def find_missing(
 
 STAND_INS = ("connected-legacy", "spectral-radius")
 """Two targets of the data set "graph properties" that only reproduce errors in the
-published data. The statistics do not count them as tasks."""
+paper's data. The statistics do not count them as tasks."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:

@@ -38,11 +38,11 @@ class SubgraphDrop:
             contain each node.
         ties: Used by "farthest" and "min-set-cover", ignored by "random": which of
             several subgraphs with equal scores is sampled. "random": a random one;
-            "lowest": the one whose root has the lowest node number, as in the published
+            "lowest": the one whose root has the lowest node number, as in the paper's
             code.
         share: Used by "random", ignored by the others: sample this share of the roots
             of each connected component, rounded down, and sample anew until every node
-            is covered, as in the published code. If None, or if a component is still
+            is covered, as in the paper's code. If None, or if a component is still
             not covered after 1000 samples, sample subgraphs in random order until every
             node is covered.
 

@@ -169,6 +169,7 @@ def make_metric(info: DatasetInfo) -> Metric:
         return MulticlassRecall(classes, average="macro", validate_args=False)
     if info.metric == "roc-auc":
         return ColumnMean(lambda scores, answers: binary_auroc(scores, answers))
+    assert info.metric == "average-precision", info.metric
     return ColumnMean(lambda scores, answers: binary_average_precision(scores, answers))
 
 

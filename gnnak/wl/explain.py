@@ -137,7 +137,11 @@ which had colour 0 and saw colours 3 x 0.
 def _deciding_colors(
     test: str, union: GraphUnion, options: Options, history: Sequence[Coloring]
 ) -> tuple[DecidingColor, ...]:
-    """Find the deciding colours; the last entry of `history` is the deciding round."""
+    """Return the colours of the last round that occur more often in one graph.
+
+    `history` has the colourings of all rounds up to the first one that distinguishes
+    the graphs.
+    """
     now = history[-1]
     size = now.num_colors
     in_first = torch.bincount(now.color[now.graph == 0], minlength=size)

@@ -274,7 +274,10 @@ def _encode_numbers(
 
 
 def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
-    """Raise `GraphError` if every target has the same float32 value in all rows."""
+    """Raise `GraphError` if all targets are constant in float32.
+
+    Targets may be constant if there are no more than two rows.
+    """
     known = [column[~column.isnan()] for column in targets.y.T]
     if not all(values.unique().numel() == 1 for values in known):
         return
@@ -290,7 +293,7 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
-    """Raise `GraphError` for a constant target, if it has more than two values."""
+    """Raise `GraphError` for a constant target, if it is known in over two rows."""
     if len(values) > 2:
         raise GraphError(
             f"{name} is {values[0]} in all {len(values)} rows, so there is nothing to "

@@ -218,7 +218,7 @@ def run_gcn(
 
 
 class _Gcn(torch.autograd.Function):
-    """Autograd function of `run_gcn`; the backward pass may recompute `c`."""
+    """Autograd function of `run_gcn`; its backward pass may recompute its input."""
 
     @staticmethod
     def forward(

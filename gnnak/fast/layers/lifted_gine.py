@@ -297,7 +297,11 @@ class _LiftedGineSum(torch.autograd.Function):
 def _states(
     kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
 ) -> Tensor | Lifted:
-    """Return the states of node copies: as `Lifted` if a table is added to `x`."""
+    """Return the states of node copies, as a tensor or as a `Lifted`.
+
+    If embeddings of distances are added to `x`, it is a `Lifted`, whose states are
+    computed when they are read.
+    """
     node, rows, _, add, dtype = copies
     if table is not None and add:
         return Lifted.of(x, table, node, rows, dtype)

@@ -207,8 +207,8 @@ def _atoms(chem: Any, molecule: Any) -> list[int]:
 
 
 def _kekulized(chem: Any, molecule: Any) -> Any:
-    """Return a copy in Kekulé form, if the molecule has one, without stereo marks."""
-    # Whether an atom is a stereocentre then depends on its four neighbours alone.
+    """Return a copy without stereo marks; in Kekulé form, if the molecule has one."""
+    # Without marks, atoms and bonds alone determine which atoms are stereocentres.
     copy = chem.Mol(molecule)
     chem.RemoveStereochemistry(copy)
     try:

@@ -89,8 +89,8 @@ def ds_gnn(
     A mean of $x_u$ over the roots $u$ of a graph follows. DS-GNN is at most as powerful
     as the test SWL(VS).
 
-    Difference from the published code: `EgoNets` leaves out nodes outside of the
-    egonet. The published code has these as isolated nodes, as `MaskedEgoNets` does.
+    Difference from the authors' code: `EgoNets` leaves out nodes outside of the
+    egonet. The authors' code has these as isolated nodes, as `MaskedEgoNets` does.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
@@ -150,7 +150,7 @@ def nested_gnn(
     Without the encoding "resistance", Nested GNN is at most as powerful as the test
     SWL(VS).
 
-    Differences from the published code: encodings of the distance and the resistance to
+    Differences from the authors' code: encodings of the distance and the resistance to
     the root are added to the input, not concatenated; the resistance is computed in the
     whole graph, not in the subgraph; and the ReLU follows the BatchNorm.
 

@@ -96,8 +96,8 @@ def dss_gnn(
     of its root, and the states of the roots over each graph, both by a mean. DSS-GNN is
     at most as powerful as the test GSWL.
 
-    Difference from the published code: `EgoNets` leaves out nodes outside of the
-    egonet. The published code has these as isolated nodes, as `MaskedEgoNets` does.
+    Difference from the authors' code: `EgoNets` leaves out nodes outside of the
+    egonet. The authors' code has these as isolated nodes, as `MaskedEgoNets` does.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
@@ -131,7 +131,7 @@ class SUNLayer(nn.Module):
         + \text{BN}(\text{CONV}'_{\text{inside}}(h)_{v,v})
         + \text{BN}(\text{CONV}'_{\text{graph}}(\text{POOL}_w\, h_{w,\cdot})_v)\Big)$$
 
-    Difference from the published code: an MLP whose input depends only on the node or
+    Difference from the authors' code: an MLP whose input depends only on the node or
     only on the subgraph runs once per node or subgraph, not once per node copy. So
     BatchNorms in training use other statistics.
 
@@ -191,8 +191,8 @@ def sun_gnn(
     of its root, and the states of the roots over each graph, both by a mean. SUN is at
     most as powerful as the test GSWL.
 
-    Differences from the published code: see `SUNLayer`; and `EgoNets` leaves out nodes
-    outside of the egonet. The published code has these as isolated nodes, as
+    Differences from the authors' code: see `SUNLayer`; and `EgoNets` leaves out nodes
+    outside of the egonet. The authors' code has these as isolated nodes, as
     `MaskedEgoNets` does.
 
     Args:

@@ -68,7 +68,7 @@ def id_gnn(
     subgraph. In a graph task, node states are summed over the graph. ID-GNN is at most
     as powerful as the test SWL(VS).
 
-    Differences from the published code: for convs other than GIN, the published code
+    Differences from the authors' code: for convs other than GIN, the authors' code
     adds the root's extra term before the messages are summed. Its convs ignore edge
     attributes. Its egonets have as many hops as there are layers; with more than 4
     layers, it uses whole graphs.
@@ -120,7 +120,7 @@ def id_fast_gnn(
 
     A GNN runs on the graph, not on subgraphs. The weights of closed walks are added to
     its input (`ClosedWalkEncoder`), and its output is normalised. Difference from the
-    published code: the weights are mapped by a Linear and added, not concatenated.
+    authors' code: the weights are mapped by a Linear and added, not concatenated.
 
     Args:
         convs: One conv per layer, of equal input and output width.

@@ -123,7 +123,7 @@ class KHopLayer(nn.Module):
     Sums are over the neighbours of a node in the same ring or in ring $r + 1$. All
     functions are MLPs. The new state of the root is $\text{ReLU}(\text{BN}(a_0))$.
 
-    Edge attributes are not used. Differences from the published code: there is a ReLU
+    Edge attributes are not used. Differences from the authors' code: there is a ReLU
     between layers, and no BatchNorm after the sum over the graph.
 
     Args:

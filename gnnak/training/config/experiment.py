@@ -42,7 +42,7 @@ class Experiment:
     runs: int = 1
     """Number of runs, with seeds 0, 1, ...; tables show the mean over these runs."""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Published options of other subgraph GNNs, by family name such as "sswl+"."""
+    """Options of other subgraph GNNs, from their papers, by name such as "sswl+"."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
@@ -58,7 +58,7 @@ class Experiment:
             change(self.config, options)
 
     def config_for(self, model: str | None = None) -> RunConfig:
-        """Return the config for a model, with the options published for that model.
+        """Return the config for a model, with the options of that model's paper.
 
         >>> load_experiment("zinc").config_for("sswl+-gin").model.channels
         96

@@ -20,7 +20,7 @@ SLOWDOWN = 0.3
 """Relative slowdown of a run by each other run on the device: with two others, a run
 takes 1.6 times as long. Converts times between different numbers of parallel runs."""
 Key = Callable[[RunConfig], Hashable]
-"""A function of a config; two runs are similar if it returns equal values."""
+"""A function that returns a key of a config; runs with equal keys are similar."""
 
 
 @dataclass(frozen=True)
@@ -124,28 +124,28 @@ def _epoch(costs: Iterable[Cost]) -> float:
 
 
 def same_cell(config: RunConfig) -> Hashable:
-    """Return a hash of all options except seed, fold and length of the run."""
+    """Return a key: a hash of all options except seed, fold and length of the run."""
     return config.cell(also_without=LENGTH)
 
 
 def same_model(config: RunConfig) -> Hashable:
-    """Return the protocol and the name of the model."""
+    """Return a key: the protocol and the name of the model."""
     return config.data.protocol, config.model.name
 
 
 def same_base(config: RunConfig) -> tuple[str, tuple[Hashable, ...]]:
-    """Return the base GNN, and whether the model has GNN-AK and SubgraphDrop."""
+    """Return a key: the base GNN, and the key that `same_form` returns."""
     return parse_name(config.model.name).base, same_form(config)
 
 
 def same_form(config: RunConfig) -> tuple[Hashable, ...]:
-    """Return whether the model has GNN-AK, and whether it has SubgraphDrop."""
+    """Return a key: whether the model has GNN-AK, and whether it has SubgraphDrop."""
     form = parse_name(config.model.name)
     return form.uplifted, form.sampled
 
 
 def any_run(config: RunConfig) -> Hashable:
-    """Return None for every run, so that all runs count as similar."""
+    """Return the same key, None, for every run, so that all runs are similar."""
     return None
 
 
@@ -209,7 +209,7 @@ class Estimator:
         ]
 
     def __call__(self, config: RunConfig, done: int = 0) -> Estimate | None:
-        """Return the expected cost after the first `done` epochs; None if unknown."""
+        """Estimate the remaining cost of a run that has done `done` epochs, or None."""
         costs = next(filter(None, self._similar(config)), None)
         if costs is None:
             return None

@@ -174,12 +174,12 @@ def norm_linear(
     real: Tensor | None,
     norm_act: Callable[..., Tensor] = norm_act,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset`, [m, c], with s = ReLU(scale h + shift), [m, w].
+    """Apply a batch norm, a ReLU and a Linear to `h`, [m, w]; return [m, c] and None.
 
-    This is a batch norm, a ReLU and a Linear with weight `matrix` [c, w] and bias
-    `offset` [c]. If `k` is None, there is no norm or ReLU: s = h. The Triton version
-    returns column statistics of the result in place of None; without TF32, it calls
-    this function with its own `norm_act`.
+    The result is `s matrix^T + offset` with s = ReLU(scale h + shift). If `k` is None,
+    there is no norm or ReLU: s = h. With TF32, the Triton version of this function
+    returns column statistics of the result instead of None; without TF32, it calls this
+    function with its own `norm_act`.
     """
     rows = h if k is None else norm_act(h, k, True, None)
     offset = None if offset is None else offset.to(h.dtype)
