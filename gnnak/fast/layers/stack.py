@@ -126,8 +126,11 @@ def run_pna(
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
-    h = Rows(_PairLinear.apply(c.values, e, message.first.weight, edges, c.recompute))
-    sent = norm_relu_linear(message.norm, h, message.second, norm_follows=False)
+    weight, real = message.first.weight, message.norm.real_rows()
+    h, moments = _PairLinear.apply(c.values, e, weight, edges, real, c.recompute)
+    sent = norm_relu_linear(
+        message.norm, Rows(h, moments), message.second, norm_follows=False
+    )
     pooled = _PnaPool.apply(sent.values, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
     of_degree = lookup(conv.degree.weight, degree).to(pooled.dtype)
@@ -139,8 +142,9 @@ def run_pna(
 class _PairLinear(torch.autograd.Function):
     r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
 
-    W is the weight of the first Linear of the message MLP. If there are no edge states,
-    `e` is None. A single row of `e` is the state of every edge.
+    W is the weight of the first Linear of the message MLP; its output is returned with
+    column statistics of the `real` rows. If there are no edge states, `e` is None. A
+    single row of `e` is the state of every edge.
     """
 
     @staticmethod
@@ -150,8 +154,9 @@ class _PairLinear(torch.autograd.Function):
         e: Tensor | None,
         matrix: Tensor,
         edges: Edges,
+        real: Tensor | None,
         recompute: Recompute | None,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Moments | None]:
         ctx.save_for_backward(e, matrix, *to_save(c, recompute))
         ctx.edges, ctx.recompute = edges, recompute_function(recompute)
         for_target, for_source, for_edge = _split(matrix.to(c.dtype), c.size(1))
@@ -159,11 +164,11 @@ class _PairLinear(torch.autograd.Function):
         at_edge = None if e is None else linear(e.to(c.dtype), for_edge)
         if at_edge is not None and edges.by_edge is None:
             at_target, at_edge = at_target.add_(at_edge), None
-        return kernels_for(c).pair_sum(at_target, at_source, at_edge, edges)
+        return kernels_for(c).pair_sum(at_target, at_source, at_edge, edges, real)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         e, matrix, *saved = ctx.saved_tensors
         c = saved_or_recomputed(saved, ctx.recompute)
         edges, sum_by = ctx.edges, kernels_for(c).sum_by
@@ -181,7 +186,7 @@ class _PairLinear(torch.autograd.Function):
                 back = sum_by(grad, edges.by_edge)
             grad_e = back @ for_edge
             grad_matrix.append(back.t() @ e.to(c.dtype))
-        return grad_c, grad_e, torch.cat(grad_matrix, dim=1), None, None
+        return grad_c, grad_e, torch.cat(grad_matrix, dim=1), None, None, None
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:

@@ -136,8 +136,8 @@ def call_for_other_convs(c, e, edges):
     scale = gpu.gcn_scale(c, edges)
     gpu.gcn_sum(c, scale, None, edges.source, edges.by_target)
     gpu.gcn_sum(c, scale, c[0], edges.target, edges.by_source)
-    message = gpu.pair_sum(c, c, e, edges)
-    gpu.pair_sum(c, c, None, edges)
+    message, _ = gpu.pair_sum(c, c, e, edges)
+    gpu.pair_sum(c, c, None, edges, torch.tensor(2))
     pooled = gpu.pna_pool(message, edges.by_target)
     gpu.pna_pool_backward(pooled, message, pooled, edges.by_target)
 

@@ -147,7 +147,7 @@ def test_an_edge_gets_no_gradient_where_rounding_makes_its_message_zero(fast):
     x, table = torch.ones(2, 16), torch.full((2, 16), 1e-9)
     c = Lifted(x, table, subgraphs.node, subgraphs.hop)
     e, grad = -torch.ones(2, 16), torch.ones(subgraphs.num_copies, 16)
-    edges, eps = edges_of_subgraphs(subgraphs), torch.zeros(1)
+    edges, eps = edges_of_subgraphs(subgraphs, e), torch.zeros(1)
     assert not fast.messages_backward(grad, c, e, eps, edges, None)[1].any()
 
 

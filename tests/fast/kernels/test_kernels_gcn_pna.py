@@ -5,6 +5,7 @@ import torch
 
 from gnnak.fast.kernels import plain
 from gnnak.fast.layers.lift import edges_of
+from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs import EgoNets
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float, torch.double])
@@ -38,12 +39,22 @@ def test_gcn_kernels_agree(fast, dtype, width, biased):
 @DTYPES
 @WIDTHS
 @pytest.mark.parametrize("with_edges", [False, True])
-def test_pair_sums_agree(fast, dtype, width, with_edges):
+@pytest.mark.parametrize("padding", [None, 0, 7])
+def test_pair_sums_agree(fast, dtype, width, with_edges, padding):
     edges = some_edges()
     ends = torch.randn(2, len(edges.by_target), width, dtype=dtype)
     rows = torch.randn(len(edges.by_edge), width, dtype=dtype) if with_edges else None
-    got = fast.pair_sum(*ends, rows, edges)
-    assert torch.equal(got, plain.pair_sum(*ends, rows, edges))
+    count = edges.edge.numel() - (padding or 0)
+    real = None if padding is None else torch.tensor(count)
+    got, moments = fast.pair_sum(*ends, rows, edges, real)
+    wanted, _ = plain.pair_sum(*ends, rows, edges)
+    assert torch.equal(got, wanted)
+    if count < 2:
+        return
+    norm = BatchNorm(width, dtype=dtype)
+    found = fast.norm_constants(got, norm, real, moments)
+    alike = plain.norm_constants(wanted, BatchNorm(width, dtype=dtype), real)
+    torch.testing.assert_close(found[:4], alike[:4])
 
 
 @DTYPES

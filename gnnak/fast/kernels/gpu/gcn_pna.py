@@ -7,22 +7,26 @@ neighbourhood aggregation) with a degree embedding in place of degree scalers.
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.fast.kernels.gpu.norm import add_rows
 from gnnak.fast.kernels.gpu.tiles import (
-    BLOCK,
     GROUPS,
+    SUMMED,
     cdiv,
     columns,
     for_all_sizes,
+    parts,
     sum_dtype,
     tiles,
     widened,
 )
 from gnnak.fast.kernels.plain.messages import LEAST
-from gnnak.fast.kernels.records import Edges
+from gnnak.fast.kernels.records import Edges, Moments
 from gnnak.subgraphs.groups import Groups
 
 COPIES = 128
 """Number of node copies whose degrees one program of `_gcn_scale` counts."""
+PARTS = 2048
+"""Approximate upper limit of the number of programs that share the rows of a sum."""
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
@@ -108,19 +112,27 @@ def _gcn_sum(
 
 
 def pair_sum(
-    at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
-) -> Tensor:
-    """Add, for each edge copy, the rows of its target, source and edge, [f, c]."""
+    at_target: Tensor,
+    at_source: Tensor,
+    at_edge: Tensor | None,
+    edges: Edges,
+    real: Tensor | None = None,
+) -> tuple[Tensor, Moments]:
+    """Compute the messages of `plain.pair_sum`, [f, c], and their column statistics."""
     rows, width = edges.edge.numel(), at_target.size(1)
-    out = at_target.new_empty(rows, width)
-    _pair_sum[tiles(rows, BLOCK, width)](
+    out, (count, steps) = at_target.new_empty(rows, width), parts(rows, SUMMED, PARTS)
+    partial = out.new_empty(2, count, width, dtype=sum_dtype(out))
+    _pair_sum[(count, cdiv(width, columns(width)))](
         at_target.contiguous(), at_source.contiguous(),
         at_target if at_edge is None else at_edge.contiguous(),
-        edges.target, edges.source, edges.edge, out, rows, width,
+        edges.target, edges.source, edges.edge,
+        edges.edge if real is None else real,
+        out, partial, rows, width, count, steps,
         at_edge is not None,
-        BLOCK, columns(width),
+        real is not None,
+        SUMMED, columns(width),
     )  # fmt: skip
-    return out
+    return out, Moments(partial, steps * SUMMED)
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
@@ -152,21 +164,38 @@ def pna_pool_backward(
 
 @for_all_sizes
 def _pair_sum(
-    at_target, at_source, at_edge, target, source, edge, out, rows, width,
-    EDGES: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
+    at_target, at_source, at_edge, target, source, edge, real, out, partial, rows,
+    width, count, steps,
+    EDGES: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
-    there = row < rows
-    shown = there[:, None] & (column < width)
-    i = tl.load(target + row, mask=there, other=0).to(tl.int64)[:, None]
-    j = tl.load(source + row, mask=there, other=0).to(tl.int64)[:, None]
-    value = widened(tl.load(at_target + i * width + column, mask=shown, other=0.0))
-    value += tl.load(at_source + j * width + column, mask=shown, other=0.0)
-    if EDGES:
-        r = tl.load(edge + row, mask=there, other=0).to(tl.int64)[:, None]
-        value += tl.load(at_edge + r * width + column, mask=shown, other=0.0)
-    tl.store(out + row.to(tl.int64)[:, None] * width + column, value, mask=shown)
+    part = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    last = tl.load(real).to(tl.int32) if PADDED else rows
+    mean = tl.zeros([C], dtype=partial.dtype.element_ty)
+    m2 = tl.zeros([C], dtype=partial.dtype.element_ty)
+    seen = 0
+    step = 0
+    while step < steps:
+        first = (part * steps + step) * BLOCK
+        row = first + tl.arange(0, BLOCK)
+        there = row < rows
+        shown, at = there[:, None] & inside[None, :], column[None, :]
+        i = tl.load(target + row, mask=there, other=0).to(tl.int64)[:, None]
+        j = tl.load(source + row, mask=there, other=0).to(tl.int64)[:, None]
+        value = widened(tl.load(at_target + i * width + at, mask=shown, other=0.0))
+        value += tl.load(at_source + j * width + at, mask=shown, other=0.0)
+        if EDGES:
+            r = tl.load(edge + row, mask=there, other=0).to(tl.int64)[:, None]
+            value += tl.load(at_edge + r * width + at, mask=shown, other=0.0)
+        tl.store(out + row.to(tl.int64)[:, None] * width + at, value, mask=shown)
+        new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
+        shown = (row < last)[:, None] & inside[None, :]
+        mean, m2 = add_rows(mean, m2, seen, value, shown, new)
+        seen += new
+        step += 1
+    tl.store(partial + part * width + column, mean, mask=inside)
+    tl.store(partial + (count + part) * width + column, m2, mask=inside)
 
 
 @for_all_sizes

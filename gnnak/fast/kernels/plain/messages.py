@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.kernels.plain.gather import group_members
-from gnnak.fast.kernels.records import Edges, Lifted
+from gnnak.fast.kernels.records import Edges, Lifted, Moments
 from gnnak.subgraphs.groups import Groups
 
 
@@ -78,17 +78,24 @@ LEAST = 1e-5
 
 
 def pair_sum(
-    at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
-) -> Tensor:
+    at_target: Tensor,
+    at_source: Tensor,
+    at_edge: Tensor | None,
+    edges: Edges,
+    real: Tensor | None = None,
+) -> tuple[Tensor, Moments | None]:
     """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
     r is the edge of which j -> i is a copy. The caller has multiplied the states of
     nodes and edges by parts of the weight of one Linear. So the sum is the Linear's
-    output for the states of target, source and edge, without concatenating these.
+    output for the states of target, source and edge, without concatenating these. The
+    second result is None; in Triton, it is the column statistics of the `real` rows.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
-    return out if at_edge is None else out + at_edge.index_select(0, edges.edge)
+    if at_edge is not None:
+        out = out + at_edge.index_select(0, edges.edge)
+    return out, None
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
