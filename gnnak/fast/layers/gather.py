@@ -14,7 +14,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.layers.lift import distinct_rows
 from gnnak.fast.layers.parts import REDUCES, Serves, implements
 from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.sampling.estimate import SampledSubgraphs
@@ -58,9 +57,8 @@ def lift_edges(serves: Serves, e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
     """Return the state of each edge copy, [f, c], gathered from edge states."""
     if e.dim() != 2 or not serves(e) or subgraphs.num_edges is None:
         return NotImplemented
-    row = distinct_rows(e)
-    if row is not e:
-        return row.expand(subgraphs.num_edge_copies, -1)
+    if e.stride(0) == 0:  # All rows are the same.
+        return e[:1].expand(subgraphs.num_edge_copies, -1)
     return _Gather.apply(e, subgraphs.edge, subgraphs.by("edge"))
 
 

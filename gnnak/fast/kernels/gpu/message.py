@@ -235,7 +235,7 @@ def messages_backward(
     grad_eps = c.new_empty(count, tiles, dtype=sum_dtype(grad_c))
     states, size = e.contiguous(), 0 if same else e.size(0)
     grad_e = grad_eps.new_empty(count, width) if same else torch.empty_like(states)
-    by_edge = edges.by_source if same else edges.by_edge
+    by_edge = edges.by_source if edges.by_edge is None else edges.by_edge
     _backward[(max(count, size), tiles, 1 if same else 2)](
         grad, c, *lifting, states, eps,
         c if more is None else more,

@@ -142,8 +142,8 @@ def multiply(
 ):  # fmt: skip
     """Compute two tiles of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
 
-    The rows of s are computed while they are loaded; they are never stored. Factors
-    have the dtype of `h`; the results are float32 or float64. `wide` and
+    The rows of s are computed while they are loaded; they are never stored. `matrix`
+    has the dtype of `h`; the results are float32 or float64. `wide` and
     `narrow` are the columns of the two tiles; the second is zero if not `HAS_NARROW`.
     The product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as
     in `normed_tile`.
@@ -163,14 +163,14 @@ def multiply(
             from_inner + wide[None, :] * matrix_row,
             mask=there & (wide < width)[None, :],
             other=0.0,
-        ).to(kind)
+        )
         of_wide += dot(left, right, PRECISION).to(of_wide.dtype)
         if HAS_NARROW:
             right = tl.load(
                 from_inner + narrow[None, :] * matrix_row,
                 mask=there & (narrow < width)[None, :],
                 other=0.0,
-            ).to(kind)
+            )
             of_narrow += dot(left, right, PRECISION).to(of_narrow.dtype)
     return of_wide, of_narrow
 
@@ -209,7 +209,7 @@ def norm_linear(
     """
     if is_exact(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
-    rows, width = h.size(0), matrix.size(0)
+    rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)
     tile = MANY if rows >= MANY_ROWS else FEW
     programs, *tiles = cut_columns(width, tile.columns)
     count, steps = parts(rows, tile.rows, PARTS)
@@ -326,7 +326,7 @@ def _grad_rows(
     partial = h.new_empty(count, 2, width, dtype=sum_dtype(h))
     # The product sums over the rows of `matrix`. A transposed copy has the summed axis
     # contiguous in memory, which loads faster.
-    matrix = matrix.t().contiguous()
+    matrix = h.new_empty(width, grad.size(1)).copy_(matrix.t())
     added = (grad, grad, grad) if more is None else more
     _product_to_rows[(cdiv(width, TILE.columns), count)](
         grad, matrix, h, h.stride(0), *k[:4], *added, added[0].stride(0), grad_s,
