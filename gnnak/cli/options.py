@@ -125,7 +125,8 @@ Recompute = Annotated[
 MaxCopies = Annotated[
     int | None,
     typer.Option(
-        min=1, help="In evaluation, process about this many node copies at a time."
+        min=1,
+        help="Compute about this many node copies at a time: less memory, more time.",
     ),
 ]
 Plain = Annotated[

@@ -88,8 +88,9 @@ class Network(nn.Module):
         Args:
             recompute: Whether training saves only the node states between layers for
                 the backward pass, which recomputes the activations inside each layer.
-            max_copies: In evaluation, each GNN-AK layer computes about this many node
-                copies at a time; if None, all at once. Other subgraph GNNs ignore it.
+            max_copies: Each GNN-AK layer computes about this many node copies at a
+                time, and recomputes them in the backward pass; if None, all at once.
+                Other subgraph GNNs ignore it.
         """
         if max_copies is not None:
             check_count("max_copies", max_copies, least=1)

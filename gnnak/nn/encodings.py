@@ -1,23 +1,17 @@
-"""The parts of a GNN-AK layer: distance embeddings, gates, FUSE and SubgraphDrop.
+"""The parts of a GNN-AK layer: distance embeddings, gates, FUSE and SubgraphDrop."""
 
-To save memory, a layer can encode the rooted subgraphs in slices (`sliced_encodings`).
-"""
-
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from gnnak.backend import operation
-from gnnak.graphs.ragged import chunk_cuts, counts_of
 from gnnak.nn.copies import lookup, pool_context, to_nodes
 from gnnak.nn.mlp import mlp
 from gnnak.nn.options import LayerOptions
 from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Encoding, Reduce, check_count
+from gnnak.typing import Encoding, Reduce
 
 
 class HopTable(nn.Module):
@@ -168,91 +162,3 @@ def fill_dropped(
 
 def _split(values: Tensor, encodings: dict[Encoding, Tensor]) -> dict[Encoding, Tensor]:
     return dict(zip(encodings, values.chunk(len(encodings), dim=1), strict=True))
-
-
-def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgraphs]:
-    """Split subgraphs into consecutive slices of about `max_copies` node copies each.
-
-    A subgraph with more nodes is a slice by itself. Each slice numbers node copies and
-    subgraphs from 0, while `node` and `edge` still refer to the whole graph.
-
-    >>> from gnnak import EgoNets
-    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
-    >>> [part.root.tolist() for part in slices(EgoNets(2)(ring, 6), 7)]
-    [[0, 1], [2, 3], [4, 5]]
-    """
-    check_count("max_copies", max_copies, least=1)
-    sizes = subgraphs.sizes
-    alone = (sizes > max_copies).nonzero().flatten()
-    inner = {*chunk_cuts(sizes, max_copies), *alone.tolist(), *(alone + 1).tolist()}
-    cuts = sorted({0, sizes.numel()} | inner)
-    ends = sizes.cumsum(0)
-    target = subgraphs.edge_index[1].contiguous()
-    for first, last in pairwise(cuts):
-        if first == last:
-            continue
-        low = int(ends[first - 1]) if first else 0
-        high = int(ends[last - 1])
-        bounds = torch.tensor([low, high], device=target.device)
-        begin, end = torch.searchsorted(target, bounds).tolist()
-        yield _cut(subgraphs, slice(first, last), slice(low, high), slice(begin, end))
-
-
-def _cut(
-    subgraphs: RootedSubgraphs, roots: slice, copies: slice, edges: slice
-) -> RootedSubgraphs:
-    def from_zero(values: Tensor, start: int) -> Tensor:
-        return values - start if start else values
-
-    return RootedSubgraphs(
-        subgraphs.root[roots],
-        subgraphs.node[copies],
-        from_zero(subgraphs.subgraph[copies], roots.start),
-        subgraphs.hop[copies],
-        from_zero(subgraphs.edge_index[:, edges], copies.start),
-        subgraphs.edge[edges],
-        subgraphs.num_nodes,
-        subgraphs.num_edges,
-    )
-
-
-Encodings = dict[Encoding, Tensor]
-
-
-def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
-
-    This is False in training, because BatchNorms use the statistics of the whole batch,
-    and for sampled subgraphs, because sums are scaled by counts over the whole sample.
-    """
-    norms = (m for m in layer.modules() if isinstance(m, _BatchNorm))
-    fixed = not layer.training and not any(norm.training for norm in norms)
-    adds_up = layer.reduce in ("sum", "mean")
-    return fixed and adds_up and not isinstance(subgraphs, SampledSubgraphs)
-
-
-def sliced_encodings(
-    encode: Callable[[RootedSubgraphs], Encodings],
-    subgraphs: RootedSubgraphs,
-    num_nodes: int,
-    max_copies: int,
-    reduce: Reduce,
-) -> Encodings:
-    """Encode slices of the subgraphs one after the other, to save memory.
-
-    The centroid and the subgraph encodings of the slices are concatenated. `encode`
-    must return context encodings as sums. These are added and, if `reduce` is "mean",
-    divided by the number of subgraphs that contain each node.
-    """
-    found: dict[Encoding, list[Tensor]] = {}
-    for part in slices(subgraphs, max_copies):
-        for name, values in encode(part).items():
-            if name == "context" and name in found:
-                found[name] = [found[name][0] + values]
-            else:
-                found.setdefault(name, []).append(values)
-    encodings = {name: torch.cat(values) for name, values in found.items()}
-    if "context" in encodings and reduce == "mean":
-        count = counts_of(subgraphs.node, num_nodes).clamp(min=1)
-        encodings["context"] = encodings["context"] / count[:, None]
-    return encodings or encode(subgraphs)

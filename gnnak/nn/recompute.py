@@ -1,10 +1,10 @@
 """Activation checkpointing: recompute activations in the backward pass."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
@@ -12,27 +12,44 @@ from gnnak.backend import current_backend, use_backend
 from gnnak.nn.norm import current_real_rows, real_rows
 
 
-def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
+def recomputed(
+    module: nn.Module, *arguments: Any, function: Callable[..., Any] | None = None
+) -> Any:
     """Call a module without saving its activations; the backward pass recomputes them.
 
+    If there is a `function` that computes a part of the module, it is called instead.
     The recomputation uses the same dropout masks and updates no running statistics.
     """
-    backend, rows = current_backend(), current_real_rows()
+    again = SecondPass(module)
+    return checkpoint(
+        function or module,
+        *arguments,
+        use_reentrant=False,
+        context_fn=lambda: (nullcontext(), again),
+    )
 
-    @contextmanager
-    def second_pass() -> Iterator[None]:
-        """Context manager: restore the forward pass's contexts, and freeze statistics.
 
-        The recomputation runs in the backward pass, maybe in another thread, after the
-        `with` blocks around the forward pass have ended.
-        """
-        with use_backend(backend), frozen_running_statistics(module), real_rows(rows):
-            yield
+class SecondPass:
+    """Context manager: restore the forward pass's contexts, and freeze statistics.
 
-    def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
-        return nullcontext(), second_pass()
+    The recomputation runs in the backward pass, maybe in another thread, after the
+    `with` blocks around the forward pass have ended. It runs again in a second backward
+    pass through the same graph.
+    """
 
-    return checkpoint(module, *arguments, use_reentrant=False, context_fn=contexts)
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.backend, self.rows = current_backend(), current_real_rows()
+
+    def __enter__(self) -> None:
+        with ExitStack() as stack:
+            stack.enter_context(use_backend(self.backend))
+            stack.enter_context(frozen_running_statistics(self.module))
+            stack.enter_context(real_rows(self.rows))
+            self.entered = stack.pop_all()
+
+    def __exit__(self, *error: object) -> None:
+        self.entered.close()
 
 
 @contextmanager

@@ -15,14 +15,13 @@ from gnnak.nn.encodings import (
     HopGate,
     HopTable,
     at_nodes,
-    can_slice,
     context_encoding,
     make_fuse,
-    sliced_encodings,
 )
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.norm import on_copies, on_graph
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
+from gnnak.nn.slices import can_slice, sliced_encodings
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count
@@ -70,11 +69,10 @@ class GNNAK(nn.Module):
             width `in_channels`.
         options: All other options; see `LayerOptions`.
         calling: Which arguments the base GNN takes. If None, a trial run finds out.
+        max_copies: To save memory, run the base GNN on about this many node copies at a
+            time; in training, the backward pass recomputes them. Outputs and gradients
+            are the same. If None, all at once.
         changes: Options that differ from `options`, such as `hop_channels=0`.
-
-    Attributes:
-        max_copies: In evaluation, run the base GNN on about this many node copies at a
-            time, to save memory; the output is the same. If None, on all at once.
 
     Difference from the paper: a Linear maps $\mathbf{d}$ before the sigmoid (see
     `HopGate`), and FUSE is a concatenation followed by a Linear. In the paper,
@@ -99,6 +97,7 @@ class GNNAK(nn.Module):
         hop: HopMode = "concat",
         options: LayerOptions = PAPER,
         calling: Calling | None = None,
+        max_copies: int | None = None,
         **changes: Unpack[LayerChanges],
     ) -> None:
         super().__init__()
@@ -111,7 +110,9 @@ class GNNAK(nn.Module):
         self.options = options
         self.encodings = options.encodings or ENCODINGS
         self.reduce: Reduce = options.reduce
-        self.max_copies: int | None = None
+        if max_copies is not None:
+            check_count("max_copies", max_copies, least=1)
+        self.max_copies = max_copies
 
         hop_channels = options.hop_channels
         added = hop_channels if hop == "concat" else 0
@@ -150,6 +151,11 @@ class GNNAK(nn.Module):
                 if part is not gnn:
                     part.to(weight.device, weight.dtype)
 
+    @property
+    def synchronises(self) -> bool:
+        """Whether a forward pass synchronises, to find where slices end."""
+        return self.max_copies is not None
+
     def forward(
         self,
         x: Tensor,
@@ -178,6 +184,7 @@ class GNNAK(nn.Module):
             else:
                 encodings = sliced_encodings(
                     lambda part: self.encode(x, part, edge_attr, "sum"),
+                    self,
                     subgraphs,
                     x.size(0),
                     self.max_copies,

@@ -20,6 +20,7 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor, check_extractor
+from gnnak.typing import check_count
 
 Selector = str | type
 """Selects modules: by module name, such as "encoder.conv1" or "convs.*", by class name,
@@ -36,6 +37,7 @@ def uplift(
     call: Mapping[Selector, Call] | None = None,
     options: LayerOptions = PAPER,
     drop: SubgraphDrop | None = None,
+    max_copies: int | None = None,
     **changes: Unpack[LayerChanges],
 ) -> nn.Module:
     """Return a copy of `model` with a GNN-AK layer in place of every PyG conv.
@@ -66,6 +68,9 @@ def uplift(
         options: Options of the layers; see `LayerOptions`.
         drop: Samples the rooted subgraphs that a forward pass in training uses. If
             None, training uses all subgraphs. Evaluation always uses all subgraphs.
+        max_copies: To save memory, each layer computes about this many node copies at
+            a time; in training, the backward pass recomputes them. Outputs and
+            gradients are the same. If None, all at once.
         changes: Options that differ from `options`, such as `reduce="mean"`.
 
     >>> import torch
@@ -76,6 +81,8 @@ def uplift(
     """
     check_module("the model", model)
     options = LayerOptions.resolve(options, changes)
+    if max_copies is not None:
+        check_count("max_copies", max_copies, least=1)
     if isinstance(num_hops, Extractor):
         check_extractor("num_hops", num_hops)  # refuses a class of extractors
         extractor = num_hops
@@ -95,7 +102,9 @@ def uplift(
     chosen = _choose(model, only, skip, call or {})
     shared = SharedInputs(SharedSubgraphs(extractor, drop))
     hops = extractor.max_hops
-    make_layer = partial(GNNAK, max_hops=hops, hop="add", options=options)
+    make_layer = partial(
+        GNNAK, max_hops=hops, hop="add", options=options, max_copies=max_copies
+    )
     model = copy.deepcopy(model)
     like = first_weight(model)
 

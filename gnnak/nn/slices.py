@@ -1,0 +1,291 @@
+"""Encode the rooted subgraphs of a layer slice by slice, in bounded memory.
+
+In training, the backward pass recomputes the activations of each slice. The gradients
+are those of the whole: BatchNorms take their statistics over the rows of all slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple, overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.overrides import TorchFunctionMode
+
+from gnnak.backend import Backend, use_backend
+from gnnak.errors import OptionError
+from gnnak.graphs.ragged import chunk_cuts, counts_of
+from gnnak.nn.encodings import scaled_to_all
+from gnnak.nn.norm import several_processes
+from gnnak.nn.recompute import frozen_running_statistics, recomputed
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import Encoding, Reduce, check_count
+
+Encodings = dict[Encoding, Tensor]
+
+
+class Slices(Sequence[RootedSubgraphs]):
+    """Consecutive slices of rooted subgraphs, of about `max_copies` node copies each.
+
+    A subgraph with more nodes is a slice by itself. Each slice numbers node copies and
+    subgraphs from 0, while `node` and `edge` still refer to the whole graph. A slice is
+    cut when it is read, so that only one needs memory at a time.
+
+    >>> from gnnak import EgoNets
+    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
+    >>> [part.root.tolist() for part in Slices(EgoNets(2)(ring, 6), 7)]
+    [[0, 1], [2, 3], [4, 5]]
+    """
+
+    def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
+        check_count("max_copies", max_copies, least=1)
+        sizes = subgraphs.sizes
+        alone = (sizes > max_copies).nonzero().flatten()
+        inner = {*chunk_cuts(sizes, max_copies), *alone.tolist(), *(alone + 1).tolist()}
+        self.subgraphs = subgraphs
+        self.roots = sorted({0, sizes.numel()} | inner)
+        ends = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])[self.roots]
+        target = subgraphs.edge_index[1].contiguous()
+        self.copies = ends.tolist()
+        self.edges = torch.searchsorted(target, ends).tolist()
+
+    def __len__(self) -> int:
+        return len(self.roots) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> RootedSubgraphs: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RootedSubgraphs]: ...
+
+    def __getitem__(
+        self, index: int | slice
+    ) -> RootedSubgraphs | list[RootedSubgraphs]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(f"there are {len(self)} slices, and no slice {index}")
+        roots, copies, edges = (
+            slice(*cuts[index : index + 2])
+            for cuts in (self.roots, self.copies, self.edges)
+        )
+        whole = self.subgraphs
+        return RootedSubgraphs(
+            whole.root[roots],
+            whole.node[copies],
+            whole.subgraph[copies] - roots.start,
+            whole.hop[copies],
+            whole.edge_index[:, edges] - copies.start,
+            whole.edge[edges],
+            whole.num_nodes,
+            whole.num_edges,
+        )
+
+
+def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
+    """Return the BatchNorms of a layer that take the statistics of the batch."""
+    return [m for m in layer.modules() if isinstance(m, _BatchNorm) and m.training]
+
+
+def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
+    """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
+
+    With several processes, BatchNorms in training sum over processes, not over slices.
+    """
+    one_process = not several_processes() or not norms_in_training(layer)
+    return one_process and layer.reduce in ("sum", "mean") and subgraphs.real is None
+
+
+def sliced_encodings(
+    encode: Callable[[RootedSubgraphs], Encodings],
+    layer: nn.Module,
+    subgraphs: RootedSubgraphs,
+    num_nodes: int,
+    max_copies: int,
+    reduce: Reduce,
+) -> Encodings:
+    """Encode slices of the subgraphs one after the other, to save memory.
+
+    The centroid and the subgraph encodings of the slices are concatenated. `encode`
+    must return context encodings as sums. These are added and, if `reduce` is "mean",
+    divided by the number of subgraphs that contain each node.
+
+    BatchNorms in training need statistics of all slices. One pass over the slices
+    computes them for the first call of a BatchNorm, the next pass for the second call,
+    and so on; the last pass computes the encodings.
+    """
+    parts = Slices(subgraphs, max_copies)
+    if not len(parts):
+        return encode(subgraphs)
+    norms = norms_in_training(layer)
+    seed = int(torch.randint(2**62, (), device="cpu")) if layer.training else None
+
+    def run(index: int, known: tuple[Statistics, ...]) -> Encodings | NormInput:
+        with seeded(seed, index, subgraphs.device), BatchStatistics(known):
+            try:
+                return encode(parts[index])
+            except UnknownStatisticsError as unknown:
+                return unknown.norm_input
+
+    def run_all(known: list[Statistics]) -> Iterator[Any]:
+        for index in range(len(parts)):
+            yield recomputed(layer, index, tuple(known), function=run)
+
+    known: list[Statistics] = []
+    backend = use_backend(SLICED) if norms else nullcontext()
+    with backend, frozen_running_statistics(layer):
+        found = _combined(run_all(known))
+        while isinstance(found, Statistics):
+            known.append(found)
+            found = _combined(run_all(known))
+    for statistics in known:
+        statistics.update_running(norms)
+    if "context" in found and reduce == "mean":
+        count = counts_of(subgraphs.node, num_nodes).clamp(min=1)
+        found["context"] = found["context"] / count[:, None]
+    elif "context" in found:
+        found["context"] = scaled_to_all(found["context"], subgraphs)
+    return found
+
+
+def _combined(results: Iterator[Encodings | NormInput]) -> Encodings | Statistics:
+    """Combine what all slices return: encodings, or inputs of the next BatchNorm."""
+    first = next(results)
+    if isinstance(first, NormInput):
+        return Statistics.of([first, *results])
+    found: dict[Encoding, list[Tensor]] = {name: [h] for name, h in first.items()}
+    for encodings in results:
+        for name, values in encodings.items():
+            if name == "context":
+                found[name] = [found[name][0] + values]
+            else:
+                found[name].append(values)
+    return {name: torch.cat(values) for name, values in found.items()}
+
+
+@contextmanager
+def seeded(seed: int | None, index: int, device: torch.device) -> Iterator[None]:
+    """Context manager: draw the random numbers of slice `index`; none if no seed."""
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed + index)
+        yield
+
+
+class NormInput(NamedTuple):
+    """What one slice contributes to the statistics of a BatchNorm."""
+
+    running_mean: Tensor | None
+    """The running mean of the BatchNorm, by which the module is found."""
+    rows: int
+    mean: Tensor
+    m2: Tensor
+    """Sums of squared deviations from `mean`, by column."""
+
+
+class Statistics(NamedTuple):
+    """Mean and (biased) variance of a BatchNorm's input over the rows of all slices."""
+
+    running_mean: Tensor | None
+    rows: int
+    mean: Tensor
+    variance: Tensor
+
+    @staticmethod
+    def of(parts: Sequence[NormInput]) -> Statistics:
+        """Combine the moments of all slices."""
+        norm = parts[0].running_mean
+        if any(getattr(part, "running_mean", part) is not norm for part in parts):
+            raise OptionError(
+                "the base GNN does not call the same BatchNorms on all subgraphs, so "
+                "that their statistics cannot be computed in slices; set max_copies to "
+                "None."
+            )
+        rows = sum(part.rows for part in parts)
+        total = max(rows, 1)
+        mean = sum(part.mean * (part.rows / total) for part in parts)
+        spread = (p.m2 + p.rows * (p.mean - mean).square() for p in parts)
+        return Statistics(norm, rows, mean, sum(spread) / total)
+
+    def update_running(self, norms: Sequence[_BatchNorm]) -> None:
+        """Update the running statistics as one BatchNorm call on all rows does."""
+        for norm in norms:
+            if norm.running_mean is None or norm.running_mean is not self.running_mean:
+                continue
+            norm.num_batches_tracked.add_(1)
+            weight = norm.momentum
+            if weight is None:
+                weight = 1 / float(norm.num_batches_tracked)
+            unbiased = self.variance * (self.rows / max(self.rows - 1, 1))
+            with torch.no_grad():
+                norm.running_mean.lerp_(self.mean.flatten(), weight)
+                norm.running_var.lerp_(unbiased.flatten(), weight)
+
+
+class UnknownStatisticsError(Exception):
+    """Ends the computation of a slice at a BatchNorm whose statistics are not known."""
+
+    def __init__(self, norm_input: NormInput) -> None:
+        super().__init__()
+        self.norm_input = norm_input
+
+
+class BatchStatistics(TorchFunctionMode):
+    """In its block, the i-th BatchNorm in training has the i-th of known statistics.
+
+    The first one whose statistics are not known raises `UnknownStatisticsError`.
+    """
+
+    def __init__(self, known: Sequence[Statistics]) -> None:
+        super().__init__()
+        self.unused = iter(known)
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
+    ) -> Any:
+        """Call `func`, or compute a BatchNorm with statistics of all slices."""
+        kwargs = kwargs or {}
+        if func is not F.batch_norm:
+            return func(*args, **kwargs)
+        return self.batch_norm(*args, **kwargs)
+
+    def batch_norm(
+        self,
+        x: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        """Normalise the rows of `x`; arguments as in PyTorch's `batch_norm`."""
+        if not training:
+            return F.batch_norm(
+                x, running_mean, running_var, weight, bias, False, momentum, eps
+            )
+        wide = x.float() if x.dtype.itemsize < 4 else x
+        known = next(self.unused, None)
+        if known is None:
+            inner = [axis for axis in range(x.dim()) if axis != 1]
+            rows = x.numel() // x.size(1)
+            mean = wide.sum(inner, keepdim=True) / max(rows, 1)
+            m2 = (wide - mean).square().sum(inner, keepdim=True)
+            raise UnknownStatisticsError(NormInput(running_mean, rows, mean, m2))
+        scaled = (wide - known.mean) * (known.variance + eps).rsqrt()
+        if weight is not None:
+            scaled = scaled * weight.view_as(known.mean)
+        if bias is not None:
+            scaled = scaled + bias.view_as(known.mean)
+        return scaled.to(x.dtype)
+
+
+SLICED = Backend("slices", {"over_rows": nn.BatchNorm1d.forward})
+"""Plain PyTorch, whose `BatchNorm`s call PyTorch's `batch_norm` also for one row."""
