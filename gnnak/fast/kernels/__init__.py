@@ -32,20 +32,12 @@ def _gpu_kernels() -> ModuleType:
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
-    """Return the package of kernels for a backward pass.
-
-    This is `kernels_for(values)` or, if the gradients are to be differentiated again
-    (`create_graph=True`), `plain`, which autograd can differentiate.
-    """
+    """Return `kernels_for(values)`; `plain` if gradients are differentiated again."""
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 
 def has_fast_kernels(values: Tensor) -> bool:
-    """Return whether the Triton kernels can run on `values`.
-
-    They need a GPU and one of `DTYPES`, and cannot be traced by `torch.compile`.
-    Triton's interpreter (`TRITON_INTERPRET=1`, for tests) runs on any device and dtype.
-    """
+    """Return whether Triton or its interpreter can run the kernels on `values`."""
     if torch.compiler.is_compiling() or not has_triton():
         return False
     if values.is_cuda and values.dtype in DTYPES:

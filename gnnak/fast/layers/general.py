@@ -1,8 +1,4 @@
-"""GNN-AK layers with any base GNN: fused messages, and fused gates and pools.
-
-`layer.fused_encodings` is faster, but supports only the layers of the paper's networks,
-in full precision and in one process. This module supports all other layers.
-"""
+"""GNN-AK layers with any base GNN: fused messages, and fused gates and pools."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -98,11 +94,7 @@ def fused_embedding(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> Tensor:
-    """Compute the result of `GNNAK.embed`, [m, c], without storing messages.
-
-    If the base GNN is a PPGN, all layers share one `NodePairs`. With autocast, the
-    states of node copies have autocast's dtype.
-    """
+    """Compute the result of `GNNAK.embed`, [m, c], without storing messages."""
     if not serves(x) or isinstance(edge_attr, Inputs):
         return NotImplemented
     if can_share_pairs(layer):
@@ -196,11 +188,7 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Turn sums over node copies into the encodings of a layer.
-
-    Sums become means where a mean is asked for. Otherwise, context sums over sampled
-    subgraphs are scaled to estimate sums over all subgraphs.
-    """
+    """Turn sums into the encodings of a layer: divide for means, scale for samples."""
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

@@ -113,14 +113,7 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the parts of an MLP made of Linear, norm, ReLU, Linear.
-
-    The result is None if the module is not such an MLP, or cannot be fused.
-
-    >>> from gnnak.nn.mlp import mlp
-    >>> two_linears(mlp([2, 3, 4])).second
-    Linear(in_features=3, out_features=4, bias=True)
-    """
+    """Return the parts of a fusable MLP of Linear, norm, ReLU and Linear, or None."""
     if not isinstance(module, nn.Sequential) or len(module) != 2:
         return None
     block, second = module

@@ -40,9 +40,8 @@ def read_states(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
     """Return the arguments by which kernels read states, and a tensor for the result.
 
-    For `Lifted`, the arguments are its four fields and True; for a tensor of states,
-    the states, three tensors that are not read, and False. The last item is an
-    uninitialised tensor with the shape, [m, w], and dtype of the states.
+    For a `Lifted`, these are its four fields and True; for a tensor, the states, three
+    tensors that are not read, and False. The result is uninitialised.
     """
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
