@@ -33,9 +33,8 @@ def sample_greedily(
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
-    Every step samples one subgraph in each unfinished connected component. The first
-    step samples by the highest `rank`, a random permutation, [s]. Returns a boolean
-    mask of the sampled subgraphs, [s].
+    Each step samples one subgraph in each unfinished component, the first one by
+    `rank`. Returns a boolean mask of the sampled subgraphs, [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -126,11 +125,7 @@ class Coverage:
 
 
 def rows(ptr: Array, values: Array, at: Array) -> Array:
-    """Concatenate the rows `at` of a matrix in CSR form.
-
-    >>> rows(np.array([0, 2, 3, 6]), np.arange(6), np.array([2, 0]))
-    array([3, 4, 5, 0, 1])
-    """
+    """Concatenate the rows `at` of a matrix in CSR form."""
     first = ptr[at]
     count = ptr[at + 1] - first
     end = count.cumsum()
@@ -172,11 +167,7 @@ def _sample(
     luck: Array,
     at_rank: Array,
 ) -> None:
-    """Sample in one connected component; write into the boolean mask `sampled`, [s].
-
-    `chosen` is sampled first; `members` are all subgraphs of the component. Among equal
-    scores, the highest `luck` wins; `luck` is a permutation with inverse `at_rank`.
-    """
+    """Sample in one component, `chosen` first; write into the mask `sampled`, [s]."""
     size, missing = luck.size, members.size
     # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
     queue: list[int] = []
@@ -210,8 +201,7 @@ def farthest_roots(
     """Sample a random root, then always the root farthest from the sampled roots.
 
     Farthest means the largest shortest-path distance, ignoring directions, to the
-    nearest sampled root. Every connected component is sampled until its nodes are
-    covered, see `SubgraphDrop`. Returns a boolean mask, [s].
+    nearest sampled root. Returns a boolean mask, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.distances is None:
@@ -238,8 +228,8 @@ def farthest_roots(
 class _Nearest:
     """Scores each subgraph by the distance of its root to the nearest sampled root.
 
-    After a step, a search visits only the nodes that are nearer to the new root than to
-    all earlier ones. A table of all distances would take quadratic memory.
+    A search visits only the nodes that a new root is nearer to; a table of all
+    distances would take quadratic memory.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
@@ -281,8 +271,7 @@ def set_cover_roots(
 ) -> Tensor:
     """Sample subgraphs greedily, by the number of least-covered nodes they contain.
 
-    The least-covered nodes of a connected component are the uncovered nodes in the
-    fewest sampled subgraphs. The first subgraph is random. Returns a boolean mask, [s].
+    Returns a boolean mask, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
@@ -307,8 +296,7 @@ def set_cover_roots(
 class _LeastCovered:
     """Scores each subgraph by the number of least-covered nodes that it contains.
 
-    The least-covered nodes are marked. A step unmarks the nodes it covers, which lowers
-    the scores of their subgraphs. If no marked node is left, nodes are marked anew.
+    These nodes are marked; when all of them are covered, nodes are marked anew.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
