@@ -78,13 +78,8 @@ def run_brec(
 ) -> Iterator[BrecCount]:
     """Run every WL test on every group of pairs, and yield the counts one by one.
 
-    Counts are exact. A test is not run on pairs for which it is estimated to need more
-    than `max_memory` GiB. `progress` is called after every few pairs with their number.
-
-    >>> from gnnak.graphs.named import four_regular_pair
-    >>> groups = {"one pair": [four_regular_pair()]}
-    >>> [row.apart for row in run_brec(groups, [Contender("1-wl"), Contender("swl")])]
-    [0, 1]
+    Pairs that are estimated to need more than `max_memory` GiB are not run; `progress`
+    gets the numbers of finished pairs.
     """
     for contender in contenders:
         options = read_options(
@@ -108,10 +103,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return for each pair whether the test distinguishes it, and an error message.
-
-    A pair for which the test would need too much memory gets None; the message says so.
-    """
+    """Return whether each pair is distinguished (None if not run), and why not."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

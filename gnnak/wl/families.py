@@ -166,10 +166,9 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
 
 
 class Separation(NamedTuple):
-    """Two graphs without labels, a test that distinguishes them, and one that does not.
+    """Two graphs, a test that distinguishes them, and one that does not.
 
-    A test is given by its name and its readout (None if the test has none). The rooted
-    subgraphs of both tests are whole graphs.
+    A test is given by its name and its readout (None if the test has none).
     """
 
     edges: str
@@ -250,11 +249,7 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs of graphs in a family, and the pairs that a test distinguishes.
-
-    `classes` has a number per graph, group by group; the test distinguishes two graphs
-    iff their numbers differ.
-    """
+    """Count the pairs of graphs of a family, and those of different `classes`."""
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]

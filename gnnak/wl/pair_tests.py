@@ -74,11 +74,7 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The entries of the multisets that a round collects for all pairs (u, v).
-
-    There are f entries in all multisets together. Each entry consists of a label and
-    the colours of one or two other pairs.
-    """
+    """The f entries of the multisets that a round collects: a label and other pairs."""
 
     target: Tensor
     """[f]: the index of the pair (u, v) whose multiset contains the entry."""
@@ -109,8 +105,7 @@ def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
     """Find, for each (u, v), the pairs (u, w) and (w, v) with a neighbour w of v.
 
-    If `both`, w may also be a neighbour of u. The label of an entry encodes the colours
-    of the edges u-w and w-v.
+    If `both`, w may also be a neighbour of u. Labels encode the edges u-w and w-v.
     """
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
@@ -130,11 +125,7 @@ def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
 
 
 def _neighbours(near: Neighbors, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """List the neighbours of all `nodes`.
-
-    Returns, for each neighbour, the position of its node in `nodes`, and the position
-    of the neighbour in `near.node`.
-    """
+    """List all neighbours: positions in `nodes`, and positions in `near.node`."""
     return ragged_ranges(*near.rows(nodes))
 
 
@@ -202,11 +193,7 @@ def pair_refinement(
     marked: bool = True,
     readout: str = "vs",
 ) -> Iterator[Coloring]:
-    """Run a subgraph WL test: yield the result of every round, the stable one last.
-
-    A result has the pooled colours of roots u (readout `vs`) or of nodes v (`sv`). If
-    the test is `pooled_at_once`, the result has the unpooled colours of all pairs.
-    """
+    """Run a subgraph WL test: yield the result of every round, the stable one last."""
     chosen = PAIR_TESTS[test]
     pairs = Pairs.of(union, num_hops)
     steps = [find(union, pairs) for find in chosen.steps]
