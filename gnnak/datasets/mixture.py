@@ -49,10 +49,7 @@ def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
 def _tree_on_path(
     size: int, spine: int, near: int, random: np.random.Generator
 ) -> nx.Graph:
-    """Sample a tree that starts with a path of `spine` nodes.
-
-    The next `near - spine` nodes are attached to the path, all others to these nodes.
-    """
+    """Sample a tree: a path, nodes attached to it, and nodes attached to those."""
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
     rest = range(near, size)
@@ -99,10 +96,8 @@ def property_graphs(
 ) -> GraphFile:
     """Generate random graphs for the task of predicting graph properties.
 
-    Each graph is sampled from a random model of `MIXTURE`, its nodes are permuted, and
-    `toggled` changes some edges. Graphs with isolated nodes are rejected. `x` [n, 2]
-    has a column that is 1 at one random node and 0 elsewhere, and a column of uniform
-    noise. Each undirected edge is stored once. `share` scales the number of graphs.
+    Each is sampled from `MIXTURE` and `toggled`, without isolated nodes. `x` [n, 2]
+    marks a random node, and has uniform noise. `share` scales the number of graphs.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -132,10 +127,8 @@ def property_graphs(
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some random edges of an adjacency matrix [n, n] and add about as many.
 
-    Each pair of nodes gets a random number. An edge remains if its number is below a
-    threshold `keep`; two nodes without an edge are joined if their number is below a
-    threshold `add`. As in the paper's code, each number is the mean of two
-    uniform numbers, so `keep` = 0.9 keeps 98 % of the edges instead of 90 %.
+    As in the paper's code, a pair's random number is the mean of two uniform numbers,
+    so that the threshold 0.9 keeps 98 % of the edges instead of 90 %.
     """
     size = len(joined)
     edges = joined.sum() / 2

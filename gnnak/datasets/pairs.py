@@ -45,8 +45,7 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
     Graphs 0 and 1, 2 and 3, ... are pairs: `y` is 0 for the original and 1 for the
-    twisted graph. Both are in the same one of ten folds. Test graphs are permutations
-    of training graphs, so a model that can distinguish the pairs can solve the task.
+    twisted graph. Both are in the same one of ten folds.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -59,11 +58,9 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 0 and 1, 2 and 3, ... are pairs, each in one of ten folds. Each graph
-    contains a core: one cycle of 2m nodes (class 0) or two cycles of m nodes (class 1).
-    Both graphs of a pair have the same tree attached to every core node, and the same
-    random graph as a further component. Node features are random bits, equal in all
-    these trees and in both graphs.
+    Graphs 0 and 1, 2 and 3, ... are pairs. Each graph has one cycle of 2m nodes (class
+    0) or two cycles of m nodes (class 1), with equal trees at all core nodes, equal
+    random features, and an equal random graph as a further component.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -87,10 +84,9 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles with a tree at every node, and `extra` as a further component.
+    """Build cycles of `lengths` with a tree at every node, and `extra` beside them.
 
-    `lengths` are the sizes of the cycles. `parent[i]` is the parent of tree node i + 1;
-    the root, tree node 0, lies on the cycle.
+    `parent[i]` is the parent of tree node i + 1; tree node 0 lies on the cycle.
     """
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
@@ -112,10 +108,7 @@ def relabelled(
     random: np.random.Generator,
     features: Sequence[Tensor] | None = None,
 ) -> GraphStore:
-    """Permute the nodes of every graph at random and collect the graphs in a store.
-
-    Each undirected edge is stored once. `features` has one tensor [n] per graph.
-    """
+    """Permute the nodes of every graph at random and collect the graphs in a store."""
     edges, x = [], []
     for position, (edge_index, size) in enumerate(graphs):
         rank = torch.from_numpy(random.permutation(size))
