@@ -4,7 +4,7 @@ A network that is bounded by a test cannot distinguish more pairs, at any depth.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import perf_counter
 
 from gnnak.errors import GraphError
@@ -61,20 +61,12 @@ class BrecCount:
     note: str = ""
     """Why the test was not run on some pairs."""
 
-    def as_dict(self) -> dict[str, object]:
-        """Return all fields as a dict that can be written as JSON."""
-        return asdict(self)
-
-
-def _no_progress(pairs: int) -> None:
-    """Do nothing: the default of the argument `progress`."""
-
 
 def run_brec(
     groups: Mapping[str, Sequence[Pair]],
     contenders: Iterable[Contender],
     max_memory: float = 2.0,
-    progress: Callable[[int], None] = _no_progress,
+    progress: Callable[[int], None] = lambda pairs: None,
 ) -> Iterator[BrecCount]:
     """Run every WL test on every group of pairs, and yield the counts one by one.
 
@@ -111,11 +103,11 @@ def _distinguished(
             found += _apart(test, chunk, options)
         except GraphError as error:
             note = str(error)
-            if len(chunk) == 1:
-                found.append(None)
-            else:
+            if len(chunk) > 1:
                 for pair in chunk:
-                    found += _distinguished(test, [pair], options, _no_progress)[0]
+                    found += _distinguished(test, [pair], options, progress)[0]
+                continue
+            found.append(None)
         progress(len(chunk))
     return found, note if None in found else ""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
@@ -87,22 +87,6 @@ Array = np.ndarray
 """Integers or booleans on the CPU."""
 
 
-class Scores(Protocol):
-    """Integer scores; the subgraph with the highest score is sampled next."""
-
-    def begin(self, nodes: Array) -> None:
-        """Begin to sample in a connected component with the given nodes."""
-        ...
-
-    def of(self, subgraphs: Array | int) -> Array:
-        """Return the current scores of some subgraphs, or of one subgraph."""
-        ...
-
-    def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update the scores after a sample; return whether any score may have grown."""
-        ...
-
-
 class Coverage:
     """The number of sampled subgraphs that contain each node, and the number wanted."""
 
@@ -137,7 +121,7 @@ def sample_one_by_one(
     subgraphs: RootedSubgraphs,
     plan: Plan,
     coverage: Coverage,
-    scores: Scores,
+    scores: "_Nearest | _LeastCovered",
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
@@ -163,7 +147,7 @@ def _sample(
     members: Array,
     sampled: Array,
     coverage: Coverage,
-    scores: Scores,
+    scores: "_Nearest | _LeastCovered",
     luck: Array,
     at_rank: Array,
 ) -> None:

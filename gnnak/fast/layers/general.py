@@ -18,7 +18,6 @@ from gnnak.fast.layers.lifted_gine import (
     hop_tables,
     hop_weights,
     lifted_gine_sum,
-    lifted_gine_sum_and_gates,
     remember_gates,
 )
 from gnnak.fast.layers.parts import REDUCES, Serves, autocast_dtype, implements
@@ -111,10 +110,9 @@ def fused_embedding(
     e, eps = edge_states(conv, edge_attr), conv.eps
     copies = Copies(subgraphs.node, rows, subgraphs.by("node"), add, dtype)
     weights = hop_weights(layer, layer.hop_linear) if add else None
-    if weights is None:
-        summed = lifted_gine_sum(x, _embeddings(layer), e, eps, copies, edges)
-    else:
-        summed, gates = lifted_gine_sum_and_gates(x, weights, e, eps, copies, edges)
+    table, linears = weights or (_embeddings(layer), None)
+    summed, gates = lifted_gine_sum(x, table, e, eps, copies, edges, linears)
+    if linears is not None:
         remember_gates(layer, dict(zip(layer.gates, gates, strict=True)))
     return layer.project(conv.nn(summed))
 

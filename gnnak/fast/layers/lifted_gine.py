@@ -191,33 +191,24 @@ def lifted_gine_sum(
     eps: Tensor,
     copies: Copies,
     edges: Edges,
-) -> Tensor:
-    """Sum GINE's messages at each node copy $i$ with state $c_i$, [m, w].
-
-    $c_i$ is the state of a node, with or without the embedding of a distance.
-    """
-    (summed,) = _LiftedGineSum.apply(x, table, e, eps, copies, edges, 0)
-    return summed
-
-
-def lifted_gine_sum_and_gates(
-    x: Tensor,
-    weights: tuple[Tensor, HopLinears],
-    e: Tensor,
-    eps: Tensor,
-    copies: Copies,
-    edges: Edges,
+    linears: HopLinears | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Compute a layer's tables, and `lifted_gine_sum`: sums [m, w], gates [t, c]."""
-    d, (matrices, biases) = weights
+    r"""Sum GINE's messages at each node copy $i$ with state $c_i$, [m, w].
+
+    $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
+
+    $c_i$ is the state of a node, with or without a row of `table`. If `linears` are
+    given, they turn `table` into the added table and the gates, which are returned.
+    """
+    matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
-        x, d, e, eps, copies, edges, len(matrices), *matrices, *biases
+        x, table, e, eps, copies, edges, len(matrices), *matrices, *biases
     )
     return summed, gates
 
 
 class _LiftedGineSum(torch.autograd.Function):
-    """Autograd function of both sums; `weights` are `count` matrices, then biases."""
+    """Autograd function of `lifted_gine_sum`; `weights` are matrices, then biases."""
 
     @staticmethod
     def forward(
