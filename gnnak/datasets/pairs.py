@@ -165,58 +165,20 @@ def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
     """Sample a 4-regular graph and swap edges until it has no triangles."""
     for _ in range(100):
         graph = _with_triangles(size, random)
-        left, swaps = count_triangles(graph), _Swaps(graph)
+        left, edges = count_triangles(graph), list(graph.edges)
         for _ in range(400):
-            ends = swaps.sample(random)
-            if ends is not None and (change := swaps.added_triangles(*ends)) <= 0:
-                swaps.apply(*ends)
-                left += change
+            chosen = random.choice(len(edges), 2, replace=False)
+            (a, b), (c, d) = (edges[i] for i in chosen)
+            # Swap a-b and c-d for a-c and b-d, unless this joins nodes twice.
+            if len({a, b, c, d}) < 4 or c in graph[a] or d in graph[b]:
+                continue
+            of = {node: set(graph[node]) for node in (a, b, c, d)}
+            lost = len(of[a] & of[b]) + len(of[c] & of[d])
+            gained = len((of[a] & of[c]) - {b, d}) + len((of[b] & of[d]) - {a, c})
+            if gained <= lost:
+                graph.remove_edges_from([(a, b), (c, d)])
+                graph.add_edges_from([(a, c), (b, d)])
+                left, edges = left + gained - lost, list(graph.edges)
             if not left:
-                return swaps.graph()
+                return graph
     raise OptionError(f"found no triangle-free {DEGREE}-regular graph on {size} nodes.")
-
-
-class _Swaps:
-    """A graph in which pairs of edges are swapped: a-b, c-d become a-c, b-d."""
-
-    def __init__(self, graph: nx.Graph) -> None:
-        self.neighbors = {node: set(graph[node]) for node in graph}
-        self.place = {node: i for i, node in enumerate(graph)}
-        self.ends: list[list[int]] = [[] for _ in graph]
-        """For each node, the other ends of the edges that networkx lists for it."""
-        for a, b in graph.edges:
-            self.ends[self.place[a]].append(b)
-
-    def edges(self) -> list[tuple[int, int]]:
-        """Return all edges in the order in which networkx lists them."""
-        return [(a, b) for a in self.neighbors for b in self.ends[self.place[a]]]
-
-    def sample(self, random: np.random.Generator) -> tuple[int, int, int, int] | None:
-        """Sample two edges; return None if swapping them gives a loop or duplicate."""
-        edges = self.edges()
-        (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))
-        joined = c in self.neighbors[a] or d in self.neighbors[b]
-        return None if joined or len({a, b, c, d}) < 4 else (a, b, c, d)
-
-    def added_triangles(self, a: int, b: int, c: int, d: int) -> int:
-        of = self.neighbors
-        lost = len(of[a] & of[b]) + len(of[c] & of[d])
-        gained = len((of[a] & of[c]) - {b, d}) + len((of[b] & of[d]) - {a, c})
-        return gained - lost
-
-    def apply(self, a: int, b: int, c: int, d: int) -> None:
-        for first, second in ((a, b), (c, d)):
-            self.neighbors[first].remove(second)
-            self.neighbors[second].remove(first)
-            self.ends[self.place[first]].remove(second)
-        for first, second in ((a, c), (b, d)):
-            self.neighbors[first].add(second)
-            self.neighbors[second].add(first)
-            first, second = sorted((first, second), key=self.place.__getitem__)
-            self.ends[self.place[first]].append(second)
-
-    def graph(self) -> nx.Graph:
-        graph = nx.Graph()
-        graph.add_nodes_from(self.neighbors)
-        graph.add_edges_from(self.edges())
-        return graph
