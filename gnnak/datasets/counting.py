@@ -11,6 +11,7 @@ from gnnak.datasets.cache import Progress, no_progress
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphFile, GraphStore
 from gnnak.graphs.ragged import pointers
+from gnnak.graphs.store import store_graphs
 from gnnak.typing import check_choice
 
 Substructure = Literal["triangle", "tailed-triangle", "star", "4-cycle"]
@@ -92,22 +93,18 @@ def counting_graphs(
 ) -> GraphFile:
     """Generate random d-regular graphs with n nodes, and delete n edges of each."""
     random = np.random.default_rng([ENTROPY, seed])
-    sizes, edges = [], []
+    graphs = []
     for index, shape in enumerate(random.integers(len(SHAPES), size=num_graphs)):
         num_nodes, degree = SHAPES[shape]
         ends = regular_edges(num_nodes, degree, random)
         remaining = random.permutation(len(ends))[num_nodes:]
-        sizes.append(num_nodes)
-        edges.append(ends[np.sort(remaining)])
+        edges = torch.from_numpy(ends[np.sort(remaining)].T.copy())
+        graphs.append((edges, num_nodes))
         progress(index + 1, num_graphs)
-    store = GraphStore(
-        torch.tensor(sizes, dtype=torch.long),
-        torch.tensor([len(ends) for ends in edges], dtype=torch.long),
-        torch.from_numpy(np.concatenate(edges).T.copy()),
-    )
     bounds = np.cumsum(PARTS) * num_graphs // sum(PARTS)
     split = np.searchsorted(bounds, np.arange(num_graphs), side="right")
-    return GraphFile(store, split=torch.from_numpy(random.permutation(split)))
+    split = torch.from_numpy(random.permutation(split))
+    return GraphFile(store_graphs(graphs), split=split)
 
 
 def regular_edges(

@@ -1,6 +1,7 @@
 """Random graphs of many kinds, and their properties, such as the diameter."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, get_args
 
 import networkx as nx
@@ -12,6 +13,7 @@ from torch import Tensor
 from gnnak.datasets.cache import Progress, no_progress
 from gnnak.datasets.counting import adjacency
 from gnnak.graphs import GraphFile, GraphStore
+from gnnak.graphs.store import store_graphs
 from gnnak.typing import check_choice
 
 Matrix = NDArray[np.bool_]
@@ -107,21 +109,18 @@ def property_graphs(
         for _ in range(max(1, round(share * count)))
     ]
     names, shares = list(MIXTURE), [share for share, _ in MIXTURE.values()]
-    edges, x = [], []
+    graphs, x = [], []
     for done, (_, size) in enumerate(plan, start=1):
         sampler = MIXTURE[names[random.choice(len(names), p=shares)]][1]
         joined = _without_isolated_nodes(sampler, size, random)
-        edges.append(np.argwhere(np.triu(joined)))
+        edges = np.argwhere(np.triu(joined))
+        graphs.append((torch.from_numpy(edges.T.copy()), size))
         source = np.arange(size) == random.integers(size)
         x.append(np.column_stack([source, random.random(size)]))
         progress(done, len(plan))
-    store = GraphStore(
-        torch.tensor([size for _, size in plan]),
-        torch.tensor([len(ends) for ends in edges]),
-        torch.from_numpy(np.concatenate(edges).T.copy()),
-        x=torch.from_numpy(np.concatenate(x)).float(),
-    )
-    return GraphFile(store, split=torch.tensor([part for part, _ in plan]))
+    features = torch.from_numpy(np.concatenate(x)).float()
+    split = torch.tensor([part for part, _ in plan])
+    return GraphFile(replace(store_graphs(graphs), x=features), split=split)
 
 
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:

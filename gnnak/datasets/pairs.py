@@ -109,17 +109,16 @@ def relabelled(
     features: Sequence[Tensor] | None = None,
 ) -> GraphStore:
     """Permute the nodes of every graph at random and collect the graphs in a store."""
-    edges, x = [], []
+    moved, x = [], []
     for position, (edge_index, size) in enumerate(graphs):
         rank = torch.from_numpy(random.permutation(size))
         ends = rank[edge_index[:, edge_index[0] < edge_index[1]]].sort(dim=0).values
-        edges.append(ends[:, (ends[0] * size + ends[1]).argsort()])
+        moved.append((ends[:, (ends[0] * size + ends[1]).argsort()], size))
         column = torch.zeros(size, dtype=torch.long)
         if features is not None:
             column[rank] = features[position]
         x.append(column)
-    store = store_graphs([(e, n) for e, (_, n) in zip(edges, graphs, strict=True)])
-    return replace(store, x=torch.cat(x)[:, None], y=y)
+    return replace(store_graphs(moved), x=torch.cat(x)[:, None], y=y)
 
 
 DEGREE = 4

@@ -20,7 +20,6 @@ from gnnak.fast.layers.parts import (
     can_fuse_norm,
     has_hooks,
     implements,
-    is_full,
 )
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import BatchNorm
@@ -39,7 +38,8 @@ def run_recomputing(
         return NotImplemented
     checked = encoder.checked(values, num_edges)
     (block,) = blocks_of(nn.Sequential(encoder.block))
-    if not is_full(checked) or not serves(checked) or not can_recompute(block, checked):
+    is_full = checked.dtype in (torch.float, torch.double)
+    if not is_full or not serves(checked) or not can_recompute(block, checked):
         return NotImplemented
     with recomputed_encoding(block, checked) as states:
         return run(states)
