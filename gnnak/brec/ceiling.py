@@ -68,11 +68,7 @@ def run_brec(
     max_memory: float = 2.0,
     progress: Callable[[int], None] = lambda pairs: None,
 ) -> Iterator[BrecCount]:
-    """Run every WL test on every group of pairs, and yield the counts one by one.
-
-    Pairs that are estimated to need more than `max_memory` GiB are not run; `progress`
-    gets the numbers of finished pairs.
-    """
+    """Run every WL test on every group of pairs, and yield the counts one by one."""
     for contender in contenders:
         options = read_options(
             contender.test, **{"max_memory": max_memory, **contender.options}

@@ -210,10 +210,7 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
 
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
-    """Return whether a pair is distinguished, and whether the test is reliable.
-
-    `same_graph` is the value for relabellings of one graph, which must be smaller.
-    """
+    """Return whether a pair is distinguished, and whether the test is reliable."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 

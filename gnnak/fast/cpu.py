@@ -1,13 +1,9 @@
 """GNN-AK layers on a CPU: fewer passes over tensors with a row per node copy.
 
 Copies of one node at equal distance from their roots have equal states before messages
-are passed. So states and GINE's messages are computed once per pair (node, distance),
-and then summed with `torch.embedding_bag`. Linears that follow each other are
-multiplied first: a Linear $A$ at the end of the base GNN and the first Linear $W$ of an
-encoding's MLP become one Linear $W A$. Gates depend only on the distance to the root,
-so node copies of equal distance are summed before they are multiplied by a gate. All
-operations are differentiable. In shapes, m counts node copies, u distinct pairs and t
-distances; c and w are numbers of columns.
+are passed, so states and messages are computed once per pair (node, distance), and
+summed with `torch.embedding_bag`. Linears that follow each other are multiplied first.
+In shapes, m counts node copies, u distinct pairs and t distances.
 """
 
 from __future__ import annotations
@@ -121,11 +117,7 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The u distinct pairs of a node (or a subgraph) and a distance to the root.
-
-    There are t distances, one per row of the hop table. Pairs are sorted by node (or
-    subgraph), then by distance.
-    """
+    """The u distinct pairs of a node (or a subgraph) and a distance, sorted."""
 
     of_copies: Incidence
     """[m, u]: in the row of each node copy, a one at its pair."""

@@ -138,11 +138,7 @@ use, are left out."""
 
 
 class CastTogether(TorchFunctionMode):
-    """Context manager: autocast casts the weights of all Linears in a single call.
-
-    As with autocast's cache, a weight is cast once, and its gradients are summed in
-    autocast's dtype.
-    """
+    """Context manager: autocast casts the weights of all Linears in a single call."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

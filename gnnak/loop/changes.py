@@ -203,10 +203,7 @@ class ModelWatch:
 
 
 class NumberWatch:
-    """Detects numbers, such as `dropout.p`, that were changed between steps.
-
-    A replay would use the old number. Numbers that the model changes are ignored.
-    """
+    """Detects numbers, such as `dropout.p`, that were changed between steps."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model

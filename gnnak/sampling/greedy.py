@@ -253,10 +253,7 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample subgraphs greedily, by the number of least-covered nodes they contain.
-
-    Returns a boolean mask, [s].
-    """
+    """Sample subgraphs greedily, by the number of least-covered nodes they contain."""
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)

@@ -60,10 +60,7 @@ CHUNK = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """Shortest-path lengths between all nodes of the same connected component.
-
-    The distance from node u to node v is `hop[start[u] + place[v]]`.
-    """
+    """The distance from node u to v of one component is `hop[start[u] + place[v]]`."""
 
     hop: Tensor
     """[sum of squared component sizes], int32."""

@@ -69,10 +69,7 @@ def stable(rounds: Iterator[Coloring]) -> Coloring:
 
 
 class TupleBlocks(NamedTuple):
-    """The layout of a flat tensor, [t], with one value for each of t k-tuples of nodes.
-
-    One block [graphs, n, ..., n] has all graphs with n nodes.
-    """
+    """A flat tensor, [t], of k-tuples, in blocks [graphs, n, ..., n] of equal n."""
 
     k: int
     blocks: list[tuple[Tensor, int]]

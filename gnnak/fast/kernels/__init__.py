@@ -1,9 +1,4 @@
-"""Kernels of the fused layers: in Triton for a GPU, and in PyTorch as a reference.
-
-The packages `gpu` and `plain` export functions of the same names and arguments, which
-compute values and gradients without autograd; `gnnak.fast.layers` combines them into
-`torch.autograd.Function`s.
-"""
+"""Kernels of the fused layers: in Triton (`gpu`), and in PyTorch (`plain`)."""
 
 from functools import cache
 from types import ModuleType

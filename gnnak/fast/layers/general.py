@@ -44,10 +44,8 @@ def gated_pools(
 ) -> tuple[list[Tensor], Tensor]:
     """Multiply states by gates and sum them by group, for one or two groupings.
 
-    `states`, [m, c], are those of node copies. `tables` has, for each grouping, the
-    gates at all t distances, [t, c], or None; `rows`, [m], is the table row of each
-    node copy. Also returns the states of the roots, [s, c]: with a single autograd
-    function for all results, the backward pass reads the states only once.
+    Also returns the states of the roots, [s, c]: with a single autograd function, the
+    backward pass reads the states only once.
     """
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()

@@ -117,10 +117,7 @@ def fused_encodings(
     e: Tensor | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the result of `GNNAK.encode` for a layer that `can_fuse` accepts.
-
-    With autocast, states of node copies are bfloat16, and sums are float32.
-    """
+    """Compute the result of `GNNAK.encode` for a layer that `can_fuse` accepts."""
     table = None if layer.hop_table is None else layer.hop_table.weight
     rows = hop_rows(layer, subgraphs)
     transforms: dict[Encoding, list[Block]] = {

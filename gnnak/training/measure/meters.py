@@ -170,11 +170,7 @@ class KernelTime:
 
 
 class KernelTimes(Callback):
-    """Callback that profiles the first steps of one epoch, then stops the training.
-
-    Prefetching is paused while the profiler starts and stops: other threads that use
-    the GPU could crash the process.
-    """
+    """Callback that profiles the first steps of one epoch, then stops the training."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch, self.steps = epoch, 0

@@ -193,10 +193,7 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset`, [m, c], and its column statistics (or None).
-
-    Only if TF32 is allowed does one Triton kernel compute it, with statistics.
-    """
+    """Return `s matrix^T + offset`, [m, c], and, with TF32, its column statistics."""
     if is_exact(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)

@@ -138,10 +138,7 @@ class CachedKernel(JITFunction):
     def version_key(
         self, args: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """Return a key that differs if Triton would compile another version.
-
-        The same arguments must be tensors in each call, the first among them.
-        """
+        """Return a key that differs if Triton would compile another version."""
         if self._tensors is None:
             self._divide(args)
         tensors = [args[i] for i in self._tensors or ()]

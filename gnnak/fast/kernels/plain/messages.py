@@ -29,10 +29,7 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `c`, `e` and, if `with_eps`, `eps` in `messages`.
-
-    `more`, [m, w], is a further gradient of `c`, which is added.
-    """
+    """Compute the gradients of `c` (plus `more`), `e` and, if `with_eps`, `eps`."""
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
     grad_c, grad_e, grad_eps = vjp(grad)

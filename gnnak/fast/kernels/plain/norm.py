@@ -144,10 +144,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of the norm's weight and bias, and of `gate` (or None).
-
-    The gradient of `z` is written to `into`, which may be `z`; `key` [m] are groups.
-    """
+    """Return gradients of weight, bias and `gate`; write that of `z` to `into`."""
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
     if gate is not None:
