@@ -103,8 +103,8 @@ def counting_graphs(
         progress(index + 1, num_graphs)
     bounds = np.cumsum(PARTS) * num_graphs // sum(PARTS)
     split = np.searchsorted(bounds, np.arange(num_graphs), side="right")
-    split = torch.from_numpy(random.permutation(split))
-    return GraphFile(store_graphs(graphs), split=split)
+    mixed = torch.from_numpy(random.permutation(split))
+    return GraphFile(store_graphs(graphs), split=mixed)
 
 
 def regular_edges(

@@ -50,9 +50,7 @@ class Incidence:
     """A sparse matrix of zeros and ones, [r, k], stored together with its transpose."""
 
     ones: Ones
-    """The ones of the matrix."""
     transposed: Ones
-    """The ones of the transposed matrix."""
 
     def __matmul__(self, values: Tensor) -> Tensor:
         """Multiply this matrix and `values`, [k, c]; return the product, [r, c]."""

@@ -176,7 +176,6 @@ class Filled:
     """A table cell with the paper's number and the number that we measured."""
 
     cell: Cell
-    """The table cell, with the paper's number."""
     ours: str = ""
     """The number that we measured, as printed; empty if we have none for this cell."""
     summary: Summary | None = None

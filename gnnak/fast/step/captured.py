@@ -13,7 +13,7 @@ from torch_geometric.nn import GATConv, GCNConv
 
 from gnnak.fast.layers.layer import is_always_fused
 from gnnak.fast.layers.parts import Serves, implements
-from gnnak.fast.step.recorder import GraphRecorder
+from gnnak.fast.step.recorder import GraphRecorder, copied
 from gnnak.fast.step.update import CapturedUpdate
 from gnnak.loading.items import Item, Shape, like, tensors_of
 from gnnak.nn.uplift import GNNAK
@@ -255,17 +255,8 @@ class CapturedModel(CapturedStep):
 
     def warm_up(self, static: Item) -> Any:
         """Return the outputs for a static item, computed without a capture."""
-        outputs: list[Any] = []
-        nothing = self.weights[0].new_empty(0)
-
-        def work() -> Tensor:
-            """Run the forward pass; return any tensor, as a recorder requires one."""
-            outputs.append(self.step(static))
-            return nothing
-
-        self.recorder.warm_up(work)
         # Copy the outputs: a warm-up allocates from the memory pool that replays use.
-        return tree_map(_copied, outputs[0])
+        return tree_map(copied, self.recorder.warm_up(lambda: self.step(static)))
 
     def record(self, static: Item) -> Callable[[], Any]:
         """Capture forward and backward pass; return a replay of the forward pass."""
@@ -314,7 +305,6 @@ class _Passes:
     ) -> None:
         self.forward, self.static, self.weights = forward, static, weights
         self.tensors = tensors_of(static)
-        self.nothing = weights[0].new_empty(0)
         self.anchor = weights[0].new_zeros((), requires_grad=True)
         self.outputs: list[Any] = []
         self.spec: TreeSpec | None = None
@@ -334,7 +324,7 @@ class _Passes:
         self._allocate()
         replayed = iter(_Replayed.apply(self.anchor, self))
         leaves = [
-            next(replayed) if position in self.positions else _copied(out)
+            next(replayed) if position in self.positions else copied(out)
             for position, out in enumerate(self.outputs)
         ]
         assert self.spec is not None
@@ -372,7 +362,7 @@ class _Passes:
         if not self.of_outputs:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 
-    def _run_forward(self) -> Tensor:
+    def _run_forward(self) -> None:
         """Run the forward pass and store its outputs; this method is captured."""
         with torch.enable_grad():
             outputs = self.forward(like(self.static, self.tensors))
@@ -383,9 +373,8 @@ class _Passes:
             if isinstance(out, Tensor) and out.requires_grad
         }
         self.differentiable = [self.outputs[i] for i in sorted(self.positions)]
-        return self.nothing
 
-    def _run_backward(self) -> Tensor:
+    def _run_backward(self) -> None:
         """Compute `gradients` from `of_outputs`; this method is captured."""
         before = [weight.grad for weight in self.weights]
         for weight in self.weights:
@@ -397,7 +386,6 @@ class _Passes:
         self.written = [(weight, found) for weight, found in pairs if found is not None]
         for weight, gradient in zip(self.weights, before, strict=True):
             weight.grad = gradient
-        return self.nothing
 
 
 class _Replayed(torch.autograd.Function):
@@ -413,7 +401,3 @@ class _Replayed(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, None]:
         ctx.passes.backward(gradients)
         return None, None
-
-
-def _copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else value

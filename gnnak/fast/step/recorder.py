@@ -20,8 +20,8 @@ from gnnak.device import (
 )
 from gnnak.loading.prefetch import prefetching_paused
 
-Work = Callable[[], Tensor]
-"""A function that launches GPU work and returns a tensor, such as the loss."""
+Work = Callable[[], Any]
+"""A function that launches GPU work, and may return a tensor, such as the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
 """Packages whose frames `_calling_line` skips in the call stack."""
 HEADROOM = 1.05
@@ -54,7 +54,7 @@ class GraphRecorder:
         self._is_pool_used = False
         self.synchronisations: list[str] = []
 
-    def warm_up(self, work: Work) -> Tensor:
+    def warm_up(self, work: Work) -> Any:
         """Run the work without a capture, but in the pool of captured graphs."""
         used = self._is_pool_used
         allocation = self._in_pool() if used else growth_measured(self.device)
@@ -66,7 +66,7 @@ class GraphRecorder:
         ):
             result = work()
         if growth is None:
-            return result.clone()
+            return copied(result)
         (self.peak_bytes,) = growth
         return result
 
@@ -102,9 +102,9 @@ class GraphRecorder:
         self.graphs.append(graph)
         self._is_pool_used = True
 
-        def replay() -> Tensor:
+        def replay() -> Any:
             graph.replay()
-            return result.clone()
+            return copied(result)
 
         return replay
 
@@ -151,6 +151,11 @@ class GraphRecorder:
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
         self._take_new_pool()
+
+
+def copied(value: Any) -> Any:
+    """Return a clone of a tensor, and any other value as it is."""
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 @contextmanager

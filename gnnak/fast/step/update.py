@@ -133,16 +133,9 @@ class CapturedUpdate:
             return None
         if not self._is_current():
             self._prepare()
-        nothing = torch.empty(0, device=self.device)
-
-        def work() -> Tensor:
-            """Update the weights; return any tensor, as a recorder requires one."""
-            self.take()
-            return nothing
-
         try:
             with self._on_device(self.rates):
-                replay = self.recorder.record(work)
+                replay = self.recorder.record(lambda: self.take())
         except Exception as error:
             self.reason = (str(error).splitlines() or [type(error).__name__])[0]
             return None
