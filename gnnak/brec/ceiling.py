@@ -4,7 +4,7 @@ A network that is bounded by a test cannot distinguish more pairs, at any depth.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import perf_counter
 
 from gnnak.errors import GraphError
@@ -61,31 +61,14 @@ class BrecCount:
     note: str = ""
     """Why the test was not run on some pairs."""
 
-    def as_dict(self) -> dict[str, object]:
-        """Return all fields as a dict that can be written as JSON."""
-        return asdict(self)
-
-
-def _no_progress(pairs: int) -> None:
-    """Do nothing: the default of the argument `progress`."""
-
 
 def run_brec(
     groups: Mapping[str, Sequence[Pair]],
     contenders: Iterable[Contender],
     max_memory: float = 2.0,
-    progress: Callable[[int], None] = _no_progress,
+    progress: Callable[[int], None] = lambda pairs: None,
 ) -> Iterator[BrecCount]:
-    """Run every WL test on every group of pairs, and yield the counts one by one.
-
-    Counts are exact. A test is not run on pairs for which it is estimated to need more
-    than `max_memory` GiB. `progress` is called after every few pairs with their number.
-
-    >>> from gnnak.graphs.named import four_regular_pair
-    >>> groups = {"one pair": [four_regular_pair()]}
-    >>> [row.apart for row in run_brec(groups, [Contender("1-wl"), Contender("swl")])]
-    [0, 1]
-    """
+    """Run every WL test on every group of pairs, and yield the counts one by one."""
     for contender in contenders:
         options = read_options(
             contender.test, **{"max_memory": max_memory, **contender.options}
@@ -108,10 +91,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return for each pair whether the test distinguishes it, and an error message.
-
-    A pair for which the test would need too much memory gets None; the message says so.
-    """
+    """Return whether each pair is distinguished (None if not run), and why not."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):
@@ -119,11 +99,11 @@ def _distinguished(
             found += _apart(test, chunk, options)
         except GraphError as error:
             note = str(error)
-            if len(chunk) == 1:
-                found.append(None)
-            else:
+            if len(chunk) > 1:
                 for pair in chunk:
-                    found += _distinguished(test, [pair], options, _no_progress)[0]
+                    found += _distinguished(test, [pair], options, progress)[0]
+                continue
+            found.append(None)
         progress(len(chunk))
     return found, note if None in found else ""
 

@@ -45,11 +45,7 @@ def count_ceiling(
     records: Path,
     progress: Callable[[int], None],
 ) -> Record:
-    """Count the pairs that `bound`, a WL test that bounds a network, distinguishes.
-
-    The test runs only on groups without counts in the file `records`. After every few
-    pairs, `progress` is called with their number.
-    """
+    """Count the pairs that `bound` distinguishes; read known counts from `records`."""
     counts = {
         group: found
         for group, found in _recorded(bound, records).items()
@@ -68,9 +64,7 @@ def count_ceiling(
 
 
 def ceiling_range(apart: int, not_run: int) -> str:
-    """Return the number of pairs that a WL test distinguishes, as text.
-
-    The text is a range if the test was not run on some pairs.
+    """Return a count as text; a range, if the test was not run on some pairs.
 
     >>> ceiling_range(17, 0), ceiling_range(0, 20)
     ('17', '0 to 20')
@@ -125,11 +119,7 @@ def network_record(
     remarks: Sequence[str],
     notify: Callable[[str, int], None],
 ) -> Record:
-    """Train a network on all pairs; return the record that `gnnak brec` stores.
-
-    `finished` has the results of pairs that were trained earlier. `ceiling` is the
-    result of `count_ceiling`; `remarks` are added to the notes of the record.
-    """
+    """Train a network on all pairs; return the record that `gnnak brec` stores."""
     places = {(s, g, i) for s in seeds for g in groups for i in range(len(groups[g]))}
     resumed = len(places & finished.finished().keys())
     started = perf_counter()

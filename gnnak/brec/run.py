@@ -102,12 +102,7 @@ def run_in_parallel(
     logs: Path,
     finish: Callable[[Place, TrialResult], None],
 ) -> None:
-    """Train a network on every pair, with several worker processes.
-
-    The largest pairs come first, and no more pairs run at the same time than are
-    expected to fit into the memory of the GPU. If pairs fail, `TrainingError` is raised
-    after the other pairs have finished.
-    """
+    """Train on all pairs in several processes; report failed pairs at the end."""
     if not pairs:
         return
     tasks = []

@@ -39,10 +39,7 @@ from gnnak.typing import PairEncoding, Reduce, check_choice, check_count, check_
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """Options of the network and of its training on one pair.
-
-    The defaults are the options of GNN-AK in the BREC paper.
-    """
+    """Options of the network and its training; the defaults are BREC's for GNN-AK."""
 
     model: str = "gin-ak+"
     """Name of the network, as in `build_model`."""
@@ -109,11 +106,7 @@ PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the BREC paper's options of a network, overridden by those in `given`.
-
-    Options given as None are ignored. The BREC paper has no options for PPGN-AK; 2-hop
-    egonets and two layers are our choice, to save memory.
-    """
+    """Return the BREC paper's options of a network, overridden by those in `given`."""
     form = parse_name(model)
     options: dict[str, Any] = {}
     if form.member is not None:
@@ -137,10 +130,7 @@ have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Return `count` random relabellings of a graph, with distinct sets of edges.
-
-    Sets of edges repeat only if the graph has too few distinct relabellings.
-    """
+    """Return random relabellings of a graph, with distinct edges if it has enough."""
     edge_index, num_nodes = graph
     found: list[Graph] = []
     seen = set()
@@ -220,12 +210,7 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
 
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
-    """Return whether a pair is distinguished, and whether the test is reliable.
-
-    `value` is the value of the paired test for the two graphs, and `same_graph` its
-    value for relabellings of one graph, which should not be significant. A pair is
-    distinguished if `value` is significant and not close to `same_graph`.
-    """
+    """Return whether a pair is distinguished, and whether the test is reliable."""
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 
@@ -323,14 +308,9 @@ def run_trial(
 ) -> TrialResult:
     """Train a new network on a pair of graphs, and test whether it distinguishes them.
 
-    Adam minimises the cosine embedding loss, max(0, cos(h_G, h_H)), of the embeddings
-    h_G and h_H of random relabellings of the two graphs. The paired test then compares
-    the embeddings of the same relabellings in evaluation mode.
-
-    Differences from BREC: embeddings are tested in float64, not in float32, and the
-    running statistics of batch norms are recomputed from the training graphs before the
-    test. After so few training steps, moving averages can be wrong by many standard
-    deviations, so that ReLUs set to zero everything that differs between the graphs.
+    Differences from BREC: embeddings are tested in float64, and the statistics of batch
+    norms are recomputed before the test, since after so few steps moving averages are
+    wrong by many standard deviations.
     """
     generator = torch.Generator().manual_seed(seed)
     count = options.relabellings

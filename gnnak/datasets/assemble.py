@@ -17,10 +17,7 @@ from gnnak.nn.features import Categorical, Features, describe
 
 
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
-    """Download graphs with `fetch(folder)` and keep one direction of each edge.
-
-    If the download fails, the `FileFormatError` says where to put `file_name` by hand.
-    """
+    """Download graphs with `fetch(folder)` and keep one direction of each edge."""
     folder = cache_dir() / "downloads"
     try:
         file = fetch(folder)
@@ -57,10 +54,8 @@ def read_or_make(
 ) -> tuple[GraphFile, str]:
     """Read a data file if it exists, else create the graphs and cache them on disk.
 
-    `make` creates graphs with one direction of each undirected edge; if `make` is None,
-    a missing file is an error. If `seeded`, graphs depend on `request.seed`, and the
-    file is used only for seed 0. `required` names keys that the file must have. Returns
-    the graphs and their source: the file name, `generated (seed 0)` or `downloaded`.
+    `make` creates graphs with one direction of each edge. If `seeded`, the file is used
+    only for seed 0. Returns the graphs and their source.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
@@ -95,11 +90,7 @@ def build(
     node_features: Features | None = None,
     edge_features: Features | None = None,
 ) -> Dataset:
-    """Build a `Dataset` from graphs and check that targets and features fit the task.
-
-    `y` is converted to int64 for classification and to float32 for other tasks. If
-    `node_features` or `edge_features` is None, it is derived from the graphs.
-    """
+    """Build a `Dataset`, and check that its targets and features fit the task."""
     store, y = file.store, file.store.y
     if y is None:
         raise FileFormatError(

@@ -38,10 +38,7 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Return the path of a data file, or None if no folder has the file.
-
-    Searches `data_dir`, then the folder named by `GNNAK_DATA`, then the cache folder.
-    """
+    """Return the path of a data file; None if no folder has the file."""
     folders = [cache_dir()]
     for option, folder in (
         (DATA_VARIABLE, os.environ.get(DATA_VARIABLE)),
@@ -94,11 +91,7 @@ def cached_path(name: str, *options: object) -> Path:
 
 
 def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
-    """Read graphs from a cache file; if there is none, create the graphs and the file.
-
-    `make` creates graphs with one direction of each undirected edge; both directions
-    are returned. If the cache file cannot be written, a warning is logged.
-    """
+    """Read graphs from a cache file; if it does not exist, create graphs and file."""
     if path.is_file():
         try:
             return read_npz(path)

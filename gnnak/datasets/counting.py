@@ -11,6 +11,7 @@ from gnnak.datasets.cache import Progress, no_progress
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphFile, GraphStore
 from gnnak.graphs.ragged import pointers
+from gnnak.graphs.store import store_graphs
 from gnnak.typing import check_choice
 
 Substructure = Literal["triangle", "tailed-triangle", "star", "4-cycle"]
@@ -43,10 +44,7 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
 
 
 def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
-    """Return the adjacency matrices of graphs `first` to `last - 1`, padded, [g, n, n].
-
-    Raises `GraphError` if a graph is too large, or is not simple and undirected.
-    """
+    """Return adjacency matrices of graphs `first` to `last - 1`, padded, [g, n, n]."""
     largest = int(store.num_nodes[first:last].max())
     if largest > MAX_NODES:
         raise GraphError(f"a graph has {largest} nodes; give at most {MAX_NODES}.")
@@ -93,27 +91,20 @@ ENTROPY = 0
 def counting_graphs(
     seed: int = 0, num_graphs: int = sum(PARTS), progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate random d-regular graphs with n nodes and delete n random edges of each.
-
-    The pair (n, d) is sampled from `SHAPES`. Each undirected edge is stored once.
-    """
+    """Generate random d-regular graphs with n nodes, and delete n edges of each."""
     random = np.random.default_rng([ENTROPY, seed])
-    sizes, edges = [], []
+    graphs = []
     for index, shape in enumerate(random.integers(len(SHAPES), size=num_graphs)):
         num_nodes, degree = SHAPES[shape]
         ends = regular_edges(num_nodes, degree, random)
         remaining = random.permutation(len(ends))[num_nodes:]
-        sizes.append(num_nodes)
-        edges.append(ends[np.sort(remaining)])
+        edges = torch.from_numpy(ends[np.sort(remaining)].T.copy())
+        graphs.append((edges, num_nodes))
         progress(index + 1, num_graphs)
-    store = GraphStore(
-        torch.tensor(sizes, dtype=torch.long),
-        torch.tensor([len(ends) for ends in edges], dtype=torch.long),
-        torch.from_numpy(np.concatenate(edges).T.copy()),
-    )
     bounds = np.cumsum(PARTS) * num_graphs // sum(PARTS)
     split = np.searchsorted(bounds, np.arange(num_graphs), side="right")
-    return GraphFile(store, split=torch.from_numpy(random.permutation(split)))
+    mixed = torch.from_numpy(random.permutation(split))
+    return GraphFile(store_graphs(graphs), split=mixed)
 
 
 def regular_edges(
@@ -121,9 +112,8 @@ def regular_edges(
 ) -> NDArray[np.int64]:
     """Sample a random graph in which every node has `degree` neighbours; return [e, 2].
 
-    In the pairing model, each node has `degree` half-edges, and half-edges are paired
-    at random. Pairs that would be a self loop or a duplicate edge are split and paired
-    again. If such pairs are left after 100 rounds, sampling starts again from scratch.
+    In the pairing model, half-edges are paired at random. Self loops and duplicate
+    edges are split and paired again, at most 100 times.
     """
     while True:
         edges: set[tuple[int, int]] = set()

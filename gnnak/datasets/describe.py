@@ -228,10 +228,7 @@ SAMPLE = 64
 
 
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
-    """Measure the rooted subgraphs of up to `SAMPLE` graphs, evenly spaced in a store.
-
-    Returns None if the store is empty, or if memory is too small for a single graph.
-    """
+    """Measure the rooted subgraphs of up to `SAMPLE` graphs; None if too large."""
     if not len(store):
         return None
     count = min(SAMPLE, len(store))

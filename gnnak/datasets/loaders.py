@@ -51,10 +51,8 @@ def pattern_graphs(
 ) -> GraphFile:
     """Generate the PATTERN graphs (a stochastic block model), each edge stored once.
 
-    A graph consists of five communities and one of 100 patterns. The patterns, with
-    their inner edges and node colours, are sampled once for all graphs; the colours of
-    community nodes are sampled for each graph. Nodes are permuted at random. `x` [n, 3]
-    is the one-hot colour; `y` is 1 for pattern nodes and 0 for other nodes.
+    A graph has five communities and one of 100 patterns. `x` [n, 3] is the one-hot
+    colour; `y` is 1 for pattern nodes.
     """
     random = np.random.default_rng([ENTROPY, seed])
     sizes = random.integers(SMALLEST, LARGEST, PATTERNS)
@@ -84,10 +82,7 @@ def pattern_graphs(
 def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
-    """Generate one graph for each of the given patterns.
-
-    Returns numbers of nodes, numbers of edges, edges, node colours and node labels.
-    """
+    """Generate a graph for each pattern: numbers of nodes, of edges, edges, x and y."""
     graphs = len(pattern_size)
     communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
     ends = np.cumsum(np.column_stack([pattern_size, communities]), axis=1)
@@ -109,11 +104,7 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample adjacency matrices, [g, n, n], as upper triangles.
-
-    `block` [g, n] is the community of each node, or 0 in the pattern. The edges inside
-    a pattern are not sampled: they are in `pattern`.
-    """
+    """Sample upper triangles, [g, n, n], from communities, [g, n], and patterns."""
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)
@@ -127,10 +118,7 @@ def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
-    """Generate 200 pairs of 4-regular graphs, one with and one without triangles.
-
-    Half of the pairs are training, a quarter validation and a quarter test graphs.
-    """
+    """Generate 200 pairs of 4-regular graphs, one with and one without triangles."""
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
     source = f"generated (seed {request.seed})"
@@ -138,10 +126,7 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP, pairs of graphs of opposite class that 1-WL cannot distinguish.
-
-    Graphs 0 and 1, 2 and 3, ... are pairs; the graphs of a pair are in the same fold.
-    """
+    """Load EXP, pairs of graphs of opposite class that 1-WL cannot distinguish."""
     file, source = read_or_make("exp.npz", request, required=("x",))
     pair = torch.arange(len(file.store)) // 2
     file = replace(file, folds=folds_by_group(pair, 10, request.seed))
@@ -166,10 +151,7 @@ def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_counting(info: DatasetInfo, request: Request) -> Dataset:
-    """Load the counting task: predict how often a substructure occurs in a graph.
-
-    The counts are divided by their standard deviation over all graphs.
-    """
+    """Load the counting task; counts are divided by their standard deviation."""
     make = partial(counting_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("counting.npz", request, make, seeded=True)
     target: Substructure = request.target  # type: ignore[assignment]
@@ -179,10 +161,7 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
-    """Load the graph-properties task.
-
-    Each target is divided by its maximum over the training graphs.
-    """
+    """Load the graph-properties task; targets are divided by their training maximum."""
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
     target: Property = request.target  # type: ignore[assignment]

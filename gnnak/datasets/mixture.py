@@ -1,6 +1,7 @@
 """Random graphs of many kinds, and their properties, such as the diameter."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, get_args
 
 import networkx as nx
@@ -12,6 +13,7 @@ from torch import Tensor
 from gnnak.datasets.cache import Progress, no_progress
 from gnnak.datasets.counting import adjacency
 from gnnak.graphs import GraphFile, GraphStore
+from gnnak.graphs.store import store_graphs
 from gnnak.typing import check_choice
 
 Matrix = NDArray[np.bool_]
@@ -49,10 +51,7 @@ def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
 def _tree_on_path(
     size: int, spine: int, near: int, random: np.random.Generator
 ) -> nx.Graph:
-    """Sample a tree that starts with a path of `spine` nodes.
-
-    The next `near - spine` nodes are attached to the path, all others to these nodes.
-    """
+    """Sample a tree: a path, nodes attached to it, and nodes attached to those."""
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
     rest = range(near, size)
@@ -99,10 +98,8 @@ def property_graphs(
 ) -> GraphFile:
     """Generate random graphs for the task of predicting graph properties.
 
-    Each graph is sampled from a random model of `MIXTURE`, its nodes are permuted, and
-    `toggled` changes some edges. Graphs with isolated nodes are rejected. `x` [n, 2]
-    has a column that is 1 at one random node and 0 elsewhere, and a column of uniform
-    noise. Each undirected edge is stored once. `share` scales the number of graphs.
+    Each is sampled from `MIXTURE` and `toggled`, without isolated nodes. `x` [n, 2]
+    marks a random node, and has uniform noise. `share` scales the number of graphs.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -112,30 +109,25 @@ def property_graphs(
         for _ in range(max(1, round(share * count)))
     ]
     names, shares = list(MIXTURE), [share for share, _ in MIXTURE.values()]
-    edges, x = [], []
+    graphs, x = [], []
     for done, (_, size) in enumerate(plan, start=1):
         sampler = MIXTURE[names[random.choice(len(names), p=shares)]][1]
         joined = _without_isolated_nodes(sampler, size, random)
-        edges.append(np.argwhere(np.triu(joined)))
+        edges = np.argwhere(np.triu(joined))
+        graphs.append((torch.from_numpy(edges.T.copy()), size))
         source = np.arange(size) == random.integers(size)
         x.append(np.column_stack([source, random.random(size)]))
         progress(done, len(plan))
-    store = GraphStore(
-        torch.tensor([size for _, size in plan]),
-        torch.tensor([len(ends) for ends in edges]),
-        torch.from_numpy(np.concatenate(edges).T.copy()),
-        x=torch.from_numpy(np.concatenate(x)).float(),
-    )
-    return GraphFile(store, split=torch.tensor([part for part, _ in plan]))
+    features = torch.from_numpy(np.concatenate(x)).float()
+    split = torch.tensor([part for part, _ in plan])
+    return GraphFile(replace(store_graphs(graphs), x=features), split=split)
 
 
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some random edges of an adjacency matrix [n, n] and add about as many.
 
-    Each pair of nodes gets a random number. An edge remains if its number is below a
-    threshold `keep`; two nodes without an edge are joined if their number is below a
-    threshold `add`. As in the paper's code, each number is the mean of two
-    uniform numbers, so `keep` = 0.9 keeps 98 % of the edges instead of 90 %.
+    As in the paper's code, a pair's random number is the mean of two uniform numbers,
+    so that the threshold 0.9 keeps 98 % of the edges instead of 90 %.
     """
     size = len(joined)
     edges = joined.sum() / 2

@@ -45,8 +45,7 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
     Graphs 0 and 1, 2 and 3, ... are pairs: `y` is 0 for the original and 1 for the
-    twisted graph. Both are in the same one of ten folds. Test graphs are permutations
-    of training graphs, so a model that can distinguish the pairs can solve the task.
+    twisted graph. Both are in the same one of ten folds.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -59,11 +58,9 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 0 and 1, 2 and 3, ... are pairs, each in one of ten folds. Each graph
-    contains a core: one cycle of 2m nodes (class 0) or two cycles of m nodes (class 1).
-    Both graphs of a pair have the same tree attached to every core node, and the same
-    random graph as a further component. Node features are random bits, equal in all
-    these trees and in both graphs.
+    Graphs 0 and 1, 2 and 3, ... are pairs. Each graph has one cycle of 2m nodes (class
+    0) or two cycles of m nodes (class 1), with equal trees at all core nodes, equal
+    random features, and an equal random graph as a further component.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -87,10 +84,9 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles with a tree at every node, and `extra` as a further component.
+    """Build cycles of `lengths` with a tree at every node, and `extra` beside them.
 
-    `lengths` are the sizes of the cycles. `parent[i]` is the parent of tree node i + 1;
-    the root, tree node 0, lies on the cycle.
+    `parent[i]` is the parent of tree node i + 1; tree node 0 lies on the cycle.
     """
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
@@ -112,21 +108,17 @@ def relabelled(
     random: np.random.Generator,
     features: Sequence[Tensor] | None = None,
 ) -> GraphStore:
-    """Permute the nodes of every graph at random and collect the graphs in a store.
-
-    Each undirected edge is stored once. `features` has one tensor [n] per graph.
-    """
-    edges, x = [], []
+    """Permute the nodes of every graph at random and collect the graphs in a store."""
+    moved, x = [], []
     for position, (edge_index, size) in enumerate(graphs):
         rank = torch.from_numpy(random.permutation(size))
         ends = rank[edge_index[:, edge_index[0] < edge_index[1]]].sort(dim=0).values
-        edges.append(ends[:, (ends[0] * size + ends[1]).argsort()])
+        moved.append((ends[:, (ends[0] * size + ends[1]).argsort()], size))
         column = torch.zeros(size, dtype=torch.long)
         if features is not None:
             column[rank] = features[position]
         x.append(column)
-    store = store_graphs([(e, n) for e, (_, n) in zip(edges, graphs, strict=True)])
-    return replace(store, x=torch.cat(x)[:, None], y=y)
+    return replace(store_graphs(moved), x=torch.cat(x)[:, None], y=y)
 
 
 DEGREE = 4
@@ -172,58 +164,20 @@ def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
     """Sample a 4-regular graph and swap edges until it has no triangles."""
     for _ in range(100):
         graph = _with_triangles(size, random)
-        left, swaps = count_triangles(graph), _Swaps(graph)
+        left, edges = count_triangles(graph), list(graph.edges)
         for _ in range(400):
-            ends = swaps.sample(random)
-            if ends is not None and (change := swaps.added_triangles(*ends)) <= 0:
-                swaps.apply(*ends)
-                left += change
+            chosen = random.choice(len(edges), 2, replace=False)
+            (a, b), (c, d) = (edges[i] for i in chosen)
+            # Swap a-b and c-d for a-c and b-d, unless this joins nodes twice.
+            if len({a, b, c, d}) < 4 or c in graph[a] or d in graph[b]:
+                continue
+            of = {node: set(graph[node]) for node in (a, b, c, d)}
+            lost = len(of[a] & of[b]) + len(of[c] & of[d])
+            gained = len((of[a] & of[c]) - {b, d}) + len((of[b] & of[d]) - {a, c})
+            if gained <= lost:
+                graph.remove_edges_from([(a, b), (c, d)])
+                graph.add_edges_from([(a, c), (b, d)])
+                left, edges = left + gained - lost, list(graph.edges)
             if not left:
-                return swaps.graph()
+                return graph
     raise OptionError(f"found no triangle-free {DEGREE}-regular graph on {size} nodes.")
-
-
-class _Swaps:
-    """A graph in which pairs of edges are swapped: a-b, c-d become a-c, b-d."""
-
-    def __init__(self, graph: nx.Graph) -> None:
-        self.neighbors = {node: set(graph[node]) for node in graph}
-        self.place = {node: i for i, node in enumerate(graph)}
-        self.ends: list[list[int]] = [[] for _ in graph]
-        """For each node, the other ends of the edges that networkx lists for it."""
-        for a, b in graph.edges:
-            self.ends[self.place[a]].append(b)
-
-    def edges(self) -> list[tuple[int, int]]:
-        """Return all edges in the order in which networkx lists them."""
-        return [(a, b) for a in self.neighbors for b in self.ends[self.place[a]]]
-
-    def sample(self, random: np.random.Generator) -> tuple[int, int, int, int] | None:
-        """Sample two edges; return None if swapping them gives a loop or duplicate."""
-        edges = self.edges()
-        (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))
-        joined = c in self.neighbors[a] or d in self.neighbors[b]
-        return None if joined or len({a, b, c, d}) < 4 else (a, b, c, d)
-
-    def added_triangles(self, a: int, b: int, c: int, d: int) -> int:
-        of = self.neighbors
-        lost = len(of[a] & of[b]) + len(of[c] & of[d])
-        gained = len((of[a] & of[c]) - {b, d}) + len((of[b] & of[d]) - {a, c})
-        return gained - lost
-
-    def apply(self, a: int, b: int, c: int, d: int) -> None:
-        for first, second in ((a, b), (c, d)):
-            self.neighbors[first].remove(second)
-            self.neighbors[second].remove(first)
-            self.ends[self.place[first]].remove(second)
-        for first, second in ((a, c), (b, d)):
-            self.neighbors[first].add(second)
-            self.neighbors[second].add(first)
-            first, second = sorted((first, second), key=self.place.__getitem__)
-            self.ends[self.place[first]].append(second)
-
-    def graph(self) -> nx.Graph:
-        graph = nx.Graph()
-        graph.add_nodes_from(self.neighbors)
-        graph.add_edges_from(self.edges())
-        return graph

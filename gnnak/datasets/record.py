@@ -107,10 +107,7 @@ Protocol = Literal["split", "published", "held-out"]
 
 @dataclass(frozen=True)
 class Scaling:
-    """Mean and standard deviation of each regression target in the training graphs.
-
-    The network predicts normalised targets, `(target - mean) / deviation`.
-    """
+    """Mean and standard deviation of each regression target in the training graphs."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]

@@ -1,9 +1,4 @@
-"""Build the fast backends, which map names of operations to fast implementations.
-
-Most implementations are functions decorated with `implements`, in `gnnak.fast.layers`
-and `gnnak.fast.step`. This module itself wraps the kernels for sampling and padding,
-and imports them when they are first used, because they need Triton.
-"""
+"""Build the fast backends, which map names of operations to fast implementations."""
 
 from functools import partial
 
@@ -37,24 +32,14 @@ FAST_NODES = 256
 
 
 def default_backend() -> Backend:
-    """Return the backend for this machine.
-
-    With a GPU, this is `make_backend()`; operations on CPU tensors then use plain
-    PyTorch. Without a GPU, this is `cpu_backend()`. Triton's interpreter, with which
-    tests run GPU kernels on a CPU, counts as a GPU.
-    """
+    """Return the backend for GPUs if there is a GPU, else the backend for CPUs."""
     if torch.cuda.is_available() or (has_triton() and interprets_triton()):
         return make_backend()
     return cpu_backend()
 
 
 def cpu_backend(min_copies: int = 5000) -> Backend:
-    """Build the backend for machines without a GPU.
-
-    Args:
-        min_copies: Batches with fewer node copies run in plain PyTorch, which is as
-            fast for small batches.
-    """
+    """Build the backend for CPUs; smaller batches than `min_copies` stay in PyTorch."""
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
@@ -67,14 +52,7 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
-    """Build the backend for GPUs.
-
-    Args:
-        serves: Takes the input tensor of an operation and returns whether the fast
-            implementation may be used. The default returns whether Triton kernels can
-            run on the tensor. Tests pass another function to run fused layers on a CPU,
-            with kernels in plain PyTorch.
-    """
+    """Build the backend for GPUs; `serves` tells which tensors it may be used for."""
     of_layers = (convs, encoder, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)

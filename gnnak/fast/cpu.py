@@ -1,13 +1,9 @@
 """GNN-AK layers on a CPU: fewer passes over tensors with a row per node copy.
 
 Copies of one node at equal distance from their roots have equal states before messages
-are passed. So states and GINE's messages are computed once per pair (node, distance),
-and then summed with `torch.embedding_bag`. Linears that follow each other are
-multiplied first: a Linear $A$ at the end of the base GNN and the first Linear $W$ of an
-encoding's MLP become one Linear $W A$. Gates depend only on the distance to the root,
-so node copies of equal distance are summed before they are multiplied by a gate. All
-operations are differentiable. In shapes, m counts node copies, u distinct pairs and t
-distances; c and w are numbers of columns.
+are passed, so states and messages are computed once per pair (node, distance), and
+summed with `torch.embedding_bag`. Linears that follow each other are multiplied first.
+In shapes, m counts node copies, u distinct pairs and t distances.
 """
 
 from __future__ import annotations
@@ -54,9 +50,7 @@ class Incidence:
     """A sparse matrix of zeros and ones, [r, k], stored together with its transpose."""
 
     ones: Ones
-    """The ones of the matrix."""
     transposed: Ones
-    """The ones of the transposed matrix."""
 
     def __matmul__(self, values: Tensor) -> Tensor:
         """Multiply this matrix and `values`, [k, c]; return the product, [r, c]."""
@@ -69,10 +63,7 @@ class Incidence:
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
-    """Return the matrix whose product with `values`, [size, c], is `values[index]`.
-
-    Set `in_order` to True only if `index` is sorted.
-    """
+    """Return the matrix of `values[index]`; `in_order` means that `index` is sorted."""
     groups = group(index, size, in_order)
     order = groups.order
     if order is None:
@@ -124,11 +115,7 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The u distinct pairs of a node (or a subgraph) and a distance to the root.
-
-    There are t distances, one per row of the hop table. Pairs are sorted by node (or
-    subgraph), then by distance.
-    """
+    """The u distinct pairs of a node (or a subgraph) and a distance, sorted."""
 
     of_copies: Incidence
     """[m, u]: in the row of each node copy, a one at its pair."""
@@ -158,11 +145,7 @@ def hop_pairs(
     axis: PairAxis,
     dtype: torch.dtype,
 ) -> HopPairs:
-    """Find the distinct pairs (node, distance) or (subgraph, distance) of node copies.
-
-    If `hops` is None, a pair is a node (or a subgraph) alone. The result is cached in
-    `subgraphs`.
-    """
+    """Find the distinct pairs; if `hops` is None, a pair has no distance."""
     num_hops = 1 if hops is None else len(hops.weight)
     by_node = axis == "node"
     key = subgraphs.node if by_node else subgraphs.subgraph
@@ -184,8 +167,7 @@ class Messages(NamedTuple):
     """The distinct messages, and the node copies that receive them.
 
     There is one message for each of v pairs of an edge and the distance of its source
-    to the root. There is one state for each of u pairs of a node and its distance to
-    the root. A node copy sums the messages that it receives and its own state.
+    to the root. A node copy sums the messages that it receives and its own state.
     """
 
     source: Incidence
@@ -209,11 +191,7 @@ def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
 
 
 def gine_sums(conv: GINEConv, c: Tensor, e: Tensor, messages: Messages) -> Tensor:
-    r"""Return $(1 + \epsilon) c_i + \sum_j \text{ReLU}(c_j + e_{ji})$, [m, w].
-
-    $i$ is a node copy, and $j$ are its neighbours. `c`, [u, w], has the states of all
-    pairs (node, distance), and `e` the states of all edges of the graph.
-    """
+    r"""Return $(1 + \epsilon) c_i + \sum_j \text{ReLU}(c_j + e_{ji})$, [m, w]."""
     e = e if conv.lin is None else conv.lin(e)
     sent = (messages.source @ c + messages.edge @ e).relu_()
     return messages.into @ torch.cat([sent, (1 + conv.eps) * c])
@@ -244,10 +222,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build `Messages.into`, the matrix of what each node copy sums.
-
-    `number`, [f], is the index of each edge copy's message among all `count` messages.
-    """
+    """Build `Messages.into`; `number`, [f], is the message of each edge copy."""
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.
@@ -276,11 +251,7 @@ def cpu_encodings(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings of a layer, as `GNNAK.encode` does.
-
-    Returns `NotImplemented` if there are fewer than `min_copies` node copies, or if the
-    layer or its inputs are not supported.
-    """
+    """Compute the encodings of a layer, as `GNNAK.encode` does, if it is supported."""
     if subgraphs.num_copies < min_copies:
         return NotImplemented
     if not {layer.reduce, context_reduce} <= set(REDUCES):
@@ -310,10 +281,7 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> tuple[Tensor, list[nn.Linear]]:
-    """Run the base GNN of a layer, without the Linears at its end.
-
-    Returns a row for each node copy, [m, c], and the Linears still to apply, in order.
-    """
+    """Run the base GNN up to the Linears at its end; return rows and these Linears."""
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
     conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn
@@ -383,10 +351,7 @@ def _can_run(
 
 
 def _has_known_parts(layer: GNNAK) -> bool:
-    """Return whether a layer has only modules that `GNNAK` builds, without hooks.
-
-    The result is also False if one of PyG's explainers has set masks in a conv.
-    """
+    """Return whether a layer has only modules of `GNNAK`, without hooks or masks."""
     transforms = list(layer.transforms.values())
     blocks = [block for transform in transforms for block in transform.children()]
     types = [tuple(map(type, block.children())) for block in blocks]

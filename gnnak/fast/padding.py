@@ -19,10 +19,7 @@ BLOCK = 1024
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Return the rows of each of b batches, padded to `size` rows, [b, size, ...].
-
-    Batch i has the `count[i]` rows of `value` from row `first[i]` on.
-    """
+    """Return rows `first[i]`, ... of `value` for each of b batches, [b, size, ...]."""
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])

@@ -36,17 +36,7 @@ def sample_greedily(
     farthest: bool,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample subgraphs greedily until each node is in `min_coverage` sampled subgraphs.
-
-    Returns the same boolean mask, [s], as `gnnak.sampling.greedy.sample_greedily`,
-    which launches many kernels per sampled root, and synchronises to know when to stop.
-    All nodes of a subgraph must be in the connected component of its root. In each
-    component, the subgraph with the highest `rank`, [s], is sampled first, and then
-    always the one with the highest score. If `farthest`, the score is the distance of
-    the subgraph's root from the nearest sampled root. Otherwise the score is the number
-    of least covered nodes in the subgraph: nodes that need more sampled subgraphs, and
-    are in the fewest so far.
-    """
+    """Sample the same mask of subgraphs, [s], as `gnnak.sampling.greedy` does."""
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
         return kept
@@ -152,13 +142,7 @@ def _total(copy_ptr, member, marks, node, subgraph, marked, there):
 def fast_filling(
     subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
 ) -> Filling:
-    """Compute the weights that estimate encodings of dropped roots from sampled ones.
-
-    The result is the sparse matrix that `plan_filling` computes in PyTorch with several
-    kernels per distance, but with entries sorted by connected component. `kept`, [s],
-    is a mask of the sampled subgraphs, at least one in each component. `number`, [s],
-    is the index of a sampled subgraph among all sampled ones.
-    """
+    """Compute the same weights as `plan_filling`, sorted by connected component."""
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
     widths = torch.zeros_like(groups.ptr[1:]).index_add_(0, home, kept.long())

@@ -88,11 +88,7 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
     """Return the weakly connected component of each node, [n], and how many there are.
 
-    Components are numbered in the order of their smallest nodes. The labels of nodes
-    spread by pointer jumping, so that long paths need few rounds.
-
-    >>> components(torch.tensor([[3, 1], [0, 2]]), 5)
-    (tensor([0, 1, 1, 0, 2]), 3)
+    Components are numbered in the order of their smallest nodes.
     """
     source = torch.cat([edge_index[0], edge_index[1]])
     target = torch.cat([edge_index[1], edge_index[0]])

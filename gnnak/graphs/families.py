@@ -200,10 +200,7 @@ def latin_squares() -> list[Matrix]:
 
 
 def triple_systems() -> list[list[Block]]:
-    """Return the two Steiner triple systems on 13 points: every pair is in one triple.
-
-    The second system differs from the first in four triples (a Pasch configuration).
-    """
+    """Return two sets of triples of 13 points with every pair in exactly one triple."""
     first = [
         frozenset((point + shift) % 13 for point in base)
         for base in _CYCLIC_BLOCKS
@@ -263,10 +260,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return those switchings of a graph whose Seidel matrices have row sums `value`.
-
-    The signs of such a switching are an eigenvector with eigenvalue `value`.
-    """
+    """Return the switchings of a graph whose Seidel matrices have row sums `value`."""
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
     space = vectors[:, np.abs(values - value) < 1e-6]

@@ -70,11 +70,7 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
-    """Raise `GraphError` unless `value` is a tensor with `rows` rows.
-
-    If `columns`, it must have two dimensions. The message says that there must be one
-    row for every `owner`, such as "node".
-    """
+    """Raise `GraphError` unless `value` has `rows` rows and, if `columns`, two axes."""
     tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):
         letter = owner[0]
@@ -93,11 +89,7 @@ def check_rows(
 def check_alike(
     name: str, values: Sequence[object], owner: str, axis: int | None = 0
 ) -> None:
-    """Raise `GraphError` unless all values can be concatenated along `axis`.
-
-    Tensors must have the same dtype, device and size along all other axes; values that
-    are not tensors must be equal. If `axis` is None, all shapes must agree.
-    """
+    """Raise `GraphError` unless values are equal, or tensors that fit along `axis`."""
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:

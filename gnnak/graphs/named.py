@@ -12,12 +12,7 @@ Graph = tuple[Tensor, int]
 
 
 def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
-    """Build a graph from undirected edges; both directions of each edge are stored.
-
-    >>> undirected([(0, 1)], 3)
-    (tensor([[0, 1],
-            [1, 0]]), 3)
-    """
+    """Build a graph from undirected edges; both directions of each edge are stored."""
     once = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
     return torch.cat([once, once.flip(0)], dim=1), num_nodes
 

@@ -5,11 +5,7 @@ from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Return the row pointer of rows of lengths `counts`: [..., rows + 1].
-
-    >>> pointers(torch.tensor([2, 0, 3]))
-    tensor([0, 2, 2, 5])
-    """
+    """Return the row pointer of rows of lengths `counts`: [..., rows + 1]."""
     start = counts.new_zeros(*counts.shape[:-1], counts.size(-1) + 1)
     torch.cumsum(counts, -1, out=start[..., 1:])
     return start
@@ -35,19 +31,13 @@ def ragged_ranges(
 def ragged_ranges_to(
     stop: Tensor, count: Tensor, end: Tensor, total: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Like `ragged_ranges`, given where each range stops.
-
-    `stop` is `start + count`, and `end` is the cumulative sum of `count`.
-    """
+    """Like `ragged_ranges`, given the `stop` of ranges and the `end` of their sums."""
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return, for each entry, the index of its range, and its value.
-
-    The value is the entry's position in the concatenation plus its range's `shift`.
-    """
+    """Return each entry's range, and its position plus the `shift` of the range."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -65,11 +55,7 @@ def range_ends(count: Tensor) -> tuple[Tensor, int]:
 
 
 def counts_of(index: Tensor, size: int) -> Tensor:
-    """Count how often each of the numbers 0..size-1 occurs in `index`, [size].
-
-    >>> counts_of(torch.tensor([0, 2, 2]), 4)
-    tensor([1, 0, 2, 0])
-    """
+    """Count how often each of the numbers 0..size-1 occurs in `index`, [size]."""
     ones = torch.ones_like(index)
     return index.new_zeros(size).scatter_add_(0, index, ones)
 
@@ -92,11 +78,7 @@ NARROW = (torch.int8, torch.int16, torch.int32)
 
 
 def narrow(values: Tensor) -> Tensor:
-    """Convert integers to the smallest signed integer type that can represent them.
-
-    >>> narrow(torch.tensor([0, 127])).dtype, narrow(torch.tensor([128])).dtype
-    (torch.int8, torch.int16)
-    """
+    """Convert integers to the smallest signed integer type that can represent them."""
     least, most = (int(end) for end in values.aminmax()) if values.numel() else (0, 0)
     kinds = ((kind, torch.iinfo(kind)) for kind in NARROW)
     fitting = (kind for kind, of in kinds if of.min <= least and most <= of.max)

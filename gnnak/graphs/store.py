@@ -56,10 +56,7 @@ def as_indices(indices: Indices, size: int) -> Tensor:
 def indices_at(
     indices: Indices, size: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Convert indices to positions in 0..size-1, both on the CPU and on `device`.
-
-    If `indices` are on the CPU, this does not synchronise with the device.
-    """
+    """Convert indices to positions in 0..size-1, both on the CPU and on `device`."""
     chosen = as_indices(indices, size)
     host = chosen.cpu()
     there = chosen if chosen.device == device else host.to(device, non_blocking=True)
@@ -345,8 +342,8 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 def without_reverse_edges(store: GraphStore) -> GraphStore | None:
     """Return the store with only one direction of every undirected edge.
 
-    Two opposite edges with equal attributes are an undirected edge; the first one
-    remains. Self loops remain. Returns None if any other edge has no reverse edge.
+    Two opposite edges with equal attributes are an undirected edge, of which the first
+    remains. Returns None if any edge but a self loop has no reverse edge.
     """
     edge_index, graph = store.edge_index, _graph_of_edge(store)
     group = _same_edge(store, graph)

@@ -29,11 +29,9 @@ GIVE_CALL = "give call=lambda model, batch: model(...)."
 def call_model(model: nn.Module, batch: Batch) -> Any:
     """Call a model with a batch, and return what the model returns.
 
-    If the only parameter of `model.forward` without a default is no field of the batch,
-    or is called `batch`, the model gets the whole batch. Otherwise each parameter gets
-    the field of its name: `x`, `edge_index`, `edge_attr`, `batch` and so on. The
-    parameters `num_graphs` and `batch_size` get the number of graphs. A single `Data`
-    counts as one graph: a required parameter `batch` gets a vector of zeros.
+    If the only parameter of `forward` without a default is no field of the batch, or is
+    called `batch`, the model gets the whole batch; otherwise each parameter gets the
+    field of its name. A single `Data` counts as one graph.
     """
     inside = _inside(model)
     _check_batch(batch, inside)
@@ -113,10 +111,7 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return the value for the argument `name` of `forward`, given a single `Data`.
-
-    Returns `Parameter.empty`, except for `batch` and the names in `NUM_GRAPHS`.
-    """
+    """Return the value for an argument of `forward`, given a single `Data`."""
     if name in NUM_GRAPHS:
         return int(graph["batch"].max()) + 1 if "batch" in graph else 1
     if name != "batch":
@@ -143,12 +138,7 @@ use, are left out."""
 
 
 class CastTogether(TorchFunctionMode):
-    """Context manager: autocast casts the weights of all Linears in a single call.
-
-    Values and gradients are those of autocast. As with autocast's cache, a weight that
-    is used several times is cast once, and its gradients are summed in autocast's
-    dtype. Without autocast, this context manager does nothing.
-    """
+    """Context manager: autocast casts the weights of all Linears in a single call."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

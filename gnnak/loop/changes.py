@@ -43,10 +43,7 @@ such as vocabularies, are left out."""
 
 
 class Place(NamedTuple):
-    """A place in a model that has a number or a container.
-
-    A container is a dict, list, tuple, dataclass or namespace.
-    """
+    """The place of a number or of a container, such as a dict, in a model."""
 
     module: nn.Module
     name: str
@@ -67,11 +64,7 @@ class Place(NamedTuple):
 
 
 def find_numbers(model: nn.Module) -> list[Place]:
-    """Return the places of all numbers of a model, and of the containers around them.
-
-    Numbers are attributes of modules, or entries of containers that are attributes of
-    modules, up to `MOST_LEVELS` and `MOST_ENTRIES`.
-    """
+    """Return the places of all numbers of a model, and of containers around them."""
     found: list[Place] = []
     for module in model.modules():
         entries_left = iter(range(MOST_ENTRIES))
@@ -106,11 +99,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of all numbers in a container, and of containers around them.
-
-    The first place is that of the container itself; without numbers, the list is empty.
-    At most `levels` levels and `entries_left` entries are looked at.
-    """
+    """Return the places of a container and of the numbers in it, if it has any."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -152,11 +141,7 @@ def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
 
 
 class ModelWatch:
-    """Detects changes of a model's tensors and modes, and of autocast.
-
-    A tensor has changed if it has another address, or if a weight was frozen. The modes
-    are training and evaluation, and autocast is on or off.
-    """
+    """Detects changes of a model's tensors and modes, and of autocast."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -174,9 +159,8 @@ class ModelWatch:
     def has_changed(self, quick: bool) -> bool:
         """Return whether the model or autocast has changed since the last call.
 
-        If `quick`, only the known modules are compared, since listing all modules takes
-        long. If not `quick`, buffers with other addresses do not count as changed,
-        since some modules replace their buffers in each call.
+        If `quick`, only the known modules are compared. If not, buffers at other
+        addresses do not count, since some modules replace their buffers in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -219,12 +203,7 @@ class ModelWatch:
 
 
 class NumberWatch:
-    """Detects numbers of a model that were changed between steps.
-
-    A replay of a captured step would use the old `dropout.p` or `model.config["p"]`.
-    Numbers that change while the model is called, such as counters, are ignored, as are
-    new attributes and new entries of containers.
-    """
+    """Detects numbers, such as `dropout.p`, that were changed between steps."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model

@@ -27,10 +27,7 @@ DISTURBANCE = 100.0
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Map the size of each axis, with padding, to the axis and its number of real rows.
-
-    The sizes of all axes differ.
-    """
+    """Map the padded size of each axis to the axis and its number of real rows."""
     assert item.sizes is not None
     return {
         getattr(item.shape, axis): (axis, rows)
@@ -40,11 +37,7 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Return, for each output of a model, the axis of its rows, such as "nodes".
-
-    The axis is None if an output has no padding rows. `plain` and `padded` are the
-    outputs, as a PyTorch tree, for a batch and for its padded form, `item`.
-    """
+    """Return the axis of each output's rows, such as "nodes"; None without padding."""
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
     if len(leaves) != len(others):
@@ -86,10 +79,8 @@ def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
 def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
     """Return a copy of a tensor with other values in its padding rows.
 
-    Every second padding row, from the first, gets large random numbers, which change
-    sums and means. The others get copies of random real rows, which change the nearest
-    neighbours of real rows. Anything but a floating-point tensor with padding rows is
-    returned unchanged. `rows` is from `padded_rows`.
+    Every second padding row gets large random numbers, which change sums and means; the
+    others get copies of real rows, which change nearest neighbours.
     """
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):
@@ -118,17 +109,12 @@ def _is_index(value: object) -> bool:
 class IgnorePadding(TorchFunctionMode):
     """Context manager: BatchNorm in training ignores padding rows.
 
-    PyG infers the number of graphs from the maximum of the vector `batch`; this maximum
-    is returned from the host, so that the call does not synchronise. Lookups in small
-    embedding tables get a faster backward pass.
-
-    If the model looks up numbers that it computes, such as degrees, in a table
-    (`nn.Embedding`, `F.one_hot` or `table[index]`), the numbers of padding rows may be
-    out of range, so they are clamped to the range of the table.
+    The maximum of the vector `batch` is returned from the host, so that PyG does not
+    synchronise. Numbers that the model computes and looks up in a table, such as
+    degrees, are clamped in padding rows.
 
     With `disturb`, padding rows get other values after each Linear, embedding and
-    BatchNorm; see `disturbed`. An operation that mixes padding rows with real rows then
-    changes the real rows much, however few padding rows there are.
+    BatchNorm, so that an operation that mixes them with real rows is noticed.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:

@@ -20,11 +20,7 @@ def take_step(optimizer: Optimizer, device: torch.device) -> None:
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Set Adam's options and state in place, for steps with or without CUDA graphs.
-
-    CUDA graphs need the learning rate and the step count as tensors on the device. The
-    state of Adam may come from a checkpoint that was written on another device.
-    """
+    """Set Adam's options and state in place; CUDA graphs need tensors on the device."""
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
         options = {"capturable": True, "fused": True}
@@ -52,10 +48,7 @@ Step = Callable[[Item], Tensor]
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
-    """Return whether training steps can be captured as CUDA graphs.
-
-    Without the fast backend, they cannot. `precision` is "32", "64", "bf16" or "16".
-    """
+    """Return whether steps can be captured; without the fast backend, they cannot."""
     return False
 
 
@@ -63,11 +56,7 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return `step` unchanged; the fast backend replaces this function.
-
-    The replacement captures `step` as a CUDA graph for each batch shape. `release`
-    frees the gradients, which a step leaves allocated.
-    """
+    """Return `step` unchanged; the fast backend returns a captured form instead."""
     return step
 
 
@@ -78,10 +67,7 @@ def make_step(
     precision: str,
     clip: float | None,
 ) -> Step:
-    """Build the training step of a run; `precision` is "32", "64" or "bf16".
-
-    The step never synchronises with the device, so it can be captured as a CUDA graph.
-    """
+    """Build the training step of a run; `precision` is "32", "64" or "bf16"."""
     narrow = torch.bfloat16 if precision == "bf16" else None
 
     def update() -> None:

@@ -49,10 +49,7 @@ each set of field names, widths and dtypes of its batches."""
 
 @dataclass
 class CapturedModel:
-    """Calls a model with padded batches, without a capture.
-
-    The class of the same name in `gnnak.fast` captures and replays CUDA graphs.
-    """
+    """Calls a model with padded batches; `gnnak.fast` has a class that captures."""
 
     forward: Callable[[Item], Any]
     update: Callable[[], object]
@@ -80,11 +77,7 @@ def make_captured_model(
     update: Callable[[], object],
     optimizer: Optimizer,
 ) -> CapturedModel:
-    """Return a model without captures; the fast backend replaces this function.
-
-    The replacement captures forward pass, backward pass and update as CUDA graphs, once
-    for each shape of a batch, and replays these graphs.
-    """
+    """Return a model without captures; the fast backend replaces this function."""
     return CapturedModel(forward, update)
 
 

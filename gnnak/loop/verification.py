@@ -42,8 +42,7 @@ def full_precision() -> Iterator[None]:
 def _setting() -> tuple[Callable[[Any], object], Any, Any]:
     """Return a setter for TF32, the value that turns TF32 off, and the current value.
 
-    PyTorch has three settings for TF32, and raises an error if they contradict each
-    other. The first one that can be read without an error is used.
+    Of PyTorch's three settings, the first that is read without an error is used.
     """
     matmul: Any = torch.backends.cuda.matmul
     try:
@@ -279,11 +278,7 @@ such as that of a bias before a BatchNorm."""
 
 
 class GradientComparison:
-    """Computes the gradients of a model's weights in two calls, and compares them.
-
-    Both calls use the same random numbers as gradients of the outputs. All numbers are
-    positive, since numbers of both signs could cancel in a mean over all rows.
-    """
+    """Computes the gradients of a model's weights in two calls, and compares them."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -355,17 +350,12 @@ def find_difference(
 ) -> str | None:
     """Compare outputs, buffers and gradients of a model with and without padding.
 
-    The model is compared twice: as it is, and with random numbers added to its weights
-    and buffers. New models often have weights that are zero or very small, which would
-    hide a difference. Tensors that the model stores as attributes are compared, too.
+    The model is compared twice, the second time with random numbers added to its
+    weights and buffers, since new weights that are zero would hide a difference. Calls
+    run without dropout and TF32; buffers and random generators are restored.
 
-    All calls run without dropout and TF32, and start with the same buffers. Buffers and
-    random number generators are restored at the end. The calls run on the capture
-    stream, since PyTorch allocates a cuBLAS workspace of 32 MB for each stream.
-
-    `plain()` and `padded(disturb)` return the outputs without padding rows; `disturb`
-    says whether padding rows get other values. Returns a text that says what differs or
-    which error was raised, or None if nothing differs.
+    `plain()` and `padded(disturb)` return the outputs without padding rows. Returns a
+    text that says what differs, or None.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []

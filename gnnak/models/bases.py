@@ -54,10 +54,9 @@ def find_class(name: str) -> type[nn.Module]:
 
 
 def make_own(name: str, width: int) -> nn.Module:
-    """Build a user's own base GNN, which has `width` input and output channels.
+    """Build a user's own base GNN, as `Class(width)` or `Class(width, width)`.
 
-    The class is called as `Class(width, width)` if it has the argument `out_channels`,
-    else as `Class(width)`. If it has an argument `edge_dim`, `edge_dim=width` is added.
+    The second `width` is `out_channels`, and `edge_dim=width` is added, if they exist.
     """
     kind = find_class(name)
     known = inspect.signature(kind).parameters

@@ -66,7 +66,6 @@ class Fact:
     """A statistic of a data set that a table cell shows."""
 
     dataset: str
-    """Name of the data set."""
     statistic: str
     """Name of the statistic: `outputs` (number of classes or tasks), `graphs` (number
     of graphs), `nodes` or `edges` (mean number per graph)."""
@@ -83,7 +82,6 @@ class Cell:
     paper: str | None
     """The paper's number as printed in the paper; None if the paper has no number."""
     style: Style
-    """How our number is formatted."""
     plan: Plan | None = None
     """The training runs whose mean is our number. None if the cell shows a statistic of
     a data set, or a result that the paper quotes from another paper."""
@@ -109,7 +107,6 @@ class PaperTable:
     name: str
     """The table's name on the command line, as in `gnnak table simulation`."""
     caption: str
-    """Caption of the table."""
     notes: tuple[str, ...]
     """Notes below the table, needed to compare our numbers with the paper's."""
     columns: tuple[str, ...]

@@ -1,7 +1,4 @@
-"""Format a table of the paper, filled with our numbers, for output.
-
-The output formats are Markdown, LaTeX, CSV and plain text.
-"""
+"""Format a filled table of the paper as Markdown, LaTeX, CSV or plain text."""
 
 from __future__ import annotations
 
@@ -85,10 +82,7 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """Return the table as CSV, one line per cell, with the columns `FIELDS`.
-
-    Accuracies are fractions, not percentages.
-    """
+    """Return the table as CSV, one line per cell; accuracies are fractions."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()

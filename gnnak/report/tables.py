@@ -76,7 +76,6 @@ def parse_number(text: str) -> PaperNumber | None:
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
     """Compare our number with the paper's; return None if one of them is missing.
 
-    "within" means that the numbers differ by at most the tolerance of `parse_number`.
     Where the paper ran out of memory ("OOM"), any number is "better".
     """
     if cell.paper is None or ours.mean is None:
@@ -125,12 +124,7 @@ SHORTENED = (
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
-    """Return why our number in a table cell is worse than the paper's, in words.
-
-    The reason is either that not all runs are worse, that runs had fewer epochs than in
-    the paper, or one from `configs/tables/_worse.yaml`. Returns None if the number is
-    not worse, or if no reason is known.
-    """
+    """Return why our number is worse than the paper's; None if not, or if unknown."""
     if compare(cell, ours) != "worse":
         return None
     of_seeds = cell.plan is None or cell.plan.folds is None
@@ -182,7 +176,6 @@ class Filled:
     """A table cell with the paper's number and the number that we measured."""
 
     cell: Cell
-    """The table cell, with the paper's number."""
     ours: str = ""
     """The number that we measured, as printed; empty if we have none for this cell."""
     summary: Summary | None = None

@@ -87,9 +87,7 @@ class Task:
     own_data: bool
     """Whether the data are the user's own, not a data set of gnnak."""
     metric: str
-    """Name of the metric."""
     lower_is_better: bool
-    """Whether a smaller score is better."""
     settings: tuple[Setting, ...]
     """The settings, sorted by validation score, the best first."""
 

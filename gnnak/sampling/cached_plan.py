@@ -29,13 +29,7 @@ def sample_egonets(
     num_nodes: int,
     generator: torch.Generator | None = None,
 ) -> SampledSubgraphs:
-    """Extract and sample egonets, without computing the edges of dropped egonets.
-
-    >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
-    >>> ring = torch.cat([ring, ring.flip(0)], dim=1)
-    >>> sample_egonets(SubgraphDrop("random", 9), EgoNets(1), ring, 9).num_edge_copies
-    36
-    """
+    """Extract and sample egonets, without computing the edges of dropped egonets."""
     neighbors = incoming(edge_index, num_nodes)
     sampled = drop(extractor.without_edges(neighbors), edge_index, generator)
     limit = CopyLimit(extractor.copy_limit, edge_index.device)
@@ -122,17 +116,7 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute the sampling plans of all graphs.
-
-    Returns None if these would have more than `limit` distances between nodes, which
-    only the strategy "farthest" needs.
-
-    >>> from gnnak.graphs import parse_graph6
-    >>> from gnnak.subgraphs import EgoNets
-    >>> from gnnak.subgraphs.cached import cache_subgraphs
-    >>> cache_plans(cache_subgraphs(parse_graph6("C~"), EgoNets(1)), SubgraphDrop())
-    CachedPlans(graphs=1, components=1, pairs=16)
-    """
+    """Compute the sampling plans of all graphs."""
     store = cached.store
     work = 16 * store.num_nodes
     if drop.strategy == "farthest":

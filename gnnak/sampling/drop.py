@@ -230,8 +230,5 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix of `plan_filling` for the sampled roots.
-
-    `number` is the number of sampled subgraphs before each subgraph, [s].
-    """
+    """Compute the matrix of `plan_filling` for the sampled roots."""
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

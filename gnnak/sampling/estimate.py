@@ -16,11 +16,10 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Filling(Compact):
-    """A sparse matrix, [n, s], that estimates values of all nodes from sampled roots.
+    """A sparse matrix in COO format, [n, s], that estimates values from sampled roots.
 
-    It is stored in COO format, with q nonzero entries. The estimate for a node is a
-    weighted mean: the weights of each row sum to one. The row of a sampled root has a
-    single entry, of weight one, for the root's own value.
+    It has q nonzero entries. The weights of each row sum to one; the row of a sampled
+    root has a single entry, for the root's own value.
     """
 
     node: Tensor
@@ -60,12 +59,7 @@ class SampledSubgraphs(RootedSubgraphs):
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return `held / covered`, which corrects sums over sampled subgraphs, [n].
-
-        A sum over the sampled subgraphs that contain a node, times this factor,
-        estimates the sum over all subgraphs that contain the node. The result is cached
-        by dtype.
-        """
+        """Return `held / covered`, [n], which corrects sums over the samples."""
         return self.once(Tensor, lambda: self.held.to(dtype) / self.covered, dtype)
 
     def _group_key(self, axis: Axis) -> GroupKey:
@@ -89,16 +83,11 @@ class SampledSubgraphs(RootedSubgraphs):
 def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     r"""Compute the matrix that estimates values of all nodes from sampled `roots`, [s].
 
-    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root.
-    The value $h_u$ of a node $u$ is estimated as the mean of the values of those
-    neighbours that are one step nearer to a sampled root:
-
     $$h_u = \text{Mean}\,\{h_v \mid v \in \mathcal{U}_{d-1},\ (u, v) \in \mathcal{E}\}
-      \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
+    \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
 
-    This recursion is written as one sparse matrix, so that a layer of the network
-    applies it in a single step. Edge directions are ignored, and duplicate edges count
-    once. A node without a path to a sampled root has an empty row.
+    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root.
+    Edge directions and duplicates are ignored; a node without a path has an empty row.
     """
     layer, source, target = _nearer_neighbors(edge_index, num_nodes, roots)
     share = counts_of(target, num_nodes).double().reciprocal()
@@ -117,10 +106,7 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
 
 
 def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
-    """Estimate the values of all nodes, [n, c], from those of sampled roots, [s, c].
-
-    The result has the dtype of `values`; sums are accumulated in float32 or wider.
-    """
+    """Estimate the values of all nodes, [n, c], from those of sampled roots, [s, c]."""
     wide = values.float() if values.dtype.itemsize < 4 else values
     share = wide.index_select(0, filling.subgraph)
     share = share * filling.weight.to(wide.dtype)[:, None]
@@ -133,8 +119,8 @@ def _nearer_neighbors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the neighbours of each node that are one step nearer to a sampled root.
 
-    Returns each node's distance to the nearest sampled root, [n], or -1 without a path,
-    and the pairs of a neighbour and a node as two tensors, neighbours first.
+    Returns distances to the nearest root, [n] (-1 without a path), and the neighbours
+    and nodes.
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
@@ -149,11 +135,7 @@ def _nearer_neighbors(
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the rows of nodes one step farther: the mean of their neighbours' rows.
-
-    `before` has the rows of the nearer neighbours. `target` and `source` are the pairs
-    of a node and such a neighbour, and `share` is 1 / (number of these neighbours).
-    """
+    """Compute the rows of nodes one step farther, from their neighbours' rows."""
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]
     start = torch.searchsorted(nodes, source)

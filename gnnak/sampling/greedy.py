@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
@@ -33,9 +33,8 @@ def sample_greedily(
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
-    Every step samples one subgraph in each unfinished connected component. The first
-    step samples by the highest `rank`, a random permutation, [s]. Returns a boolean
-    mask of the sampled subgraphs, [s].
+    Each step samples one subgraph in each unfinished component, the first one by
+    `rank`. Returns a boolean mask of the sampled subgraphs, [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -88,22 +87,6 @@ Array = np.ndarray
 """Integers or booleans on the CPU."""
 
 
-class Scores(Protocol):
-    """Integer scores; the subgraph with the highest score is sampled next."""
-
-    def begin(self, nodes: Array) -> None:
-        """Begin to sample in a connected component with the given nodes."""
-        ...
-
-    def of(self, subgraphs: Array | int) -> Array:
-        """Return the current scores of some subgraphs, or of one subgraph."""
-        ...
-
-    def update(self, subgraph: int, nodes: Array) -> bool:
-        """Update the scores after a sample; return whether any score may have grown."""
-        ...
-
-
 class Coverage:
     """The number of sampled subgraphs that contain each node, and the number wanted."""
 
@@ -126,11 +109,7 @@ class Coverage:
 
 
 def rows(ptr: Array, values: Array, at: Array) -> Array:
-    """Concatenate the rows `at` of a matrix in CSR form.
-
-    >>> rows(np.array([0, 2, 3, 6]), np.arange(6), np.array([2, 0]))
-    array([3, 4, 5, 0, 1])
-    """
+    """Concatenate the rows `at` of a matrix in CSR form."""
     first = ptr[at]
     count = ptr[at + 1] - first
     end = count.cumsum()
@@ -142,7 +121,7 @@ def sample_one_by_one(
     subgraphs: RootedSubgraphs,
     plan: Plan,
     coverage: Coverage,
-    scores: Scores,
+    scores: "_Nearest | _LeastCovered",
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
@@ -168,15 +147,11 @@ def _sample(
     members: Array,
     sampled: Array,
     coverage: Coverage,
-    scores: Scores,
+    scores: "_Nearest | _LeastCovered",
     luck: Array,
     at_rank: Array,
 ) -> None:
-    """Sample in one connected component; write into the boolean mask `sampled`, [s].
-
-    `chosen` is sampled first; `members` are all subgraphs of the component. Among equal
-    scores, the highest `luck` wins; `luck` is a permutation with inverse `at_rank`.
-    """
+    """Sample in one component, `chosen` first; write into the mask `sampled`, [s]."""
     size, missing = luck.size, members.size
     # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
     queue: list[int] = []
@@ -210,8 +185,7 @@ def farthest_roots(
     """Sample a random root, then always the root farthest from the sampled roots.
 
     Farthest means the largest shortest-path distance, ignoring directions, to the
-    nearest sampled root. Every connected component is sampled until its nodes are
-    covered, see `SubgraphDrop`. Returns a boolean mask, [s].
+    nearest sampled root. Returns a boolean mask, [s].
     """
     rank = random_order(subgraphs, generator)
     if plan.distances is None:
@@ -238,8 +212,8 @@ def farthest_roots(
 class _Nearest:
     """Scores each subgraph by the distance of its root to the nearest sampled root.
 
-    After a step, a search visits only the nodes that are nearer to the new root than to
-    all earlier ones. A table of all distances would take quadratic memory.
+    A search visits only the nodes that a new root is nearer to; a table of all
+    distances would take quadratic memory.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
@@ -279,11 +253,7 @@ def set_cover_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample subgraphs greedily, by the number of least-covered nodes they contain.
-
-    The least-covered nodes of a connected component are the uncovered nodes in the
-    fewest sampled subgraphs. The first subgraph is random. Returns a boolean mask, [s].
-    """
+    """Sample subgraphs greedily, by the number of least-covered nodes they contain."""
     rank = random_order(subgraphs, generator)
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)
@@ -307,8 +277,7 @@ def set_cover_roots(
 class _LeastCovered:
     """Scores each subgraph by the number of least-covered nodes that it contains.
 
-    The least-covered nodes are marked. A step unmarks the nodes it covers, which lowers
-    the scores of their subgraphs. If no marked node is left, nodes are marked anew.
+    These nodes are marked; when all of them are covered, nodes are marked anew.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:

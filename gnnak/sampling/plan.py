@@ -17,8 +17,7 @@ class Near:
     """The distinct neighbours of each node, ignoring edge directions, in CSR form.
 
     The neighbours of node v are `place[start[v] : start[v] + count[v]]`, each as its
-    position among the nodes of its connected component: unlike node numbers, these
-    positions do not depend on the batch that the graph is in.
+    position in its connected component, which does not depend on the batch.
     """
 
     place: Tensor
@@ -38,13 +37,7 @@ class Near:
 
 
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
-    """Find the neighbours of every node of a batch, ignoring edge directions.
-
-    >>> component = torch.tensor([0, 1, 0])
-    >>> near = near_places(torch.tensor([[0], [2]]), component, group(component, 2))
-    >>> near.place.tolist(), near.count.tolist()
-    ([1, 0], [1, 0, 1])
-    """
+    """Find the neighbours of every node of a batch, ignoring edge directions."""
     num_nodes, order = component.numel(), groups.order
     assert order is not None, "nodes are grouped by a sort"
     place = torch.empty_like(order)
@@ -67,11 +60,7 @@ CHUNK = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """Shortest-path lengths between all nodes of the same connected component.
-
-    Edge directions are ignored. The distance from node u to node v of the same
-    component is `hop[start[u] + place[v]]`.
-    """
+    """The distance from node u to v of one component is `hop[start[u] + place[v]]`."""
 
     hop: Tensor
     """[sum of squared component sizes], int32."""
@@ -140,7 +129,7 @@ def _next_pairs(
     """Follow all edges of a frontier; return the pairs that have no distance yet.
 
     `frontier[i]` was reached from node `start[i]`. The result has `u * n + v` for each
-    pair (u, v) of a start and a newly reached node, sorted.
+    new pair (u, v), sorted.
     """
     row, entry = ragged_ranges(*neighbors.rows(frontier))
     reached, reached_from = neighbors.node[entry], start[row]
@@ -171,11 +160,7 @@ class Plan:
     distances are then computed while subgraphs are sampled."""
 
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
-        """Return whether subgraphs are sampled by `greedy.sample_one_by_one`.
-
-        This is so if a connected component has more than `LARGE` nodes, and no subgraph
-        has nodes of two components.
-        """
+        """Return whether `sample_one_by_one` samples, for more than `LARGE` nodes."""
         if self.largest <= LARGE:
             return False
         of_root = self.component.index_select(0, subgraphs.root)
@@ -191,10 +176,7 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute the sampling plan of a batch.
-
-    If `distances`, the plan includes the distances between nodes, unless `is_large`.
-    """
+    """Compute a sampling plan; with `distances`, unless it is large."""
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
     plan = Plan(

@@ -53,10 +53,7 @@ def random_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until every node is covered.
-
-    Sampling stops in each connected component separately. Returns a boolean mask, [s].
-    """
+    """Sample subgraphs in random order until each component is covered; a mask, [s]."""
     held, component = plan.held, plan.component
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     rank = random_order(subgraphs, generator)
@@ -80,9 +77,8 @@ def share_roots(
 ) -> Tensor:
     """Sample a fixed share of the roots, again and again until every node is covered.
 
-    In a connected component with c nodes, `int(share * c)` roots are sampled, at most
-    `MAX_TRIES` times. Components that are not covered then, and components with no
-    roots to sample, are sampled with `random_roots`. Returns a boolean mask, [s].
+    In a component with c nodes, `int(share * c)` roots are sampled, at most `MAX_TRIES`
+    times; `random_roots` samples what is not covered then. Returns a boolean mask, [s].
     """
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)
@@ -144,10 +140,7 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count the True entries of `values`, [times, m], per row and group: [times, size].
-
-    `index`, [m], is the group of each column.
-    """
+    """Count the True entries of `values`, [times, m], per row and group `index`."""
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

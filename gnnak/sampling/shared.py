@@ -36,21 +36,14 @@ class Sample:
 
 
 class Replay:
-    """Remembers the random sample of each layer call, to recompute the layer later.
-
-    All threads share one `Replay`: on a GPU, the backward pass runs in another thread.
-    """
+    """Remembers the samples of layer calls in all threads, to recompute layers."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, Sample | None] = {}
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store the sample of a layer call.
-
-        If two calls have the same key but different samples, `find` returns neither.
-        This happens if a user resets the random state within a forward pass.
-        """
+        """Store the sample of a layer call; if a key has two samples, store None."""
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed
@@ -64,10 +57,7 @@ class Replay:
 
 
 def draw_ticket(device: torch.device) -> int:
-    """Draw a random number from PyTorch's default generator of a device.
-
-    On a GPU, the number is a hash of the generator's state, to avoid synchronising.
-    """
+    """Draw a random number from a device's default generator, without synchronising."""
     if device.type != "cuda":
         return int(torch.randint(2**63 - 1, (), device="cpu"))
     with _LOCK:
@@ -86,11 +76,9 @@ def backward_task() -> int | None:
 class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
-    `batch` is the graph of each node, [n], if it was set; `full` has all rooted
-    subgraphs, and `plan` is their sampling plan. `sampled` are the random subgraphs of
-    the current forward pass, and `sample` tells how to sample them again. `replayed`
-    are the random subgraphs of the layer that was recomputed last; other layers use
-    `replayed`, too.
+    `full` and `plan` do not depend on randomness. `sampled` are the random subgraphs of
+    the current forward pass, which `sample` can repeat; `replayed` are those of a layer
+    that was recomputed.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -126,11 +114,7 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether all edges are equal; on a GPU, this synchronises.
-
-        A tensor's version counter is not enough, since it misses some writes: in
-        inference mode, and through `.data`, NumPy or DLPack.
-        """
+        """Return whether all edges are equal; on a GPU, this synchronises."""
         edges = self._edges
         return (
             num_nodes == self.num_nodes
@@ -151,11 +135,7 @@ class CachedGraph:
 
 
 class GraphCache:
-    """Holds the `CachedGraph` that was used last.
-
-    The cached graph is released when the `edge_index` tensor that it was made from is
-    freed. If this happens between `hold` and `release`, it is released at `release`.
-    """
+    """Holds the last `CachedGraph`, until its `edge_index` is freed (or `release`)."""
 
     def __init__(self) -> None:
         self._held = False
@@ -184,9 +164,9 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; if there is none, cache a new one.
 
-        On a GPU, comparing edges synchronises. So the same tensor, unless written to,
-        counts as equal if this forward pass has `compared` edges before, or while a
-        CUDA graph is captured.
+        On a GPU, comparing synchronises. So the same, unwritten tensor counts as equal
+        if this forward pass has `compared` edges before, or while a CUDA graph is
+        captured.
         """
         graph = self._graph
         if graph is not None:
@@ -215,11 +195,8 @@ def _version(tensor: Tensor) -> int | None:
 class ThreadState(threading.local):
     """The cache and the current forward pass of one thread.
 
-    `given` are the subgraphs that the caller handed to the model, if any. `layers` has
-    the ids of the layers called so far in this forward pass. `task` is the backward
-    pass that recomputes this forward pass, if any. `compared` tells whether this
-    forward pass has compared edges with the cache, and `is_over` whether it was a call
-    of the model that has ended.
+    `given` are the subgraphs that the caller handed to the model, `layers` the ids of
+    the layers called so far, `task` the backward pass that recomputes this pass.
     """
 
     def __init__(self) -> None:
@@ -255,17 +232,11 @@ class ThreadState(threading.local):
 class SharedSubgraphs:
     """Rooted subgraphs that all layers of a model share in one forward pass.
 
-    The first layer that calls `get` extracts and samples the subgraphs; the other
-    layers get the same ones. Egonets stay in the cache across forward passes, as long
-    as `get` is called with equal edges. Subgraphs that are random in training are
-    sampled once per forward pass. A forward pass is a call of the model, between
-    `begin_pass` and `end_pass`. If layers are called outside of the model's call, a new
-    forward pass begins after a call of the model, and when a layer is called for the
-    second time. Each thread has its own forward passes and its own cache.
-
-    Subgraphs that the caller hands to the model as `subgraphs`, or that a `GraphLoader`
-    with the same extractor has attached to `edge_index`, are used instead of extracting
-    them. SubgraphDrop (`drop`) is used in training only.
+    The first layer that calls `get` extracts and samples the subgraphs, unless the
+    caller or a `GraphLoader` provides them; the other layers get the same ones.
+    Subgraphs that are not random stay in the cache while edges are equal. A forward
+    pass is a call of the model; outside of one, it ends when a layer is called for the
+    second time. Each thread has its own forward passes and cache.
     """
 
     def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
@@ -284,11 +255,7 @@ class SharedSubgraphs:
     def begin_call(
         self, _: object, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[tuple, dict[str, Any]] | None:
-        """Forward pre-hook of the model: remove the argument `subgraphs`, and store it.
-
-        Begins a forward pass. Code compiled by `torch.compile` or `torch.export` finds
-        `subgraphs` in `compiled`.
-        """
+        """Forward pre-hook of the model: remove and store the argument `subgraphs`."""
         if "subgraphs" not in kwargs:
             self.begin_pass()
             return None
@@ -349,10 +316,8 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs of a batch for this forward pass.
 
-        In training, SubgraphDrop samples the subgraphs, and a random extractor uses
-        `generator`. In evaluation, all subgraphs are returned, and a random extractor
-        uses a fixed seed. `batch`, [n], is the graph of each node; if None, there is
-        one graph.
+        In evaluation, all subgraphs are returned, and a random extractor uses a fixed
+        seed. `batch`, [n], is the graph of each node; if None, there is one graph.
         """
         given = self._given(edge_index, num_nodes)
         if given is not None and self._is_usable(given, training):
@@ -379,11 +344,7 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether given subgraphs can be used as they are.
-
-        In training, this is so unless SubgraphDrop must still sample from them; in
-        evaluation, if the caller handed them to the model or they are not random.
-        """
+        """Return whether given subgraphs need no sampling, and fit evaluation."""
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None
@@ -418,10 +379,7 @@ class SharedSubgraphs:
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Return the subgraphs of this forward pass; sample them in its first layer.
-
-        Without a `generator`, the sample is remembered, to recompute layers with it.
-        """
+        """Return the subgraphs of this forward pass, sampled in its first layer."""
         if generator is not None or not self._of_thread.layers:
             if graph.sampled is None:
                 graph.sampled = self._sample(graph, edge_index, generator)
@@ -434,10 +392,7 @@ class SharedSubgraphs:
         return graph.sampled
 
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
-        """Return the random subgraphs that a layer used, for its recomputation.
-
-        PyTorch has restored the random state, so the layer draws the same ticket again.
-        """
+        """Return the random subgraphs that a layer used, found by the same ticket."""
         ticket = draw_ticket(edge_index.device)
         sample = self._replay.find((ticket, graph.fingerprint))
         if sample is None:

@@ -1,8 +1,4 @@
-"""Find a Weisfeiler-Leman (WL) test that bounds a network.
-
-A test bounds a network if it distinguishes every two graphs that the network can
-distinguish.
-"""
+"""Find a Weisfeiler-Leman (WL) test that bounds a network."""
 
 from dataclasses import dataclass
 

@@ -137,11 +137,7 @@ which had colour 0 and saw colours 3 x 0.
 def _deciding_colors(
     test: str, union: GraphUnion, options: Options, history: Sequence[Coloring]
 ) -> tuple[DecidingColor, ...]:
-    """Return the colours of the last round that occur more often in one graph.
-
-    `history` has the colourings of all rounds up to the first one that distinguishes
-    the graphs.
-    """
+    """Return the colours of the last round that occur more often in one graph."""
     now = history[-1]
     size = now.num_colors
     in_first = torch.bincount(now.color[now.graph == 0], minlength=size)

@@ -15,11 +15,7 @@ _LIMIT = 1 << 62
 
 
 def rank(values: Tensor) -> Tensor:
-    """Replace each number by its rank (0, 1, 2, ...) among the distinct numbers.
-
-    >>> rank(torch.tensor([7, 3, 7, 100]))
-    tensor([1, 0, 1, 2])
-    """
+    """Replace each number by its rank (0, 1, 2, ...) among the distinct numbers."""
     if not values.numel():
         return values
     low, high = (int(bound) for bound in values.aminmax())
@@ -32,11 +28,7 @@ def rank(values: Tensor) -> Tensor:
 
 
 def rank_pairs(first: Tensor, second: Tensor) -> Tensor:
-    """Replace each pair `(first[i], second[i])` by its lexicographic rank.
-
-    >>> rank_pairs(torch.tensor([0, 1, 0]), torch.tensor([5, 2, 5]))
-    tensor([0, 1, 0])
-    """
+    """Replace each pair `(first[i], second[i])` by its lexicographic rank."""
     if not first.numel():
         return first
     if (int(first.max()) + 1) * (int(second.max()) + 1) > _LIMIT:
@@ -45,11 +37,7 @@ def rank_pairs(first: Tensor, second: Tensor) -> Tensor:
 
 
 def rank_rows(*columns: Tensor) -> Tensor:
-    """Replace each row of a table, given its columns, by its lexicographic rank.
-
-    >>> rank_rows(torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0]), torch.arange(3))
-    tensor([0, 1, 2])
-    """
+    """Replace each row of a table, given its columns, by its lexicographic rank."""
     ranked = columns[0]
     for column in columns[1:]:
         ranked = rank_pairs(ranked, column)

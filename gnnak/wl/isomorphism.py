@@ -16,10 +16,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask, [n], of the nodes with the lowest shared colour of their graph.
-
-    A colour is shared if two or more nodes of the same graph have it.
-    """
+    """Return a mask, [n], of the nodes with the lowest shared colour of their graph."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1
@@ -55,11 +52,7 @@ and of one graph. Beyond either limit, remaining graphs are compared pair by pai
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
-    """Number the isomorphism classes of coloured graphs; return the class of each, [g].
-
-    This is fast for egonets of common data sets, but can be slow for highly symmetric
-    graphs: beyond `SEARCH_LIMIT`, the search raises `GraphError`.
-    """
+    """Return the isomorphism class of each coloured graph, [g], by at most a search."""
     colored, kind = refined(union)
     if not kind.numel():
         return kind
@@ -71,8 +64,7 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 def representatives(union: GraphUnion) -> Tensor:
     """Return for every graph the index of a graph that is isomorphic to it, [g].
 
-    This is faster than `isomorphism_classes` and never fails, but isomorphic graphs may
-    get different indices.
+    There is no search, so isomorphic graphs may get different indices.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -80,10 +72,7 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return the class of every node, [n].
-
-    Nodes are in one class iff an isomorphism of their graphs maps one to the other.
-    """
+    """Return the class of every node, [n], under isomorphisms of their graphs."""
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 
@@ -109,11 +98,7 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 
 
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort graphs into isomorphism classes, as far as is possible without a search.
-
-    Returns for each graph a class number, the index of an isomorphic graph (or its
-    own), and whether a search must still decide the class.
-    """
+    """Return each graph's class, an isomorphic graph, and whether to search further."""
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
     fingerprint = kind

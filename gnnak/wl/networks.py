@@ -67,9 +67,8 @@ def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> in
 def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
     r"""Train a network, in place, to give different graphs different embeddings.
 
-    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs of graphs
-    G, H. Here $|\cdot|^2$ is the mean square over channels, and the embeddings $h$ are
-    scaled to a mean absolute value of 1. The network should be in evaluation mode.
+    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs, with
+    embeddings $h$ scaled to a mean absolute value of 1.
     """
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     for _ in range(steps):
@@ -91,13 +90,10 @@ DEGREES = (0, 1, 1, 1, 1)
 
 
 class PlainEmbedder(nn.Module):
-    """A network from `build_model` without its prediction head, to embed graphs.
+    """A network without its head, with random float64 weights, in evaluation mode.
 
-    The weights are random, in float64, and the network is in evaluation mode. Subgraph
-    GNNs other than GNN-AK pool states by sums, because a mean loses the number of
-    nodes. Nested GNN encodes distances instead of resistances. If `encodings` is None,
-    they are the network's default. If `kind` is None, subgraphs are egonets, or whole
-    graphs if `num_hops` is None, too.
+    Subgraph GNNs other than GNN-AK pool by sums, because a mean loses the number of
+    nodes; Nested GNN encodes distances instead of resistances.
     """
 
     def __init__(
@@ -149,11 +145,8 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the WL test that bounds its power, on every family.
 
-    Yields three results per network and family: of the test, of the network with random
-    weights, and of the network after `steps` training steps with `push_apart`. If
-    `num_hops` is None, egonets have the radius 1, but SSWL and SSWL+ run on whole
-    graphs. A test that is estimated to need more than `max_memory` GiB is not run. A
-    network that has no bound, or cannot be built, raises `OptionError` at the call.
+    Yields three results each: of the test, of random weights, and after `steps` steps
+    of `push_apart`. An impossible network raises `OptionError` at the call.
     """
     names = list(names)
     for name in names:

@@ -74,11 +74,7 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The entries of the multisets that a round collects for all pairs (u, v).
-
-    There are f entries in all multisets together. Each entry consists of a label and
-    the colours of one or two other pairs.
-    """
+    """The f entries of the multisets that a round collects: a label and other pairs."""
 
     target: Tensor
     """[f]: the index of the pair (u, v) whose multiset contains the entry."""
@@ -91,7 +87,7 @@ class Steps(NamedTuple):
 def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:
     """Find, for each pair (u, v), the pairs (u, w) with a neighbour w of v."""
     near = incoming(union.edge_index, union.num_nodes)
-    target, entry = _neighbours(near, pairs.node)
+    target, entry = ragged_ranges(*near.rows(pairs.node))
     source, found = pairs.find(pairs.root[target], near.node[entry])
     label = union.edge_color[near.edge[entry]]
     return Steps(target[found], label[found], (source[found],))
@@ -100,7 +96,7 @@ def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:
 def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
     """Find, for each pair (u, v), the pairs (w, v) with a neighbour w of u."""
     near = incoming(union.edge_index, union.num_nodes)
-    target, entry = _neighbours(near, pairs.root)
+    target, entry = ragged_ranges(*near.rows(pairs.root))
     source, found = pairs.find(near.node[entry], pairs.node[target])
     label = union.edge_color[near.edge[entry]]
     return Steps(target[found], label[found], (source[found],))
@@ -109,13 +105,12 @@ def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
 def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
     """Find, for each (u, v), the pairs (u, w) and (w, v) with a neighbour w of v.
 
-    If `both`, w may also be a neighbour of u. The label of an entry encodes the colours
-    of the edges u-w and w-v.
+    If `both`, w may also be a neighbour of u. Labels encode the edges u-w and w-v.
     """
     near = incoming(union.edge_index, union.num_nodes)
     size = max(union.num_nodes, 1)
     ends = (pairs.node, pairs.root) if both else (pairs.node,)
-    lists = [_neighbours(near, end) for end in ends]
+    lists = [ragged_ranges(*near.rows(end)) for end in ends]
     keys = [target * size + near.node[entry] for target, entry in lists]
     key = torch.unique(torch.cat(keys)) if both else keys[0]
     target, via = key // size, key % size
@@ -127,15 +122,6 @@ def folklore_steps(union: GraphUnion, pairs: Pairs, both: bool) -> Steps:
         _edge_label(union, near, root, via), _edge_label(union, near, via, node)
     )
     return Steps(target[found], label[found], (first[found], second[found]))
-
-
-def _neighbours(near: Neighbors, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """List the neighbours of all `nodes`.
-
-    Returns, for each neighbour, the position of its node in `nodes`, and the position
-    of the neighbour in `near.node`.
-    """
-    return ragged_ranges(*near.rows(nodes))
 
 
 def _edge_label(
@@ -156,8 +142,6 @@ READOUTS: tuple[str, ...] = get_args(Readout)
 class PairTest(NamedTuple):
     """What one round of a subgraph Weisfeiler-Leman test collects for each pair."""
 
-    definition: str
-    """The name of the test in the literature, and what a round collects, in words."""
     steps: tuple[Callable[[GraphUnion, Pairs], Steps], ...]
     """Functions that find the entries of the multisets that a round collects."""
     own: bool = False
@@ -170,27 +154,12 @@ class PairTest(NamedTuple):
 
 
 PAIR_TESTS: dict[str, PairTest] = {
-    "swl": PairTest("SWL: neighbours inside the subgraph", (inside_steps,)),
-    "pswl": PairTest(
-        "PSWL: as SWL, and the node in its own subgraph", (inside_steps,), own=True
-    ),
-    "gswl": PairTest(
-        "GSWL: as SWL, and the node in all subgraphs", (inside_steps,), context=True
-    ),
-    "sswl": PairTest(
-        "SSWL: as SWL, and the node in the subgraphs of the root's neighbours",
-        (inside_steps, across_steps),
-    ),
-    "2-lfwl": PairTest(
-        "LFWL(2): 2-FWL with w among the neighbours of v",
-        (partial(folklore_steps, both=False),),
-        pooled_at_once=True,
-    ),
-    "2-slfwl": PairTest(
-        "SLFWL(2): 2-FWL with w among the neighbours of u or v",
-        (partial(folklore_steps, both=True),),
-        pooled_at_once=True,
-    ),
+    "swl": PairTest((inside_steps,)),
+    "pswl": PairTest((inside_steps,), own=True),
+    "gswl": PairTest((inside_steps,), context=True),
+    "sswl": PairTest((inside_steps, across_steps)),
+    "2-lfwl": PairTest((partial(folklore_steps, both=False),), pooled_at_once=True),
+    "2-slfwl": PairTest((partial(folklore_steps, both=True),), pooled_at_once=True),
 }
 """The subgraph Weisfeiler-Leman tests; the module's docstring has the equations."""
 
@@ -202,11 +171,7 @@ def pair_refinement(
     marked: bool = True,
     readout: str = "vs",
 ) -> Iterator[Coloring]:
-    """Run a subgraph WL test: yield the result of every round, the stable one last.
-
-    A result has the pooled colours of roots u (readout `vs`) or of nodes v (`sv`). If
-    the test is `pooled_at_once`, the result has the unpooled colours of all pairs.
-    """
+    """Run a subgraph WL test: yield the result of every round, the stable one last."""
     chosen = PAIR_TESTS[test]
     pairs = Pairs.of(union, num_hops)
     steps = [find(union, pairs) for find in chosen.steps]

@@ -80,11 +80,7 @@ def _is_dark(color: tuple[float, ...]) -> bool:
 
 
 def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
-    """Return the coordinates of every node in a plot; components lie side by side.
-
-    A spring layout of the whole graph would push components apart until each of them is
-    a single point, so each component gets a layout in a square of its own.
-    """
+    """Return the coordinates of every node in a plot; components lie side by side."""
     parts = sorted(nx.connected_components(graph), key=lambda part: (-len(part), part))
     sides = [2 * math.sqrt(len(part)) for part in parts]
     row_width = max(

@@ -11,10 +11,7 @@ from gnnak.wl.interning import rank, rank_multisets, rank_pairs, rank_rows
 
 
 class Coloring(NamedTuple):
-    """The colours after one round of a Weisfeiler-Leman (WL) test.
-
-    A test colours t *items*: the nodes, or the k-tuples of nodes, of all graphs.
-    """
+    """The colours of items (nodes, or k-tuples of nodes) after one round of a test."""
 
     color: Tensor
     """[t]: the colour (0, 1, 2, ...) of each item."""
@@ -72,11 +69,7 @@ def stable(rounds: Iterator[Coloring]) -> Coloring:
 
 
 class TupleBlocks(NamedTuple):
-    """The layout of a flat tensor, [t], with one value for each of t k-tuples of nodes.
-
-    The tensor concatenates flattened blocks [graphs, n, ..., n], with k axes of length
-    n. One block has all graphs with n nodes.
-    """
+    """A flat tensor, [t], of k-tuples, in blocks [graphs, n, ..., n] of equal n."""
 
     k: int
     blocks: list[tuple[Tensor, int]]
@@ -115,10 +108,7 @@ class TupleBlocks(NamedTuple):
         return place
 
     def types(self, union: GraphUnion) -> Tensor:
-        """Return the isomorphism type of each of the t tuples as a number, [t].
-
-        The type encodes the colours of the tuple's nodes, and of all pairs of them.
-        """
+        """Return the isomorphism type of each of the t tuples as a number, [t]."""
         tables = [_pair_table(union, graphs, n) for graphs, n in self.blocks]
         ends = [(i, j) for i in range(1, self.k + 1) for j in range(i, self.k + 1)]
         return rank_rows(*(self._column(tables, i, j) for i, j in ends))
@@ -138,10 +128,7 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return the colours of all pairs of nodes, [graphs, n, n]; 0 if there is no edge.
-
-    The diagonal has the colours of nodes, combined with those of their self loops.
-    """
+    """Return the colours of all pairs, [graphs, n, n]; 0 without edge or self loop."""
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)
     place[graphs] = torch.arange(len(graphs))

@@ -35,10 +35,7 @@ round. Subgraph-1-WL can use each of these tests as its HASH."""
 
 
 class Reading(NamedTuple):
-    """Options that add information to the colours of Subgraph-1-WL; see `Options`.
-
-    If all options are False, the test follows the paper's definition.
-    """
+    """Options that add information to the colours of Subgraph-1-WL; see `Options`."""
 
     d2c: bool = False
     root_mark: bool = False
@@ -125,12 +122,7 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return the tensors, [s], that one round appends to the colours of the roots.
-
-    The first is the HASH of the egonet. `reading.centroid` adds the colour of the root
-    in its egonet (the exact HASH compares marked egonets instead); `reading.context`
-    adds the multiset of the root's colours in all egonets that contain the root.
-    """
+    """Return the tensors, [s], that one round appends to the colours of the roots."""
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
         if reading.context:

@@ -1,9 +1,4 @@
-"""Kernels of the fused layers: in Triton for a GPU, and in PyTorch as a reference.
-
-The packages `gpu` and `plain` export functions of the same names and arguments, which
-compute values and gradients without autograd; `gnnak.fast.layers` combines them into
-`torch.autograd.Function`s.
-"""
+"""Kernels of the fused layers: in Triton (`gpu`), and in PyTorch (`plain`)."""
 
 from functools import cache
 from types import ModuleType
@@ -32,20 +27,12 @@ def _gpu_kernels() -> ModuleType:
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
-    """Return the package of kernels for a backward pass.
-
-    This is `kernels_for(values)` or, if the gradients are to be differentiated again
-    (`create_graph=True`), `plain`, which autograd can differentiate.
-    """
+    """Return `kernels_for(values)`; `plain` if gradients are differentiated again."""
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 
 def has_fast_kernels(values: Tensor) -> bool:
-    """Return whether the Triton kernels can run on `values`.
-
-    They need a GPU and one of `DTYPES`, and cannot be traced by `torch.compile`.
-    Triton's interpreter (`TRITON_INTERPRET=1`, for tests) runs on any device and dtype.
-    """
+    """Return whether Triton or its interpreter can run the kernels on `values`."""
     if torch.compiler.is_compiling() or not has_triton():
         return False
     if values.is_cuda and values.dtype in DTYPES:

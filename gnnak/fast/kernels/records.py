@@ -50,10 +50,7 @@ class Lifted(NamedTuple):
         rows: Tensor,
         dtype: torch.dtype | None,
     ) -> "Lifted":
-        """Build a `Lifted` with `x` and `table` converted to `dtype`.
-
-        If `dtype` is None, both are converted to the wider of their two dtypes.
-        """
+        """Build a `Lifted` in `dtype` or, if None, in the wider of the two dtypes."""
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
         return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
@@ -64,11 +61,7 @@ class Lifted(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Column statistics of a tensor [m, c], for each block of consecutive rows.
-
-    The kernel that computes a matrix product also computes the statistics of the
-    product, so that a following batch norm need not read the product again.
-    """
+    """Column statistics of a tensor [m, c], for each block of consecutive rows."""
 
     partial: Tensor
     """[2, p, c]: for each of p blocks of rows, the mean of every column (index 0) and
@@ -113,11 +106,7 @@ MOST_HOP_LINEARS = 4
 
 
 class HopLinears(NamedTuple):
-    """Weights, or their gradients, of Linears that map distance embeddings to tables.
-
-    If the first Linear has no bias, its table is added to node states. All other
-    Linears have a bias, and their tables are gates: sigmoids of the Linear's output.
-    """
+    """Weights (or gradients) of the Linears of an added table, if any, and of gates."""
 
     weights: list[Tensor]
     """[c, h] each: the weights of all Linears."""

@@ -45,10 +45,7 @@ HOOKS = tuple(
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
-    """Return whether `run_conv` can replace a conv whose inputs have `width` columns.
-
-    `e` are the edge states, [e, c], or edge weights, [e]; None if there are none.
-    """
+    """Return whether `run_conv` can replace a conv on states of `width` columns."""
     if type(conv) not in RUNNERS or has_hooks(conv) or is_changed(conv):
         return False
     if type(conv) is GINEConv:
@@ -66,10 +63,7 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def is_changed(conv: nn.Module) -> bool:
-    """Return whether a PyG conv has method hooks, replaced parts or unusual options.
-
-    Unusual options are messages from target to source, and decomposed layers.
-    """
+    """Return whether a conv has hooks, other methods, or options that are not fused."""
     if not isinstance(conv, MessagePassing):
         return False
     own, pool = vars(conv), conv.aggr_module
@@ -92,10 +86,7 @@ def has_dtype_of(conv: nn.Module, x: Tensor, e: Tensor | None) -> bool:
 
 
 def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a conv that `can_run` accepts to the states of node copies, [m, w].
-
-    `e` are the states of the edges of the graph, [e, c]; None if there are none.
-    """
+    """Apply a conv that `can_run` accepts to the states of node copies, [m, w]."""
     return RUNNERS[type(conv)](conv, c, e, edges)
 
 
@@ -104,10 +95,7 @@ def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 
 
 def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
-    """Return edge states as wide as the node states of a GINE conv.
-
-    The conv's Linear, if any, is applied to edges, which are fewer than edge copies.
-    """
+    """Return edge states, [e, w], to which the conv's Linear, if any, was applied."""
     assert e is not None
     return e if conv.lin is None else conv.lin(e)
 
@@ -182,10 +170,7 @@ def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) ->
 def fits_gcn(
     conv: GCNConv, e: Tensor | None, subgraphs: RootedSubgraphs | None = None
 ) -> bool:
-    """Return whether `run_gcn` computes the same result as `conv`.
-
-    This requires default options of `conv`, and no edge states.
-    """
+    """Return whether `run_gcn` can replace a conv: default options, no edge states."""
     return (
         e is None
         and conv.normalize
@@ -260,11 +245,7 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv inside all subgraphs or, if given, along `links` between subgraphs.
-
-    The edge encoder runs on the edges of the graph, which are far fewer than the edge
-    copies. So it must encode each edge independently of the others.
-    """
+    """Apply a conv inside all subgraphs or, if given, along `links` between them."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -289,8 +270,8 @@ def run_messages(
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
     """Return a tensor with the width and dtype of the edge states that a conv reads.
 
-    Returns None if the conv reads no edge states, and `NotImplemented` if its encoder
-    cannot encode edges instead of edge copies.
+    None if the conv reads no edge states, `NotImplemented` if its encoder cannot encode
+    edges instead of edge copies.
     """
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:

@@ -20,7 +20,6 @@ from gnnak.fast.layers.parts import (
     can_fuse_norm,
     has_hooks,
     implements,
-    is_full,
 )
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import BatchNorm
@@ -39,18 +38,15 @@ def run_recomputing(
         return NotImplemented
     checked = encoder.checked(values, num_edges)
     (block,) = blocks_of(nn.Sequential(encoder.block))
-    if not is_full(checked) or not serves(checked) or not can_recompute(block, checked):
+    is_full = checked.dtype in (torch.float, torch.double)
+    if not is_full or not serves(checked) or not can_recompute(block, checked):
         return NotImplemented
     with recomputed_encoding(block, checked) as states:
         return run(states)
 
 
 def has_foreign_hooks() -> bool:
-    """Return whether code outside this module has set saved-tensor hooks.
-
-    Such hooks (`torch.autograd.graph.saved_tensors_hooks`) decide what is saved for
-    backward. Activation checkpointing, for example, sets them.
-    """
+    """Return whether other code, such as checkpointing, set saved-tensor hooks."""
     top = torch._C._autograd._top_saved_tensors_default_hooks(True)
     return top is not None and getattr(top[0], "__module__", None) != __name__
 
@@ -69,8 +65,7 @@ def can_recompute(block: Block, values: Tensor) -> bool:
 def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
     """Context manager: yield `ReLU(norm(linear(values)))`, [e, c].
 
-    Operations within the `with` block do not save this encoding for backward:
-    saved-tensor hooks drop it and recompute it in the backward pass.
+    Operations in the `with` block do not save this encoding for backward.
     """
     matrix = block.linear.weight
     weights = block.norm.weight, block.norm.bias
@@ -78,11 +73,7 @@ def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
     states_ref, states_version = weakref.ref(states), states._version
 
     def pack(saved: Tensor) -> tuple[Tensor, int] | None:
-        """Return None if `saved` is the encoding, else `saved` and its version counter.
-
-        PyTorch increases the version counter of a tensor with every in-place change. If
-        the encoding was changed in place, it is stored like any other tensor.
-        """
+        """Return None if `saved` is the unchanged encoding, else `saved`."""
         if saved._version == states_version and _are_same(saved, states_ref()):
             return None
         # Detach: if an operation saves its own result, the result would refer to the
@@ -119,10 +110,7 @@ def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
 
 
 class _Encode(torch.autograd.Function):
-    """Autograd function: return `ReLU(norm(linear(values)))` and the norm's constants.
-
-    Only the features and the weight of the Linear are saved for backward.
-    """
+    """Autograd function of `ReLU(norm(linear(values)))`; it saves only the features."""
 
     @staticmethod
     def forward(

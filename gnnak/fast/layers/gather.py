@@ -1,9 +1,7 @@
 """Gathers and segment sums without atomic additions.
 
-The gradient of a gather is a segment sum, and the gradient of a segment sum is a
-gather. PyTorch computes segment sums with atomic additions, in random order. Here one
-Triton program sums all rows of a segment. The result is deterministic, and segments
-with many rows are summed faster.
+PyTorch sums segments with atomic additions, in random order; here one Triton program
+sums all rows of a segment, which is deterministic.
 """
 
 from typing import Any
@@ -35,10 +33,7 @@ def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 
 @implements("embed_rows")
 def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
-    """Return `embedding(index, table)` for a small table and an index of any shape.
-
-    Unlike PyTorch's, the backward pass does not sort the indices.
-    """
+    """Return `embedding(index, table)` for a small table; backward sorts no indices."""
     if table.size(0) > SMALL_TABLE or not serves(table):
         return NotImplemented
     return _Embedding.apply(table, index)
@@ -98,10 +93,7 @@ def mean_of(sums: Tensor, groups: Groups) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Autograd function of `values[index]`, differentiable twice.
-
-    `groups` lists, for each row of `values`, the positions in `index` that refer to it.
-    """
+    """Autograd function of `values[index]`; `groups` has the positions of each row."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -114,10 +106,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """Autograd function: sum all rows with the same `index`, differentiable twice.
-
-    `groups` lists the rows that have each index.
-    """
+    """Autograd function: sum the rows of each group; `index` is the group of a row."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -181,11 +170,7 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
 
 
 class _Fill(torch.autograd.Function):
-    """Autograd function: multiply a sparse matrix with a dense matrix.
-
-    The backward pass applies the same function to the transposed sparse matrix, so
-    gradients can be differentiated again.
-    """
+    """Autograd function: multiply a sparse and a dense matrix; differentiable twice."""
 
     @staticmethod
     def forward(

@@ -1,8 +1,4 @@
-"""GNN-AK layers with any base GNN: fused messages, and fused gates and pools.
-
-`layer.fused_encodings` is faster, but supports only the layers of the paper's networks,
-in full precision and in one process. This module supports all other layers.
-"""
+"""GNN-AK layers with any base GNN: fused messages, and fused gates and pools."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +18,6 @@ from gnnak.fast.layers.lifted_gine import (
     hop_tables,
     hop_weights,
     lifted_gine_sum,
-    lifted_gine_sum_and_gates,
     remember_gates,
 )
 from gnnak.fast.layers.parts import REDUCES, Serves, autocast_dtype, implements
@@ -49,10 +44,8 @@ def gated_pools(
 ) -> tuple[list[Tensor], Tensor]:
     """Multiply states by gates and sum them by group, for one or two groupings.
 
-    `states`, [m, c], are those of node copies. `tables` has, for each grouping, the
-    gates at all t distances, [t, c], or None; `rows`, [m], is the table row of each
-    node copy. Also returns the states of the roots, [s, c]: with a single autograd
-    function for all results, the backward pass reads the states only once.
+    Also returns the states of the roots, [s, c]: with a single autograd function, the
+    backward pass reads the states only once.
     """
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()
@@ -98,11 +91,7 @@ def fused_embedding(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> Tensor:
-    """Compute the result of `GNNAK.embed`, [m, c], without storing messages.
-
-    If the base GNN is a PPGN, all layers share one `NodePairs`. With autocast, the
-    states of node copies have autocast's dtype.
-    """
+    """Compute the result of `GNNAK.embed`, [m, c], without storing messages."""
     if not serves(x) or isinstance(edge_attr, Inputs):
         return NotImplemented
     if can_share_pairs(layer):
@@ -119,10 +108,9 @@ def fused_embedding(
     e, eps = edge_states(conv, edge_attr), conv.eps
     copies = Copies(subgraphs.node, rows, subgraphs.by("node"), add, dtype)
     weights = hop_weights(layer, layer.hop_linear) if add else None
-    if weights is None:
-        summed = lifted_gine_sum(x, _embeddings(layer), e, eps, copies, edges)
-    else:
-        summed, gates = lifted_gine_sum_and_gates(x, weights, e, eps, copies, edges)
+    table, linears = weights or (_embeddings(layer), None)
+    summed, gates = lifted_gine_sum(x, table, e, eps, copies, edges, linears)
+    if linears is not None:
         remember_gates(layer, dict(zip(layer.gates, gates, strict=True)))
     return layer.project(conv.nn(summed))
 
@@ -196,11 +184,7 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Turn sums over node copies into the encodings of a layer.
-
-    Sums become means where a mean is asked for. Otherwise, context sums over sampled
-    subgraphs are scaled to estimate sums over all subgraphs.
-    """
+    """Turn sums into the encodings of a layer: divide for means, scale for samples."""
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

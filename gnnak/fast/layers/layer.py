@@ -99,11 +99,7 @@ def can_fuse(
 
 
 def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
-    """Return whether states of nodes and edges have dtypes that can be fused.
-
-    Without autocast, all are float32, or all float64. With autocast to bfloat16,
-    weights are float32, and states are float32 or bfloat16.
-    """
+    """Return whether all is float32, or all float64, or fits autocast to bfloat16."""
     weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
     if asked is None:
         fits = x.dtype == weight and weight in (torch.float, torch.double)
@@ -121,11 +117,7 @@ def fused_encodings(
     e: Tensor | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the result of `GNNAK.encode` for a layer that `can_fuse` accepts.
-
-    With autocast, states of node copies are stored in bfloat16. Gates, norms and sums
-    over subgraphs are computed in float32.
-    """
+    """Compute the result of `GNNAK.encode` for a layer that `can_fuse` accepts."""
     table = None if layer.hop_table is None else layer.hop_table.weight
     rows = hop_rows(layer, subgraphs)
     transforms: dict[Encoding, list[Block]] = {
@@ -153,10 +145,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute encodings with one matrix product for the first Linears of all MLPs.
-
-    Pooled encodings are returned as sums; `reduced` later divides them for a mean.
-    """
+    """Compute sums with one matrix product for the first Linears of all MLPs."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -187,11 +176,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings like `_without_dropout`, with dropout before transforms.
-
-    Each transform has its own dropout mask, so the Linear after the base GNN and the
-    first Linears of the transforms cannot be merged into one product.
-    """
+    """Compute sums with a product for each MLP, since each has its own dropout mask."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}
@@ -217,8 +202,7 @@ def _pooled_sums(
 ) -> dict[Encoding, Tensor]:
     """Compute the sums of the subgraph encoding and of the context encoding.
 
-    `z` has the outputs of the first Linears of all MLPs as adjacent columns. `gates`
-    has a row for each distance, [t, c], and `rows`, [m], is the row of each node copy.
+    `z` has the outputs of the first Linears of all MLPs as adjacent columns.
     """
     tables = [gates.get(name) for name in transforms]
     pools = [

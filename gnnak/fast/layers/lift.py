@@ -13,19 +13,12 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
 def distinct_rows(e: Tensor | None) -> Tensor | None:
-    """Return only the first row of edge states, [1, w], if all rows are the same.
-
-    Rows are known to be the same if their stride is 0, as in the result of `expand`.
-    Kernels take a single row as the state of every edge, and read it only once.
-    """
+    """Return only the first row of edge states, [1, w], if all rows are the same."""
     return e if e is None or e.dim() < 2 or e.stride(0) != 0 else e[:1]
 
 
 def edges_of(subgraphs: RootedSubgraphs, e: Tensor | None) -> Edges:
-    """Return the edge copies, grouped by target and by source; cache the result.
-
-    They are also grouped by edge if there are edge states `e` that differ.
-    """
+    """Return the edge copies, grouped by both ends and, if `e` differs, by edge."""
     with_edge = e is not None and e.size(0) != 1
 
     def find() -> Edges:
@@ -50,9 +43,8 @@ def lift(
 ) -> Rows:
     """Return the input states of all node copies, [m, c + h], or [m, c] if `add`.
 
-    The state of node copy i is the state of its node, concatenated with (or, if `add`,
-    plus) row `rows[i]` of the hop table, [t, h]. These states are not saved for
-    backward: the backward pass recomputes them from `x` and `table`.
+    State i is the state of its node, concatenated with (or, if `add`, plus) row
+    `rows[i]` of `table`, [t, h]. The backward pass recomputes these states.
     """
     node = subgraphs.node
 

@@ -54,11 +54,7 @@ def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
 
 
 def hop_tables(layer: GNNAK) -> HopTables:
-    r"""Compute $W \mathbf{d}$ and $\text{Sigmoid}(W \mathbf{d} + b)$ for all distances.
-
-    These are the added embeddings and the gates. Here $\mathbf{d}$ is the learned
-    embedding of a distance, and each table has its own $W$ and $b$.
-    """
+    """Compute added embeddings W d and gates Sigmoid(W d + b) for all distances."""
     tables = _compute(layer, layer.hop_linear)
     remember_gates(layer, tables.gates)
     return tables
@@ -93,10 +89,7 @@ def hop_weights(
 ) -> tuple[Tensor, HopLinears] | None:
     """Return the embeddings of distances, [t, h], and the Linears of a layer's tables.
 
-    Returns None if the kernel cannot compute the tables. The kernel reads the weights
-    of modules instead of calling the modules, so these must have the types that `GNNAK`
-    builds, and no hooks. With autocast, the kernel is more precise than the modules: it
-    computes in the dtype of the weights.
+    Returns None if the kernel cannot read the weights instead of calling modules.
     """
     table = layer.hop_table
     if table is None or has_hooks(table):
@@ -128,11 +121,7 @@ def hop_weights(
 def _weights_of(
     linear: nn.Module | None, d: Tensor
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Return weight and bias of a Linear, or None if the Linear itself must be called.
-
-    Both must be contiguous, neither sharded nor computed by a parametrisation, and have
-    the dtype and device of `d`, the embeddings of distances.
-    """
+    """Return weight and bias of a plain Linear, or None if it must be called."""
     if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
         return None
     weight, bias = map(linear._parameters.get, ("weight", "bias"))
@@ -202,44 +191,24 @@ def lifted_gine_sum(
     eps: Tensor,
     copies: Copies,
     edges: Edges,
-) -> Tensor:
+    linears: HopLinears | None = None,
+) -> tuple[Tensor, list[Tensor]]:
     r"""Sum GINE's messages at each node copy $i$ with state $c_i$, [m, w].
 
     $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
-    The states $c$ are computed from the states of nodes `x`, [n, c], and the embeddings
-    of distances `table`, [t, h]. If `table` is None, $c_i$ is the state of the node.
+    $c_i$ is the state of a node, with or without a row of `table`. If `linears` are
+    given, they turn `table` into the added table and the gates, which are returned.
     """
-    (summed,) = _LiftedGineSum.apply(x, table, e, eps, copies, edges, 0)
-    return summed
-
-
-def lifted_gine_sum_and_gates(
-    x: Tensor,
-    weights: tuple[Tensor, HopLinears],
-    e: Tensor,
-    eps: Tensor,
-    copies: Copies,
-    edges: Edges,
-) -> tuple[Tensor, list[Tensor]]:
-    """Compute the tables of a layer, and `lifted_gine_sum` with the added table.
-
-    Returns the sums, [m, w], and the gates of each encoding with gates, [t, c]. One
-    autograd function for tables and sums takes less time than two functions.
-    """
-    d, (matrices, biases) = weights
+    matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
-        x, d, e, eps, copies, edges, len(matrices), *matrices, *biases
+        x, table, e, eps, copies, edges, len(matrices), *matrices, *biases
     )
     return summed, gates
 
 
 class _LiftedGineSum(torch.autograd.Function):
-    """Autograd function of `lifted_gine_sum` and `lifted_gine_sum_and_gates`.
-
-    For `lifted_gine_sum_and_gates`, `table` has the embeddings from which tables are
-    computed, and `weights` are `count` matrices, followed by the biases.
-    """
+    """Autograd function of `lifted_gine_sum`; `weights` are matrices, then biases."""
 
     @staticmethod
     def forward(

@@ -129,7 +129,7 @@ def norm_relu_linears(
 ) -> list[Rows]:
     """Split the columns of `h` equally; apply a norm, ReLU and Linear to each part.
 
-    If `recompute`, the results are recomputed in the backward pass instead of saved.
+    If `recompute`, the results are recomputed in the backward pass.
     """
     weights = [
         part
@@ -199,11 +199,7 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`.
-
-    Also returns the column statistics of all outputs, and the constants of all norms.
-    `weights` lists, for each part, weight and bias of the norm and of the Linear.
-    """
+    """Autograd function of `norm_relu_linears`, which also returns what norms need."""
 
     @staticmethod
     def forward(
@@ -264,11 +260,7 @@ class _NormLinears(torch.autograd.Function):
 def offset_grad(
     grad: Tensor, offset: Tensor | None, norm_follows: bool
 ) -> Tensor | None:
-    """Return the gradient of an offset that was added to every row.
-
-    `grad`, [m, c], is the gradient of the rows with the offset. If a norm follows, it
-    cancels the offset, and the gradient is zero.
-    """
+    """Return the gradient of an offset of every row; zero if a norm follows."""
     if offset is None:
         return None
     if norm_follows:

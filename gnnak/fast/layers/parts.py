@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -61,11 +61,6 @@ class Block(NamedTuple):
     norm: BatchNorm
 
 
-def is_full(x: Tensor) -> bool:
-    """Return whether a tensor has full precision, float32 or float64."""
-    return x.dtype.itemsize >= 4
-
-
 def can_store(dtype: torch.dtype) -> bool:
     """Return whether fused layers may store rows in a dtype: full precision or bf16."""
     return dtype in (torch.float, torch.double, torch.bfloat16)
@@ -113,22 +108,13 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the parts of an MLP made of Linear, norm, ReLU, Linear.
-
-    The result is None if the module is not such an MLP, or cannot be fused.
-
-    >>> from gnnak.nn.mlp import mlp
-    >>> two_linears(mlp([2, 3, 4])).second
-    Linear(in_features=3, out_features=4, bias=True)
-    """
-    if not isinstance(module, nn.Sequential) or len(module) != 2:
+    """Return the parts of a fusable MLP of Linear, norm, ReLU and Linear, or None."""
+    blocks = [*module.children()] if isinstance(module, nn.Sequential) else []
+    if len(blocks) != 2 or not isinstance(blocks[0], nn.Sequential):
         return None
-    block, second = module
-    if not isinstance(block, nn.Sequential) or len(block) != 3:
+    parts = *blocks[0], blocks[1]
+    if [*map(type, parts)] != [nn.Linear, BatchNorm, nn.ReLU, nn.Linear]:
         return None
-    first, norm, act = block
-    if type(first) is not nn.Linear or type(second) is not nn.Linear:
-        return None
-    if type(norm) is not BatchNorm or not is_fusable(norm) or type(act) is not nn.ReLU:
-        return None
-    return None if first.bias is not None else TwoLinears(first, norm, second)
+    first, norm, _, second = cast(Any, parts)
+    fits = first.bias is None and is_fusable(norm)
+    return TwoLinears(first, norm, second) if fits else None

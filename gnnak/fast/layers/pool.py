@@ -48,9 +48,8 @@ def norm_add_linear(
 ) -> tuple[Rows, Tensor]:
     """Compute `s = residual + ReLU(norm(h))`, then a Linear, `z = s matrix^T + offset`.
 
-    Neither s, [m, w], nor z, [m, c'], is saved for backward: the backward pass
-    recomputes both. Returns z, and the rows of s that belong to roots, one per rooted
-    subgraph. If `bias_column`, `BIAS_COLUMN` is appended to each of these rows.
+    The backward pass recomputes s and z. The second result has the rows of s at the
+    roots, with `BIAS_COLUMN` if `bias_column`.
     """
     recompute_residual = recompute_function(residual.recompute)
 
@@ -95,9 +94,8 @@ def gate_pools(
 ) -> tuple[Tensor, ...]:
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    The columns of `z`, [m, c * encodings], are divided equally among the encodings.
-    `gates` has, for each encoding, the gates at t distances, [t, c], or None; `rows`,
-    [m], is the row of each node copy in the gates.
+    The columns of `z`, [m, c * encodings], are divided equally; `gates`, [t, c], are
+    gathered by `rows`, [m].
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -108,11 +106,7 @@ def gate_pools(
 
 
 class _NormAddLinear(torch.autograd.Function):
-    """Autograd function of `norm_add_linear`: norm, ReLU, residual sum and Linear.
-
-    Also returns the constants of the norm, and the column statistics of the Linear's
-    output (None if no norm follows).
-    """
+    """Autograd function of `norm_add_linear`; also returns constants and statistics."""
 
     @staticmethod
     def forward(
@@ -162,11 +156,7 @@ class _NormAddLinear(torch.autograd.Function):
 
 
 class _GatePools(torch.autograd.Function):
-    """Autograd function of `gate_pools`: norm, ReLU, product with a gate, segment sum.
-
-    `parameters` are the gates of all encodings (None for one without gates), followed
-    by the weight and the bias of each encoding's norm.
-    """
+    """Autograd function of `gate_pools`; `parameters` are gates, then norm weights."""
 
     @staticmethod
     def forward(

@@ -1,10 +1,4 @@
-"""Fused blocks and sums of PPGN (provably powerful graph network).
-
-A block of PPGN has two MLPs and a matrix product per channel. The fused version reads
-the input of both MLPs once, computes biases and ReLUs within the matrix products of the
-Linears, and never concatenates or transposes states of node pairs. In shapes, p is the
-number of node pairs, and w the number of channels.
-"""
+"""Fused blocks of PPGN (provably powerful graph network); p counts node pairs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,11 +32,7 @@ def fused_block(
 def fused_pool_block(
     serves: Serves, block: PPGNBlock, x: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Compute the result of `PPGNBlock.pool_block`, [n, 2w].
-
-    The last Linear of the block is applied to the sums over node pairs, not to all node
-    pairs.
-    """
+    """Compute `PPGNBlock.pool_block`, [n, 2w], with its last Linear after the sums."""
     if not serves(x) or has_hooks(block) or not can_fuse_block(block, x):
         return NotImplemented
     *arguments, matrix, bias = _arguments(block, x)
@@ -67,11 +57,7 @@ KINDS = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]
 
 
 def can_fuse_block(block: PPGNBlock, x: Tensor) -> bool:
-    """Return whether a block can be fused on states of node pairs, [p, w].
-
-    This requires that no module in the block was replaced or has hooks, and that the
-    states have the dtype of the weights, or that autocast converts both.
-    """
+    """Return whether a block has the usual modules, without hooks, and one dtype."""
     inner = [*block.left, *block.right, block.mix]
     if [type(module) for module in inner] != [*KINDS, *KINDS, nn.Linear]:
         return False
@@ -107,11 +93,9 @@ def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
 
 
 def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
-    """Return `x @ matrix.t()`, [n, k, c'], for `x` of shape [n, k, c].
+    """Return `x @ matrix.t()`, [n, k, c'], with the mean of `x` in full precision.
 
-    Matrix products in TensorFloat-32 (TF32) round their inputs to 10 bits, which would
-    erase small differences between the rows of `x`. So the mean of `x` is subtracted
-    first, and multiplied in full precision.
+    TensorFloat-32 rounds to 10 bits, which would erase small differences between rows.
     """
     # The mean of no row is NaN.
     mean = x.detach().mean(dim=0).nan_to_num()
@@ -119,10 +103,7 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`: a block of PPGN.
-
-    `weights` are the weights that `_mlps` takes, and weight and bias of `mix`.
-    """
+    """Autograd function of a block; `weights` are those of `_mlps`, then of `mix`."""
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
@@ -155,10 +136,7 @@ class _Block(torch.autograd.Function):
 
 
 class _PooledBlock(torch.autograd.Function):
-    """Autograd function: apply `pool_pairs` to the states and products of a block.
-
-    `weights` are the weights that `_mlps` takes.
-    """
+    """Autograd function: apply `pool_pairs` to the states and products of a block."""
 
     @staticmethod
     def forward(
@@ -193,8 +171,7 @@ def _mlps(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the outputs of the first ReLUs, [p, 2w], and of the left and right MLP.
 
-    `weights` are weight and bias of the first Linears of both MLPs, stacked, and of the
-    last Linear of the left and of the right MLP.
+    `weights` are weight and bias of both first Linears, stacked, and of the last ones.
     """
     inner = linear_relu(x, *weights[:2])
     for_left, for_right = inner.chunk(2, dim=1)
@@ -216,8 +193,7 @@ def _mlp_gradients(
 ) -> list[Tensor]:
     """Compute the gradients of the weights of `_mlps`, in order.
 
-    `backs` are the gradients of the inputs of the last ReLU of both MLPs. The gradient
-    of `x` is added to `grad_x`, in place, unless this is None.
+    `backs` are gradients before the last ReLUs; `grad_x` is added to, in place.
     """
     back, found = torch.empty_like(inner), []
     for of_one, given, weight, into in zip(

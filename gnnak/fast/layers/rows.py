@@ -53,9 +53,7 @@ class Rows(NamedTuple):
 class CachedRecompute:
     """Recomputes a tensor at most once per backward pass, for several callers.
 
-    The last autograd function that needs the tensor calls `release`, which frees it.
-    `caches` is False at first: every call recomputes the tensor. Set it to True only if
-    the backward pass will call `release`.
+    The last caller calls `release`. Set `caches` only if the backward pass will.
     """
 
     def __init__(self, function: TensorFunction) -> None:
@@ -75,19 +73,12 @@ class CachedRecompute:
 
 
 def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None, ...]:
-    """Return the tensors to save: `values`, or those from which to recompute `values`.
-
-    Their number varies: pass them as the last arguments of `save_for_backward`.
-    """
+    """Return the tensors to save for backward: `values`, or `recompute.saved`."""
     return (values,) if recompute is None else recompute.saved
 
 
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
-    """Return `recompute.function`, or None, to be stored as an attribute of `ctx`.
-
-    The whole `Recompute` must not be stored there: its tensors would stay in memory
-    after the backward pass.
-    """
+    """Return `recompute.function`, since `ctx` must not hold on to tensors."""
     return None if recompute is None else recompute.function
 
 
@@ -103,10 +94,7 @@ def saved_or_recomputed(
 
 
 def can_overwrite(recompute: Recompute | None) -> bool:
-    """Return whether the backward pass may overwrite a tensor with its gradient.
-
-    A tensor that was saved for backward must stay intact for a second backward pass.
-    """
+    """Return whether the backward pass may overwrite a tensor with its gradient."""
     return recompute is not None and recompute.owned
 
 

@@ -1,9 +1,4 @@
-"""Fused base GNNs: stacks of GINE, GCN or PNA* convs that store few messages.
-
-GINE's messages are never stored. A message of PNA* (PNA with a degree embedding in
-place of degree scalers) is an MLP of [c_i, c_j, e_ij]: the states of the target node,
-the source node and the edge; the fused version never concatenates the three states.
-"""
+"""Fused base GNNs: stacks of GINE, GCN or PNA* convs that store few messages."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard, cast
@@ -69,8 +64,7 @@ class _GineLinear(torch.autograd.Function):
 
     $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
 
-    Also returns column statistics, and `c` itself: later functions read this `c`, so
-    that one kernel adds up all gradients of `c`. The backward pass recomputes the sums.
+    Also returns `c`, so that one kernel adds up all gradients of `c`.
     """
 
     @staticmethod
@@ -107,10 +101,7 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv.
-
-    There must be two messages or more, since a batch norm needs several rows.
-    """
+    """Return whether `run_pna` can replace a PNA* conv; it needs several messages."""
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
@@ -142,9 +133,7 @@ def run_pna(
 class _PairLinear(torch.autograd.Function):
     r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
 
-    W is the weight of the first Linear of the message MLP; its output is returned with
-    column statistics of the `real` rows. If there are no edge states, `e` is None. A
-    single row of `e` is the state of every edge.
+    W is the first Linear of the message MLP; a single row of `e` is every edge's.
     """
 
     @staticmethod
@@ -269,10 +258,8 @@ def run_stack(
 ) -> tuple[Rows, Tensor]:
     """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
 
-    `c` are the states of node copies, [m, w], and `e` those of the graph's edges,
-    [e, w']; `matrix`, [c', w], and `offset`, [c'], belong to the Linear. Returns the
-    output of the Linear, [m, c'], and the output states of the base GNN at the roots,
-    [s, w]. If `bias_column`, `BIAS_COLUMN` is appended to these states, [s, w + 4].
+    Returns the Linear's output, [m, c'], and the GNN's states at the roots, [s, w],
+    with `BIAS_COLUMN` if `bias_column`.
     """
     *before, (conv, norm) = _parts(stack)
     e = distinct_rows(e)

@@ -1,8 +1,7 @@
 """Weight-only terms of GNN-AK layers, computed for all layers of a model at once.
 
-A weight-only term depends on the weights of a layer but not on its inputs, like the
-product of two weight matrices. The kernels of these small products take longer to
-launch than to run. Batched over all layers, they need about a tenth of the launches.
+Small products take longer to launch than to run; batched over all layers, they need
+about a tenth of the launches.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -50,10 +49,7 @@ def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
 
 @contextmanager
 def call_of(model: nn.Module) -> Iterator[None]:
-    """Context manager: let `computed_for` cache results for the layers of `model`.
-
-    Weights must not change in the block. Under `torch.compile`, this does nothing.
-    """
+    """Context manager: `computed_for` caches results for a model with fixed weights."""
     if torch.compiler.is_compiling():
         yield
         return
@@ -75,10 +71,8 @@ def computed_for(
 ) -> T:
     """Return the result of `compute`, a function of several layers, for one layer.
 
-    In a `call_of` block, `compute` gets all layers of the model with equal
-    `shapes(layer)`, and the results are cached under `name` until the block ends. Under
-    activation checkpointing, and for a layer that is not part of the model, `compute`
-    gets this layer alone.
+    In a `call_of` block, `compute` gets all layers with equal `shapes(layer)` at once,
+    except under activation checkpointing.
     """
     call = _current.get()
     if call is None or has_foreign_hooks():
@@ -133,11 +127,7 @@ def _shapes(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
-    """Return the `WeightProducts` of each layer; all weights must have equal shapes.
-
-    With autocast, products are computed in the dtype of the weights. Then `matrix` and
-    `offset`, which are applied to node copies, are converted to autocast's dtype.
-    """
+    """Return the `WeightProducts` of each layer; all weights must have equal shapes."""
     weight = next(layers[0].parameters())
     dtype = autocast_dtype(weight) or weight.dtype
     with torch.autocast(weight.device.type, enabled=False):

@@ -13,7 +13,7 @@ from torch_geometric.nn import GATConv, GCNConv
 
 from gnnak.fast.layers.layer import is_always_fused
 from gnnak.fast.layers.parts import Serves, implements
-from gnnak.fast.step.recorder import GraphRecorder
+from gnnak.fast.step.recorder import GraphRecorder, copied
 from gnnak.fast.step.update import CapturedUpdate
 from gnnak.loading.items import Item, Shape, like, tensors_of
 from gnnak.nn.uplift import GNNAK
@@ -38,12 +38,7 @@ def can_capture(
 
 
 def _synchronises(network: nn.Module, precision: str) -> bool:
-    """Return whether the forward pass of any module in a network synchronises.
-
-    Modules declare this by an attribute `synchronises`; PyG's convs that do so are in
-    `SYNCHRONISING_CONVS`. Convs inside a GNN-AK layer that is always fused, with
-    `precision` "32" or "bf16", are never called, so they do not count.
-    """
+    """Return whether the forward pass of any module synchronises, if not fused."""
     known = isinstance(network, SYNCHRONISING_CONVS)
     if getattr(network, "synchronises", known):
         return True
@@ -83,20 +78,13 @@ def make_captured_model(
 class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
-    `step` trains on an item (a batch) and returns the detached loss. It runs without a
-    capture for items without a shape (their sizes hardly ever repeat), for the first
-    items of each shape (warm-up) and, after a failed capture, for all items.
+    A step runs without a capture for items without a shape, in the warm-up of a shape,
+    and after a failed capture. Smaller shapes share the buffers of the largest; if an
+    item is larger, all are released. A released shape never becomes the largest again,
+    since two shapes could replace each other for ever.
 
-    Static buffers and graph memory are allocated for the largest shape, and smaller
-    shapes share them. When an item does not fit into the buffers, all graphs and
-    buffers are released, and capturing starts again with the item's shape as the
-    largest. A shape whose buffers were released never becomes the largest again;
-    otherwise two shapes could replace each other in turn for ever.
-
-    Data that change between steps must be in tensors of the item, whose sizes depend
-    only on the item's shape, or in other tensors at fixed addresses. `release` frees
-    tensors that a step leaves in the graphs' memory, such as gradients. `gave_up` tells
-    whether a capture has failed, and `reason` why.
+    Data that change between steps must be in tensors of the item, or at fixed
+    addresses. `release` frees tensors that a step leaves in the graphs' memory.
     """
 
     def __init__(
@@ -140,11 +128,7 @@ class CapturedStep:
         return self.step(item) if buffers.replay is None else buffers.replay()
 
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
-        """Return the static buffers of a shape, allocated when the shape first occurs.
-
-        Returns None if the largest shape is not captured yet, or if the item does not
-        fit into the largest buffers and `shape` was released before.
-        """
+        """Return the buffers of a shape, or None if the largest is not captured yet."""
         if shape in self._buffers:
             return self._buffers[shape]
         tensors = tensors_of(item)
@@ -193,10 +177,7 @@ class CapturedStep:
 
 
 class _StaticBuffers:
-    """Tensors at fixed addresses, into which items (batches) of one shape are copied.
-
-    `warm_up` is the number of steps before the capture, `replay` the captured step.
-    """
+    """Tensors at fixed addresses, into which batches of one shape are copied."""
 
     def __init__(self, tensors: list[Tensor], warm_up: int) -> None:
         self.tensors, self.warm_up = tensors, warm_up
@@ -230,13 +211,9 @@ class _StaticBuffers:
 class CapturedModel(CapturedStep):
     """A model whose forward and backward pass and update are captured per batch shape.
 
-    A call returns the outputs of the model, or its loss: a tensor, or tensors in
-    tuples, lists and dicts. As without a capture, a backward pass through the outputs
-    sets the gradients of the weights. Run it before the next call, which overwrites
-    activations.
-
-    Attributes:
-        last: The captured passes that the last call replayed; None if it replayed none.
+    A call returns the outputs of the model, or its loss, in tuples, lists and dicts.
+    Run the backward pass before the next call, which overwrites activations. `last` are
+    the passes that the last call replayed.
     """
 
     def __init__(
@@ -262,11 +239,7 @@ class CapturedModel(CapturedStep):
         return super().__call__(item)
 
     def update(self) -> None:
-        """Clip gradients and take an optimiser step.
-
-        The update is replayed if the last call was a replay, and if the captured
-        backward pass has computed all gradients.
-        """
+        """Clip gradients and take an optimiser step, by a replay if possible."""
         passes, update = self.last, self.captured_update
         groups = update.optimizer.param_groups
         trained = [weight for group in groups for weight in group["params"]]
@@ -282,24 +255,11 @@ class CapturedModel(CapturedStep):
 
     def warm_up(self, static: Item) -> Any:
         """Return the outputs for a static item, computed without a capture."""
-        outputs: list[Any] = []
-        nothing = self.weights[0].new_empty(0)
-
-        def work() -> Tensor:
-            """Run the forward pass; return any tensor, as a recorder requires one."""
-            outputs.append(self.step(static))
-            return nothing
-
-        self.recorder.warm_up(work)
         # Copy the outputs: a warm-up allocates from the memory pool that replays use.
-        return tree_map(_copied, outputs[0])
+        return tree_map(copied, self.recorder.warm_up(lambda: self.step(static)))
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture the forward and the backward pass for a static item.
-
-        Returns a function that replays the forward pass. A backward pass through the
-        outputs of this function replays the captured backward pass.
-        """
+        """Capture forward and backward pass; return a replay of the forward pass."""
         passes = _Passes(self.step, static, self.weights, self.recorder)
 
         def replay() -> Any:
@@ -345,7 +305,6 @@ class _Passes:
     ) -> None:
         self.forward, self.static, self.weights = forward, static, weights
         self.tensors = tensors_of(static)
-        self.nothing = weights[0].new_empty(0)
         self.anchor = weights[0].new_zeros((), requires_grad=True)
         self.outputs: list[Any] = []
         self.spec: TreeSpec | None = None
@@ -365,7 +324,7 @@ class _Passes:
         self._allocate()
         replayed = iter(_Replayed.apply(self.anchor, self))
         leaves = [
-            next(replayed) if position in self.positions else _copied(out)
+            next(replayed) if position in self.positions else copied(out)
             for position, out in enumerate(self.outputs)
         ]
         assert self.spec is not None
@@ -385,19 +344,12 @@ class _Passes:
             weight.grad = found if before is None else before + found
 
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
-        """Return whether the captured backward pass computed all gradients of weights.
-
-        It did not if the loss also depends on weights through uncaptured operations.
-        """
+        """Return whether the captured backward pass computed all gradients."""
         wanted = map(self.gradients.get, map(id, trained))
         return all(map(is_, [weight.grad for weight in trained], wanted))
 
     def _detach(self) -> None:
-        """Free the autograd graph of the outputs.
-
-        Otherwise its `AccumulateGrad` nodes would stay alive, and backward passes
-        without a capture would run them on the stream of the capture.
-        """
+        """Free the autograd graph, which would run nodes on the capture's stream."""
         self.differentiable = [out.detach() for out in self.differentiable]
         found = iter(self.differentiable)
         self.outputs = [
@@ -410,7 +362,7 @@ class _Passes:
         if not self.of_outputs:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 
-    def _run_forward(self) -> Tensor:
+    def _run_forward(self) -> None:
         """Run the forward pass and store its outputs; this method is captured."""
         with torch.enable_grad():
             outputs = self.forward(like(self.static, self.tensors))
@@ -421,13 +373,9 @@ class _Passes:
             if isinstance(out, Tensor) and out.requires_grad
         }
         self.differentiable = [self.outputs[i] for i in sorted(self.positions)]
-        return self.nothing
 
-    def _run_backward(self) -> Tensor:
-        """Compute `gradients` from `of_outputs`; this method is captured.
-
-        The attribute `grad` of the weights does not change.
-        """
+    def _run_backward(self) -> None:
+        """Compute `gradients` from `of_outputs`; this method is captured."""
         before = [weight.grad for weight in self.weights]
         for weight in self.weights:
             weight.grad = None
@@ -438,7 +386,6 @@ class _Passes:
         self.written = [(weight, found) for weight, found in pairs if found is not None]
         for weight, gradient in zip(self.weights, before, strict=True):
             weight.grad = gradient
-        return self.nothing
 
 
 class _Replayed(torch.autograd.Function):
@@ -454,7 +401,3 @@ class _Replayed(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, None]:
         ctx.passes.backward(gradients)
         return None, None
-
-
-def _copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else value

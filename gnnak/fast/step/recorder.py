@@ -20,8 +20,8 @@ from gnnak.device import (
 )
 from gnnak.loading.prefetch import prefetching_paused
 
-Work = Callable[[], Tensor]
-"""A function that launches GPU work and returns a tensor, such as the loss."""
+Work = Callable[[], Any]
+"""A function that launches GPU work, and may return a tensor, such as the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
 """Packages whose frames `_calling_line` skips in the call stack."""
 HEADROOM = 1.05
@@ -34,12 +34,9 @@ and only one thread may capture on a stream at a time."""
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    The graphs can share a pool because no graph reads memory of the pool that another
-    graph, or an earlier replay, has written: weights and optimiser states are allocated
-    outside of the pool. A replay advances the device's random number generator just as
-    a call of the captured function does. `peak_bytes` is the peak growth of the
-    allocated memory during the last warm-up that ran while there were no CUDA graphs,
-    and `synchronisations` are the source lines that synchronised in the last warm-up.
+    The graphs share a pool, since none reads what another one or an earlier replay has
+    written in it. A replay advances the random number generator. `peak_bytes` is the
+    growth of memory in the last warm-up without graphs.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
@@ -57,12 +54,8 @@ class GraphRecorder:
         self._is_pool_used = False
         self.synchronisations: list[str] = []
 
-    def warm_up(self, work: Work) -> Tensor:
-        """Run the work once, without a capture.
-
-        If there are CUDA graphs, the work allocates from their memory pool. This is
-        safe: between replays, the pool contains only gradients that are not read again.
-        """
+    def warm_up(self, work: Work) -> Any:
+        """Run the work without a capture, but in the pool of captured graphs."""
         used = self._is_pool_used
         allocation = self._in_pool() if used else growth_measured(self.device)
         with (
@@ -73,16 +66,15 @@ class GraphRecorder:
         ):
             result = work()
         if growth is None:
-            return result.clone()
+            return copied(result)
         (self.peak_bytes,) = growth
         return result
 
     def record(self, work: Work) -> Work:
         """Capture the work as a CUDA graph; return a function that replays it.
 
-        A replay reads and writes the tensors of the capture, and returns a copy of the
-        result. If the work cannot be captured, for example because the last warm-up
-        synchronised, `record` raises an exception and leaves the recorder as it was.
+        A replay returns a copy of the result. If the work cannot be captured, `record`
+        raises an exception and leaves the recorder as it was.
         """
         if self.synchronisations:
             where = self.synchronisations[0]
@@ -110,17 +102,14 @@ class GraphRecorder:
         self.graphs.append(graph)
         self._is_pool_used = True
 
-        def replay() -> Tensor:
+        def replay() -> Any:
             graph.replay()
-            return result.clone()
+            return copied(result)
 
         return replay
 
     def release(self) -> None:
-        """Reset all CUDA graphs, and create a new memory pool for later captures.
-
-        PyTorch does not allow a capture in a pool whose graphs have all been reset.
-        """
+        """Reset all CUDA graphs, and create a new memory pool, as PyTorch requires."""
         with graph_pools_changing(self.device):
             torch.cuda.synchronize(self.index)
             for graph in self.graphs:
@@ -130,10 +119,7 @@ class GraphRecorder:
             torch.cuda.empty_cache()
 
     def _reserve(self) -> None:
-        """Make the memory pool reserve the memory of the first CUDA graph as one block.
-
-        With many small blocks, 10 % to 25 % of the memory was lost to fragmentation.
-        """
+        """Reserve the pool's memory as one block, to avoid fragmentation."""
         size = int(HEADROOM * self.peak_bytes)
         torch.empty(size, dtype=torch.uint8, device=self.device)
 
@@ -149,11 +135,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_generator(self) -> None:
-        """Make the random number generator usable again after a failed capture.
-
-        A capture changes the state of the generator, which all CUDA graphs share, and
-        only a successful capture changes it back. So this captures an empty graph.
-        """
+        """Capture an empty graph, which repairs the random number generator."""
         with _capturing, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of the empty graph.
             graph, mode = torch.cuda.CUDAGraph(), "thread_local"
@@ -164,23 +146,21 @@ class GraphRecorder:
         self.pool, self._is_pool_used = torch.cuda.graph_pool_handle(), False
 
     def _leave_pool(self) -> None:
-        """Stop allocating from the pool after a failed capture, and take a new one.
-
-        PyTorch refuses another capture in the same pool.
-        """
+        """Leave the pool after a failed capture, and take a new one."""
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
         self._take_new_pool()
 
 
+def copied(value: Any) -> Any:
+    """Return a clone of a tensor, and any other value as it is."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """Context manager: pause Python's garbage collector within the `with` block.
-
-    The collector could free a CUDA graph, which CUDA may refuse while another graph is
-    captured.
-    """
+    """Context manager: pause garbage collection, which could free a CUDA graph."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -194,9 +174,8 @@ def _garbage_collection_paused() -> Iterator[None]:
 def synchronisations_recorded() -> Iterator[list[str]]:
     """Context manager: record the source lines that synchronise in the `with` block.
 
-    Yields a list, to which the block adds entries like "uplift.py, line 12". PyTorch
-    reports the synchronisations of all threads. The thread that prefetches batches may
-    synchronise, so it is paused within the block.
+    The list has entries such as "uplift.py, line 12". Prefetching is paused, since
+    PyTorch reports synchronisations of all threads.
     """
     lines: list[str] = []
     other_warnings: list[tuple[Any, ...]] = []

@@ -18,9 +18,8 @@ from gnnak.fast.step.recorder import GraphRecorder
 class SideStreams:
     """Context manager: run work on side CUDA streams, and wait for them at the end.
 
-    Each `side_stream` first waits for the work already launched on the current stream.
-    Tensors that a side stream reads or writes must stay alive until the `with` block
-    ends. Outside of a CUDA graph capture, all work runs on the current stream.
+    Tensors of a side stream must stay alive until the `with` block ends. Outside of a
+    capture, all work runs on the current stream.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -67,8 +66,8 @@ def take_captured_step(_: Serves, optimizer: Optimizer, device: torch.device) ->
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
     """Take a step of a fused Adam, with the weights divided among several CUDA streams.
 
-    In a CUDA graph, the streams run in parallel. PyTorch's fused Adam updates only a
-    few dozen weight tensors per kernel, and the largest tensor determines the time.
+    PyTorch's fused Adam updates only a few dozen tensors per kernel, and the streams of
+    a CUDA graph run in parallel.
     """
     groups = optimizer.param_groups
     with SideStreams(device) as streams:
@@ -96,11 +95,8 @@ on the host."""
 class CapturedUpdate:
     """Clips gradients and takes an optimiser step, without a capture or as a replay.
 
-    A captured update reads the gradient tensors that existed at its capture, so there
-    is one captured update for each captured backward pass. `take` clips the gradients
-    and calls `optimizer.step()`. `reason` tells why updates cannot be captured, or is
-    None. `rates` has the learning rates of all parameter groups, as tensors on the GPU
-    that captured updates read.
+    A captured update reads the gradient tensors of its capture. `reason` tells why
+    updates cannot be captured; `rates` are the learning rates that captures read.
     """
 
     def __init__(
@@ -130,27 +126,16 @@ class CapturedUpdate:
             self.take()
 
     def record(self) -> Callable[[], object] | None:
-        """Capture an update with the present gradients; return a function to replay it.
-
-        Returns None if updates cannot be captured, or if the optimiser has not yet
-        allocated its state, as it does in its first step.
-        """
+        """Capture an update with the present gradients; None if this is impossible."""
         if self._has_sparse_gradients():
             self.reason = "gradients are sparse"
         if self.reason is not None or not self._has_state():
             return None
         if not self._is_current():
             self._prepare()
-        nothing = torch.empty(0, device=self.device)
-
-        def work() -> Tensor:
-            """Update the weights; return any tensor, as a recorder requires one."""
-            self.take()
-            return nothing
-
         try:
             with self._on_device(self.rates):
-                replay = self.recorder.record(work)
+                replay = self.recorder.record(lambda: self.take())
         except Exception as error:
             self.reason = (str(error).splitlines() or [type(error).__name__])[0]
             return None
@@ -158,12 +143,7 @@ class CapturedUpdate:
         return replay
 
     def can_replay(self, replay: Callable[[], object] | None) -> bool:
-        """Return whether `replay` may replace `run`; if so, copy the learning rates.
-
-        After weights or optimiser states were replaced, for example by
-        `load_state_dict`, an update must be captured anew. After options have changed
-        or hooks were added, no update is captured any more.
-        """
+        """Return whether `replay` may replace `run`; if so, copy the learning rates."""
         if replay is None or not self._is_current() or replay not in self._replays:
             return False
         if self._present_options() != self._captured_options:

@@ -131,9 +131,7 @@ def bench(
 ) -> Record:
     """Train for a few epochs and return a record of time and memory, of kind "bench".
 
-    If `options.profile` is True, GPU kernels are profiled afterwards in a separate
-    short run: PyTorch's profiler, once started, slows down kernel launches for the rest
-    of the process.
+    Kernels are profiled in a separate run, since PyTorch's profiler slows launches.
     """
     machine, options = machine or Machine(), options or BenchOptions()
     record = _timed(config, dataset, machine, options, notify)
@@ -149,12 +147,7 @@ def bench_both(
     options: BenchOptions | None = None,
     notify: Notify | None = None,
 ) -> list[Record]:
-    """Benchmark the fast backend (fused kernels, CUDA graphs) and plain PyTorch.
-
-    The entry `ratio` of the first record is the seconds per epoch of plain PyTorch
-    divided by those of the fast backend. Kernels are profiled after both have been
-    timed.
-    """
+    """Benchmark the fast backend and plain PyTorch; `ratio` is plain / fast seconds."""
     machine, options = machine or Machine(), options or BenchOptions()
     machines = [replace(machine, fast=fast) for fast in (True, False)]
     records = [_timed(config, dataset, each, options, notify) for each in machines]
@@ -237,10 +230,7 @@ def _warm_up(
     options: BenchOptions,
     parts: Parts,
 ) -> int:
-    """Return the number of epochs before timing starts.
-
-    If steps are captured, these epochs have at least `WARM_BATCHES` batches in total.
-    """
+    """Return the number of untimed epochs: `WARM_BATCHES` batches if captured."""
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
     # Batches of more than `size` graphs are not captured. Smaller batches are captured
@@ -310,11 +300,7 @@ def grow(
     notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Benchmark a run for several values of the quantity `what`; yield one record each.
-
-    If `values` is empty, they are `RANGES[what]`. `load` returns the data set; it is
-    not called if `what` is "nodes", because the graphs are then generated.
-    """
+    """Benchmark a run for several values of `what`; yield one record each."""
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
     for value in values or RANGES[what]:
@@ -334,11 +320,7 @@ def measure(
     compare: bool = False,
     notify: Notify | None = None,
 ) -> Iterator[Record]:
-    """Do the benchmarks of `gnnak bench`, and yield the record of each.
-
-    Calls `grow` if `growing` names a quantity. Otherwise, if `compare` is True, calls
-    `bench_both` and, on a GPU, also measures the fast backend in bf16.
-    """
+    """Do the benchmarks of `gnnak bench`, and yield the record of each."""
     if growing is not None:
         what: Growing = growing  # type: ignore[assignment]
         load = partial(find_dataset, config, places)
@@ -381,11 +363,7 @@ def check_growing(what: Growing, config: RunConfig) -> None:
 
 
 def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
-    """Generate random 4-regular graphs of one size; beyond 32 graphs, they repeat.
-
-    >>> regular_graphs(16, 8).store.num_nodes.tolist()
-    [16, 16, 16, 16, 16, 16, 16, 16]
-    """
+    """Generate random 4-regular graphs of one size; beyond 32 graphs, they repeat."""
     distinct = [
         nx.random_regular_graph(DEGREE, num_nodes, seed=seed)
         for seed in range(min(DISTINCT, num_graphs))

@@ -33,12 +33,7 @@ def synchronised_time(device: torch.device) -> float:
 
 
 class Stopwatch(Callback):
-    """Callback that measures the seconds and the peak memory of training epochs.
-
-    The time of an epoch starts at the end of the previous epoch, so that it includes
-    everything an epoch needs, such as the creation of loaders. Evaluation is timed
-    separately.
-    """
+    """Callback that measures seconds and peak memory of epochs, and of evaluations."""
 
     def __init__(self, warm_up: int, epochs: int, notify: Notify | None = None) -> None:
         self.warm_up, self.epochs, self.notify = warm_up, epochs, notify
@@ -101,11 +96,7 @@ WARM_UP, MOST = 2, 20
 
 
 class PhaseTimes(Callback):
-    """Callback that times the phases of some further training steps after training.
-
-    These steps synchronise after every phase and are not captured as CUDA graphs. If
-    training steps were captured, only the ratios between the phases are meaningful.
-    """
+    """Callback that times the phases of some uncaptured steps after training."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -179,11 +170,7 @@ class KernelTime:
 
 
 class KernelTimes(Callback):
-    """Callback that profiles the first steps of one epoch, then stops the training.
-
-    Prefetching of batches is paused while the profiler starts and stops, because the
-    process may crash if another thread uses the GPU at that time.
-    """
+    """Callback that profiles the first steps of one epoch, then stops the training."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch, self.steps = epoch, 0
@@ -197,11 +184,7 @@ class KernelTimes(Callback):
         return sum(kernel.microseconds for kernel in self.kernels)
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start and stop the profiler once, before any CUDA graph is captured.
-
-        The profiler does not see the kernels of CUDA graphs that were captured before
-        the profiler was first started.
-        """
+        """Start and stop the profiler, so that it sees kernels of CUDA graphs."""
         with prefetching_paused(), profile(acc_events=True):
             pass
 

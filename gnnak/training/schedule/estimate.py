@@ -65,10 +65,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return epoch time on this device divided by epoch time on `other`.
-
-        The result is None if no run was done on both devices.
-        """
+        """Return epoch time on this device divided by that on `other`, or None."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -85,10 +82,7 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return epoch time on the data set of `config` divided by that on `name`.
-
-        The result is a list with this ratio, or an empty list if it is unknown.
-        """
+        """Return [epoch time on the data of `config` / that on `name`], or []."""
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -165,17 +159,9 @@ class Estimate:
 class Estimator:
     """Estimates the cost of a run on one device: the median of similar earlier runs.
 
-    The first of these groups that has records is used. For groups 3 to 5, only records
-    of this device count. The form says whether a model has GNN-AK and SubgraphDrop.
-
-    1. The same options except seed, fold and length; on this device, then on others.
-    2. The same model and data set; on this device, then on others.
-    3. The same base GNN and form; on this data set, then on others.
-    4. The same form; on this data set, then on others.
-    5. Any run on this data set.
-
-    Times of another device or data set are scaled by the time ratio of runs that were
-    done on both; for data sets without such runs, by the numbers of nodes (`sizes`).
+    Similar runs have the same options, then the same model, base GNN or form on this
+    data set, then any; see `_similar`. Times of another device or data set are scaled
+    by runs that were done on both, or by numbers of nodes (`sizes`).
     """
 
     def __init__(

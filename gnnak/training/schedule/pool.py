@@ -40,10 +40,7 @@ WAIT_SECONDS = 20
 
 @contextmanager
 def multi_process_service() -> Iterator[bool]:
-    """Context manager: start NVIDIA's multi-process service (MPS), if possible.
-
-    New processes then share the GPU. Yields whether MPS was started.
-    """
+    """Context manager: share the GPU by NVIDIA's MPS; yield whether it runs."""
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
     if program is None or _is_running(before.get(FOLDERS[0])):

@@ -66,13 +66,11 @@ class Task:
 
 
 class Queue:
-    """The tasks that wait for a worker.
+    """The tasks that wait for a worker, the longest first.
 
-    The longest task starts first, so that no long task is left for the end. But if time
-    is too short for all tasks, the shortest starts first, so that many get done. A task
-    starts only if it is expected to end in time and its memory is free. If `long` is
-    True, the longest always starts first, even if it will not end in time. Tasks of
-    unknown length start first, at any time: otherwise they would never run.
+    If time is too short for all tasks, the shortest starts first, so that many get
+    done. A task starts only if it is expected to end in time (unless `long`) and its
+    memory is free. Tasks of unknown length start first.
     """
 
     def __init__(

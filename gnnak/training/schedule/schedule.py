@@ -154,12 +154,7 @@ class Schedule:
         return result
 
     def run_tasks(self, tasks: Sequence[Task], console: Console) -> Result:
-        """Do runs with several worker processes, and append the record of each run.
-
-        Stopped runs are resumed. No run starts after `minutes`; unless `long` is True,
-        a run must also be expected to end by then (see `Queue`). Kernels of the workers
-        run in parallel if NVIDIA's multi-process service (MPS) is installed.
-        """
+        """Do or resume runs in several processes, and append their records."""
         check_appendable(self.places.records)
         workers = max(1, min(self.jobs, len(tasks)))
         seconds = math.inf if self.minutes is None else 60 * self.minutes

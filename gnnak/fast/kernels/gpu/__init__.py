@@ -1,16 +1,9 @@
 """The functions of `gnnak.fast.kernels.plain`, implemented as Triton kernels for a GPU.
 
-The docstrings in `plain` explain the functions and their arguments. The kernels are
-faster than separate PyTorch operations for two reasons:
-
-- Fusion: intermediate values such as messages and the outputs of norms stay in
-  registers. No tensor with one row per node copy or edge copy is written for them.
-- Segment sums without atomics: rows are grouped in CSR form (compressed sparse rows)
-  beforehand; one program sums all rows of a group and writes the result once.
-
-Results are bitwise reproducible: sums over all rows (column statistics, weight
-gradients) are computed as partial sums per block of rows, which `tiles.add_up` then
-adds in a fixed order.
+The docstrings in `plain` explain the functions. Intermediate values such as messages
+stay in registers, and one program sums all rows of a group, without atomics. Sums over
+all rows are computed per block of rows, and added in a fixed order by `tiles.add_up`:
+results are bitwise reproducible.
 
 Names that the kernels share:
 

@@ -75,11 +75,7 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the gradient of a table from which rows were gathered, [size, c].
-
-    Each program computes the sums of at most 128 rows of the table over one block of
-    `values`; the results of all blocks are then added.
-    """
+    """Return the gradient of a table from which rows were gathered, [size, c]."""
     width, entries = values.size(1), min(128, max(16, next_power_of_2(size)))
     count, steps = parts(rows.numel())
     out = values.new_empty(count, size, width, dtype=sum_dtype(values))
@@ -283,10 +279,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the gradient of each table of gates.
-
-    `gated` has a triple for each grouping: gradients of the sums, gates, and keys.
-    """
+    """Return the gradients of tables; `gated` has gradients of sums, gates and keys."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)

@@ -148,11 +148,7 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
 def pna_pool_backward(
     grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
 ) -> Tensor:
-    """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
-
-    One program handles all rows of a group, so it can count the rows that attain the
-    minimum (or maximum), among which the gradient is divided.
-    """
+    """Compute the gradient of `pna_pool` with respect to `message`, [f, c]."""
     width = message.size(1)
     out = message.new_zeros(message.shape)  # Zero for padding rows.
     _pna_to_rows[tiles(len(groups), GROUPS, width)](

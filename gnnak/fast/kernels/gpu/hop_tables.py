@@ -53,10 +53,7 @@ def hop_tables_backward(
 
 
 def _filled(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return `tensors`, with the last one repeated up to `MOST_HOP_LINEARS` tensors.
-
-    A kernel has a fixed number of arguments, and ignores the repeated ones.
-    """
+    """Return `tensors`, and repeat the last one, since kernels take a fixed number."""
     missing = MOST_HOP_LINEARS - len(tensors)
     return [*tensors, *(tensors[-1] for _ in range(missing))]
 

@@ -38,12 +38,7 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return the arguments by which kernels read states, and a tensor for the result.
-
-    For `Lifted`, the arguments are its four fields and True; for a tensor of states,
-    the states, three tensors that are not read, and False. The last item is an
-    uninitialised tensor with the shape, [m, w], and dtype of the states.
-    """
+    """Return the arguments by which kernels read states, and an empty result."""
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
     out = c.x.new_empty(c.node.size(0), c.x.size(1))

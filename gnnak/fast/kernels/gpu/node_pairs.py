@@ -144,11 +144,7 @@ def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> 
 
 
 def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
-    """Group graphs by the number and size of their tiles; yield a launch per group.
-
-    A launch has the first row and the number of nodes of each graph, [g], the number of
-    tiles along the rows (or columns) of a matrix, and the number of rows of a tile.
-    """
+    """Group graphs by the number and size of their tiles; yield a launch per group."""
     first = last = 0
     of_last: tuple[int, int] | None = None
     for size, count in [*pairs.sizes, (0, 0)]:

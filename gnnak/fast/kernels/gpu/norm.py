@@ -39,11 +39,7 @@ def norm_constants(
     real: Tensor | None,
     moments: Moments | None = None,
 ) -> NormConstants:
-    """Compute the scale and shift with which `norm` normalises `h`, [m, c].
-
-    If `moments`, the column statistics of `h`, are given, `h` is not read. The host
-    does not synchronise with the device.
-    """
+    """Compute scale and shift of `norm` for `h`, [m, c], from `moments` if given."""
     if not norm.training:
         return plain.norm_constants(h, norm, real)
     rows, width = h.shape
@@ -317,10 +313,7 @@ def _norm_act(
 def norm_act_backward(
     grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of `h` [m, c] and of the norm's weight and bias, [c].
-
-    The ReLU's output is recomputed in registers, so the forward pass need not save it.
-    """
+    """Compute the gradients of `h` [m, c] and of the norm's weight and bias, [c]."""
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(count, 2, width, dtype=sum_dtype(h))
@@ -345,8 +338,7 @@ def norm_grad_rows(
 ) -> None:
     """Write the gradient of the input `h` of `norm_act` to `into`, [m, c].
 
-    `sums` holds the gradients of the norm's bias and weight, [2, c]. If `s` is given,
-    it receives the recomputed ReLU(scale h + shift).
+    `sums` has the gradients of bias and weight, [2, c]; `s` receives the ReLU.
     """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](

@@ -93,10 +93,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of the norm's weight and bias, and of `gate` (or None).
-
-    Writes the gradient of `z` to `into`, and no other tensor with a row per node copy.
-    """
+    """Return gradients of weight, bias and `gate`; write that of `z` to `into`."""
     copies, width = z.shape
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None

@@ -54,11 +54,7 @@ class Tile(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """How the columns of a result are divided among programs: wide and narrow tiles.
-
-    Tile widths are powers of two: 144 columns become a tile of 128 and one of 16. One
-    program computes both, so that it reads the left factor only once.
-    """
+    """The columns of a result in wide and narrow tiles, such as 144 = 128 + 16."""
 
     programs: int
     """How many programs share the columns of the result."""
@@ -103,11 +99,7 @@ def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
 
 
 def is_exact(values: Tensor) -> bool:
-    """Return whether products of `values` need full float32 precision on a GPU.
-
-    If so, callers use PyTorch's matrix product (cuBLAS), which is then faster than a
-    Triton kernel.
-    """
+    """Return whether products need full float32, which cuBLAS computes faster."""
     return values.is_cuda and values.dtype == torch.float and not _is_tf32(values)
 
 
@@ -201,12 +193,7 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset`, [m, c], and its column statistics (or None).
-
-    Here s = ReLU(scale h + shift). If TF32 is allowed, one Triton kernel computes the
-    result without storing s. Otherwise a Triton kernel computes s, and PyTorch the
-    matrix product, which is faster in this case; there are no statistics then.
-    """
+    """Return `s matrix^T + offset`, [m, c], and, with TF32, its column statistics."""
     if is_exact(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)

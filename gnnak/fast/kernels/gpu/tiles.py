@@ -25,10 +25,7 @@ PARTS = 512
 
 
 def cdiv(numerator: int, denominator: int) -> int:
-    """Return the quotient, rounded up.
-
-    `triton.cdiv` does the same, but takes some 7 us, as long as launching a kernel.
-    """
+    """Return the quotient, rounded up; `triton.cdiv` takes 7 us, as a launch does."""
     return -(-numerator // denominator)
 
 
@@ -53,11 +50,7 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Return how many programs share the rows, and how many tiles each program has.
-
-    Each program sums its rows, tile by tile. `most` is an approximate upper limit of
-    the number of programs. If `most` is None, the limit is `PARTS`.
-    """
+    """Return how many programs share the rows (about `most`), and tiles per program."""
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
 
@@ -114,12 +107,7 @@ def for_all_sizes(kernel: Callable[..., None]) -> Any:
 
 
 class CachedKernel(JITFunction):
-    """A Triton kernel that looks up its compiled version with a short key.
-
-    Triton itself inspects all arguments in each launch, which takes longer than the
-    launch. Here, a key with the same information is enough, because all arguments are
-    positional tensors, numbers and constants. This holds for NVIDIA GPUs.
-    """
+    """A Triton kernel that looks up its compiled version with a short, fast key."""
 
     def __init__(self, kernel: Callable[..., None], **options: Any) -> None:
         super().__init__(kernel, **options)
@@ -150,12 +138,7 @@ class CachedKernel(JITFunction):
     def version_key(
         self, args: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """Return a key that differs if Triton would compile another version.
-
-        The first argument must be a tensor, and an argument that is a tensor in the
-        first call must be one in every call. `options` are launch options
-        (`num_warps`).
-        """
+        """Return a key that differs if Triton would compile another version."""
         if self._tensors is None:
             self._divide(args)
         tensors = [args[i] for i in self._tensors or ()]
@@ -181,11 +164,7 @@ class CachedKernel(JITFunction):
 def _launch(
     version: Any, grid: tuple[int, int, int], device: int, args: tuple[Any, ...]
 ) -> None:
-    """Launch a compiled kernel on the current stream of the current device.
-
-    This does what Triton's `version[grid](*args)` does, except that it prepares nothing
-    for hooks if none is set. Profilers set such hooks.
-    """
+    """Launch a compiled kernel on the current stream, faster than Triton itself."""
     runtime = triton.knobs.runtime
     if _is_set(runtime.launch_enter_hook) or _is_set(runtime.launch_exit_hook):
         version[grid](*args)
@@ -205,11 +184,7 @@ AT_ONCE, NARROW, WARPS = 128, 8, 8
 
 
 def add_up(partial: Tensor) -> Tensor:
-    """Return the sum of `partial`, a contiguous tensor, over its first axis.
-
-    One program computes only a few columns, because typical tensors have few columns
-    and many rows: fewer columns per program mean more programs.
-    """
+    """Return the sum of `partial`, a contiguous tensor, over its first axis."""
     count, *shape = partial.shape
     out = partial.new_empty(*shape)
     width = out.numel()

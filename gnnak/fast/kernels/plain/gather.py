@@ -35,12 +35,7 @@ def sum_by(
     dtype: torch.dtype | None = None,
     entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Sum the rows of `values` in each of k groups, [k, c].
-
-    If `entries` (index, weight) is given, row g of the result is the sum of
-    `weight[i] * values[index[i]]` over the entries i of group g: the product of a
-    sparse matrix in CSR form with `values`.
-    """
+    """Sum rows in each of k groups, [k, c]; with `entries`, as a CSR matrix product."""
     if entries is not None:
         index, weight = entries
         values = weight.to(values.dtype)[:, None] * values.index_select(0, index)
@@ -53,20 +48,13 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the gradient of a table from which rows were gathered, [size, c].
-
-    The forward pass was `table[rows]`, and `values` [m, c] is its gradient. Row i of
-    the result is the sum of all rows of `values` at which `rows` is i.
-    """
+    """Return the gradient of a table, [size, c], from that of `table[rows]`, [m, c]."""
     values = values.to(dtype or values.dtype)
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """Return the group and the row number of each member of a group, sorted by group.
-
-    Padding rows belong to no group.
-    """
+    """Return group and row number of each member of a group; padding is in no group."""
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
     row = torch.arange(key.numel(), device=counts.device)
@@ -79,10 +67,7 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each.
-
-    `tables` has the gates of each grouping, contiguous, [t, c], or None for no gates.
-    """
+    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
     gated = [
         values if table is None else table.index_select(0, rows) * values
         for table in tables
@@ -100,7 +85,6 @@ def gated_sums_backward(
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Return the gradients of `values`, [m, c], and of each table, [t, c] or None.
 
-    `grads`, [k, c], have `stride(1) == 1`, and all tables have equal numbers of rows.
     If `centroids` is given, its values are added to the gradients of the roots' rows.
     """
     total = torch.zeros_like(values)
@@ -118,11 +102,7 @@ def gated_sums_backward(
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Apply Linears to the embeddings `d` of all hops, [t, h]; return tables, [t, c].
-
-    At most one table, the first, is added to node states; the others are gates:
-    sigmoids, all of the same width.
-    """
+    """Apply Linears to the embeddings of all hops, [t, h]; return tables, [t, c]."""
     weights, biases = linears
     added = len(weights) - len(biases)
     tables = [d @ weight.mT for weight in weights[:added]]
@@ -133,9 +113,6 @@ def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
 def hop_tables_backward(
     d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
 ) -> tuple[Tensor, HopLinears]:
-    """Compute the gradients of `d`, and of the weights and biases of the Linears.
-
-    `tables` is the result of `hop_tables`, and `grads` has the gradient of each table.
-    """
+    """Compute the gradients of `d`, and of the weights and biases of the Linears."""
     _, vjp, *_ = torch.func.vjp(hop_tables, d, linears)
     return vjp(list(grads))

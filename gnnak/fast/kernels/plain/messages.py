@@ -11,9 +11,7 @@ from gnnak.subgraphs.groups import Groups
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
-    This is GINE's aggregation in every rooted subgraph, for states c of node copies,
-    [m, w], and e of the edges of the graph, [e, w]. If `edges.by_edge` is None, all
-    edges have the same state, [1, w].
+    If `edges.by_edge` is None, all edges have the same state `e`, [1, w].
     """
     c = c.stored() if isinstance(c, Lifted) else c
     states = e if edges.by_edge is None else e.index_select(0, edges.edge)
@@ -31,10 +29,7 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `c`, `e` and, if `with_eps`, `eps` in `messages`.
-
-    `more`, [m, w], a gradient of `c` from other operations, is added to the result.
-    """
+    """Compute the gradients of `c` (plus `more`), `e` and, if `with_eps`, `eps`."""
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
     grad_c, grad_e, grad_eps = vjp(grad)
@@ -60,10 +55,7 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    The result has a row for each node copy i, [m, w]. `groups` has the edge copies of
-    each i, and `end`, [f], the other end j of each edge copy. In GCN's forward pass, i
-    is the target and j the source. In the backward pass, i is the source, j the target,
-    and `h` the gradient of the output.
+    In the backward pass, `end` has the targets, and `h` is the gradient of the output.
     """
     key, row = group_members(groups)
     other = end.index_select(0, row)
@@ -86,10 +78,7 @@ def pair_sum(
 ) -> tuple[Tensor, Moments | None]:
     """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    r is the edge of which j -> i is a copy. The caller has multiplied the states of
-    nodes and edges by parts of the weight of one Linear. So the sum is the Linear's
-    output for the states of target, source and edge, without concatenating these. The
-    second result is None; in Triton, it is the column statistics of the `real` rows.
+    This is a Linear of (target, source, edge), whose parts the caller has applied.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
@@ -101,9 +90,7 @@ def pair_sum(
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     """Return `[mean || min || max || std]` of the messages of each group, [k, 4c].
 
-    std = sqrt(variance + `LEAST`), with the biased variance. An empty group has mean,
-    min and max 0 and variance 0. Messages, [f, c], are sorted by group (`groups.order`
-    is None), and padding rows come last.
+    std = sqrt(variance + `LEAST`); messages, [f, c], are sorted by group.
     """
     key, row = group_members(groups)
     rows, zero = message[: row.numel()], message.new_zeros(len(groups), message.size(1))
@@ -125,10 +112,6 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
 def pna_pool_backward(
     grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
 ) -> Tensor:
-    """Compute the gradient of the messages in `pna_pool`, [f, c]; zero at padding.
-
-    If several rows of a group attain the minimum (or maximum), its gradient is divided
-    equally among these rows. `pooled` is the result of `pna_pool`.
-    """
+    """Compute the gradient of the messages in `pna_pool`, [f, c]; zero at padding."""
     _, vjp, *_ = torch.func.vjp(lambda message: pna_pool(message, groups), message)
     return vjp(grad)[0]

@@ -26,10 +26,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the inputs of the two ReLUs before `pair_product`.
-
-    The outputs of these ReLUs are `left` and `right`.
-    """
+    """Return the gradients of the ReLU inputs whose outputs are `left` and `right`."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)

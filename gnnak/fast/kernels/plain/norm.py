@@ -25,11 +25,8 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    In training mode, scale and shift come from the mean and variance of the real rows,
-    and the running statistics of `norm` are updated in place. In evaluation mode, and
-    for a single row (whose variance is undefined), the running statistics are used.
-    `norm` is a batch norm, or an object with the same tensors and options. `moments` is
-    ignored here.
+    Statistics are those of the real rows or, in evaluation mode and for a single row,
+    the running statistics; `moments` is ignored here.
     """
     # The running mean changes in place below, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
@@ -57,8 +54,7 @@ def norm_act(
 ) -> Tensor:
     """Return `residual + ReLU(scale h + shift)`, [m, c]; with `relu=False`, no ReLU.
 
-    If the norm uses batch statistics, padding rows of the ReLU's output are set to zero
-    before the residual is added. Otherwise padding rows could grow from layer to layer.
+    With batch statistics, padding rows of the ReLU are zero, or they could grow.
     """
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
@@ -132,10 +128,7 @@ def _is_real(h: Tensor, real: Tensor) -> Tensor:
 def gate_pool(
     z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group of rows.
-
-    `z` is [m, c]; `gate` is [t, c], with one row per hop, or None for no gate.
-    """
+    """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group."""
     y = torch.relu(z * k.scale + k.shift)
     if gate is not None:
         y = y * gate.index_select(0, rows)
@@ -151,11 +144,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of the norm's weight and bias, and of `gate` (or None).
-
-    The gradient of `z` is written to `into`, which may be `z` itself. `key` [m] is the
-    group of each row.
-    """
+    """Return gradients of weight, bias and `gate`; write that of `z` to `into`."""
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
     if gate is not None:
@@ -174,13 +163,7 @@ def norm_linear(
     real: Tensor | None,
     norm_act: Callable[..., Tensor] = norm_act,
 ) -> tuple[Tensor, Moments | None]:
-    """Apply a batch norm, a ReLU and a Linear to `h`, [m, w]; return [m, c] and None.
-
-    The result is `s matrix^T + offset` with s = ReLU(scale h + shift). If `k` is None,
-    there is no norm or ReLU: s = h. With TF32, the Triton version of this function
-    returns column statistics of the result instead of None; without TF32, it calls this
-    function with its own `norm_act`.
-    """
+    """Return `ReLU(norm(h)) matrix^T + offset`, and None; without a norm if no `k`."""
     rows = h if k is None else norm_act(h, k, True, None)
     offset = None if offset is None else offset.to(h.dtype)
     return linear(rows, matrix.to(h.dtype), offset), None
@@ -199,9 +182,8 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
 
-    If `s` is None, it is recomputed as ReLU(scale h + shift); `s` must be given if a
-    residual was added. `more` is a further gradient of s at the roots. The gradient of
-    `h` is written to `into`, which may be `h` itself.
+    `more` is a gradient of s at the roots, and `s` is None if it has no residual; the
+    gradient of `h` is written to `into`, which may be `h`.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix.to(grad.dtype)
