@@ -70,9 +70,10 @@ class RootLoader:
     nodes found in the last $k$ hops are incomplete, and no seed needs them, so they
     consist of their root only.
 
-    Neighbours are sampled on the device of the batches, in time and memory proportional
-    to the batch. Fields stay where they are, for example in a memory-mapped NumPy file,
-    and their rows are gathered for each batch; for a GPU, in a thread.
+    Neighbours are sampled on the device of the batches, and nothing of the size of the
+    graph is allocated for a batch. Fields stay where they are, for example in a
+    memory-mapped NumPy file, and their rows are gathered for each batch; for a GPU, in
+    a thread.
 
     Each iteration is one epoch, with other samples; they depend only on `seed` and
     `epoch`. In distributed training (`torch.distributed`), each process gets its share

@@ -54,7 +54,7 @@ def sample_neighborhood(
 
     Time and memory are proportional to the result and the edges that are tested, not to
     the size of the graph. Which neighbours of a node are sampled depends on the node,
-    on `seed` and, if `per_seed`, on the seed node, but not on other seeds.
+    on the cap, on `seed` and, if `per_seed`, on the seed node.
 
     Args:
         seeds: The seed nodes, [s], without repeats.
