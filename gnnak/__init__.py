@@ -14,7 +14,7 @@ from gnnak.backend import PLAIN, Backend, set_default_backend
 if TYPE_CHECKING:
     from gnnak import wl
     from gnnak.errors import GnnakError
-    from gnnak.loading import Budget, GraphLoader
+    from gnnak.loading import Budget, GraphLoader, RootLoader
     from gnnak.loop.training_step import TrainingStep
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
@@ -44,6 +44,7 @@ __all__ = [
     "LayerOptions",
     "NodeDeletion",
     "RandomWalks",
+    "RootLoader",
     "RootedSubgraphs",
     "SubgraphDrop",
     "TrainingStep",
@@ -74,7 +75,7 @@ _PACKAGES = (
 # For each module, the public names that are imported from it at their first use.
 _HOMES = {
     "gnnak.errors": ("GnnakError",),
-    "gnnak.loading": ("Budget", "GraphLoader"),
+    "gnnak.loading": ("Budget", "GraphLoader", "RootLoader"),
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": (

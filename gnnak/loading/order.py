@@ -80,7 +80,8 @@ class GraphOrder(BatchOrder):
     processes, as with PyTorch's `DistributedSampler`.
 
     `sizes` has the sizes that a `Budget` can limit, by name ("nodes", "copies"): for
-    each name, the sizes of all `count` graphs, [g], on the CPU.
+    each name, the sizes of all `count` graphs, [g], on the CPU. `what` is the word for
+    a graph in error messages: "seed" for the seed nodes of a `RootLoader`.
     """
 
     def __init__(
@@ -90,12 +91,13 @@ class GraphOrder(BatchOrder):
         count: int,
         seed: int | None,
         drop_last: bool = False,
+        what: str = "graph",
     ) -> None:
         several = dist.is_available() and dist.is_initialized()
         place = (dist.get_rank(), dist.get_world_size()) if several else (0, 1)
         super().__init__(torch.arange(count, device="cpu"), seed, *place)
         self.batch_size, self.sizes, self.count = batch_size, sizes, count
-        self.drop_last = drop_last
+        self.drop_last, self.what = drop_last, what
         if isinstance(batch_size, Budget):
             self._check_budget(batch_size)
         else:
@@ -144,9 +146,10 @@ class GraphOrder(BatchOrder):
     def _check_last(self, batch_size: int) -> None:
         share = -(-self.count // self.processes)
         if self.drop_last and share < batch_size:
+            there = counted(share, self.what)
             raise OptionError(
-                f"drop_last leaves no batch: there are {counted(share, 'graph')}, and "
-                f"batch_size is {batch_size}; lower batch_size or leave out drop_last."
+                f"drop_last leaves no batch: there are {there}, and batch_size is "
+                f"{batch_size}; lower batch_size or leave out drop_last."
             )
 
     def _check_budget(self, budget: Budget) -> None:

@@ -201,8 +201,8 @@ class TrainingStep:
         """Train on one batch.
 
         Args:
-            batch: A batch of a `GraphLoader` or of PyG's `DataLoader`, on the device of
-                the model.
+            batch: A batch of a `GraphLoader`, of a `RootLoader` or of PyG's
+                `DataLoader`, on the device of the model.
 
         Returns:
             The loss, detached, as a 0-dim tensor.

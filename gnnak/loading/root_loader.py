@@ -1,0 +1,350 @@
+"""`RootLoader`: mini-batches of seed nodes of one large graph."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, FeatureStore, GraphStore
+
+from gnnak.errors import OptionError, SizeError, counted
+from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
+from gnnak.loading.forms import FORM
+from gnnak.loading.large_graph import read_large_graph, read_seeds
+from gnnak.loading.order import GraphOrder, epoch_seed
+from gnnak.loading.prefetch import prefetch
+from gnnak.loading.sources import usable_device
+from gnnak.subgraphs.attached import attach
+from gnnak.subgraphs.egonets import EgoNets, egonets
+from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
+from gnnak.subgraphs.neighborhood import Hop, Neighborhood, sample_neighborhood
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import as_count, check_choice, check_flag
+
+Mode = Literal["shared", "scope"]
+"""Whether the seeds of a batch share one neighbourhood, or have a scope each."""
+MODES: tuple[Mode, ...] = ("shared", "scope")
+
+
+class RootLoader:
+    r"""Iterate over mini-batches of seed nodes of one large graph.
+
+    The counterpart of PyG's `NeighborLoader` and `ShaDowKHopSampler`, for plain and for
+    uplifted models, without compiled extension packages. A batch has some seeds, and
+    the nodes and edges around them, from which a model computes the outputs of the
+    seeds. Train on the outputs of the seeds, the first `batch.batch_size` rows.
+
+    The search for these nodes begins at the seeds and follows edges backwards, hop by
+    hop. If all neighbours are taken, the outputs of the seeds are those of the whole
+    graph (in evaluation, without dropout). With $L$ layers, this takes
+
+    - $L$ hops for a plain model, and one more if its layers read the degrees of
+      neighbours, as `GCNConv` does;
+    - $kL$ hops for a model that is uplifted with `EgoNets(k)` and without the context
+      encoding, whose layers read the node states in the subgraph of a root;
+    - $2kL$ hops with the context encoding: the context of a node also needs the
+      subgraphs of all roots that are at most $k$ hops away, along edges in their own
+      direction.
+
+    In mode "shared", the seeds share one neighbourhood, which is sampled as by PyG's
+    `NeighborLoader`. In mode "scope", each seed has a neighbourhood of its own, its
+    scope, as in ShaDow-GNN; a batch is the disjoint union of the scopes. A model of any
+    depth can run on the scopes, since they do not grow with the number of layers.
+
+    A batch is a PyG `Data` with the rows of its nodes and edges of all fields, and with
+
+    - `n_id`, `e_id`: the node or edge of the large graph in each row;
+    - `batch_size`: the number of seeds, which are in the first rows;
+    - `input_id`: the node of each seed; if `input_nodes` has node numbers, the position
+      of the seed in it;
+    - `batch`: the number of the scope that each node is in; in mode "scope" only.
+
+    Batches of a plain model in mode "shared" have the edges that the search has
+    followed; all others have all edges between their nodes. With `subgraphs`, a batch
+    also has the field `subgraphs`, its rooted subgraphs, which are attached to the
+    batch's `edge_index`: an uplifted model extracts none. In mode "shared", those of
+    nodes found in the last $k$ hops are incomplete, and no seed needs them, so they
+    consist of their root only.
+
+    Neighbours are sampled on the device of the batches, and nothing of the size of the
+    graph is allocated for a batch. Fields stay where they are, for example in a
+    memory-mapped NumPy file, and their rows are gathered for each batch; for a GPU, in
+    a thread.
+
+    Each iteration is one epoch, with other samples; they depend only on `seed` and
+    `epoch`. In distributed training (`torch.distributed`), each process gets its share
+    of the seeds of an epoch. As with `DistributedSampler`, a few seeds occur in two
+    processes if the seeds cannot be divided evenly. `shuffle` and the samples are the
+    same in all processes, so no call of `set_epoch` is needed.
+
+    Args:
+        data: A PyG `Data`, whose fields may be tensors or NumPy arrays; or a pair of a
+            `FeatureStore` and a `GraphStore` with one type of nodes and edges.
+        input_nodes: The seeds, as a mask, [n], or as node numbers, each at most once.
+            If None, all nodes.
+        batch_size: Number of seeds per batch, in each process.
+        shuffle: Whether the seeds are in a random order, a new one in each epoch.
+        mode: "shared" or "scope".
+        num_layers: Number of layers of the model; with `subgraphs` and `context`, it
+            determines the number of hops, see above.
+        num_neighbors: At most this many neighbours of a node are sampled per hop, all
+            if it has no more; -1 or None = all. Or a list with a number for each hop;
+            the number of hops is then the length of the list.
+        subgraphs: Extracts the rooted subgraphs of a batch; that of the uplifted model,
+            for example `EgoNets(2)`. If None, batches have no subgraphs.
+        context: Whether the uplifted model uses the context encoding.
+        drop_last: Whether to leave out a last batch that is smaller than the others.
+        device: The device of the batches and of the search; the edges are copied to it
+            once. If None, the device of the edges.
+        seed: Random seed of the order and of all samples.
+        others: None. Options of PyG's loaders are refused by name.
+
+    Attributes:
+        epoch: Number of the next epoch.
+
+    >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    >>> data = Data(x=torch.rand(4, 8), edge_index=path, y=torch.tensor([0, 1, 0, 1]))
+    >>> loader = RootLoader(data, input_nodes=[0, 3], batch_size=1, num_layers=1)
+    >>> [batch.n_id.tolist() for batch in loader]
+    [[0, 1], [3, 2]]
+    """
+
+    def __init__(
+        self,
+        data: Data | tuple[FeatureStore, GraphStore],
+        input_nodes: Tensor | Sequence[int] | None = None,
+        batch_size: int = 1024,
+        shuffle: bool = False,
+        *,
+        mode: Mode = "shared",
+        num_layers: int = 2,
+        num_neighbors: int | Sequence[int] | None = None,
+        subgraphs: Extractor | None = None,
+        context: bool = True,
+        drop_last: bool = False,
+        device: torch.device | str | None = None,
+        seed: int = 0,
+        **others: object,
+    ) -> None:
+        refuse_others(others)
+        check_choice("mode", mode, MODES)
+        for name, flag in (("shuffle", shuffle), ("drop_last", drop_last)):
+            check_flag(name, flag)
+        check_flag("context", context)
+        check_subgraphs(subgraphs)
+        self.batch_size = as_count("batch_size", batch_size, least=1)
+        self.shuffle, self.mode, self.subgraphs = shuffle, mode, subgraphs
+        self.seed, self.epoch = as_count("seed", seed), 0
+        radius = 1 if subgraphs is None else subgraphs.max_hops
+        reach = radius * (2 if context and subgraphs is not None else 1)
+        most = read_caps(num_neighbors, as_count("num_layers", num_layers) * reach)
+
+        self._graph = graph = read_large_graph(data, subgraphs is not None)
+        check_edge_index(graph.edge_index, graph.num_nodes)
+        self._nodes, self._ids = read_seeds(input_nodes, graph.num_nodes)
+        self._order = GraphOrder(
+            self.batch_size,
+            {},
+            self._nodes.numel(),
+            self.seed if shuffle else None,
+            drop_last,
+            what="seed",
+        )
+        self.device = usable_device(device) or graph.edge_index.device
+        edge_index = graph.edge_index.to(self.device)
+        self._neighbors = incoming(edge_index, graph.num_nodes)
+        backwards = forwards = self._neighbors
+        if context and subgraphs is not None:
+            forwards = outgoing(edge_index, self._neighbors)
+        self._hops = search_plan(most, radius, backwards, forwards)
+        # The nodes found so far have complete subgraphs after this many hops.
+        self._complete = max(len(self._hops) - radius, 0)
+
+    def __len__(self) -> int:
+        return len(self._order.of_epoch(self.epoch))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch, as `DistributedSampler.set_epoch` does."""
+        self.epoch = as_count("epoch", epoch)
+
+    def __iter__(self) -> Iterator[Data]:
+        # An iterator chooses its epoch when its first batch is requested.
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        try:
+            with closing(prefetch(self._samples(epoch), self.device)) as samples:
+                for sample in samples:
+                    yield self._make(sample)
+        except torch.OutOfMemoryError as error:
+            raise SizeError(
+                f"a batch of {counted(self.batch_size, 'seed')} does not fit into the "
+                f"memory of {self.device}; lower batch_size or num_neighbors."
+            ) from error
+
+    def _samples(self, epoch: int) -> Generator[Sample, None, None]:
+        """Yield the batches of an epoch."""
+        seed = epoch_seed(self.seed, epoch)
+        for number, positions in enumerate(self._order.of_epoch(epoch)):
+            found = sample_neighborhood(
+                self._nodes[positions].to(self.device),
+                self._neighbors,
+                self._hops,
+                per_seed=self.mode == "scope",
+                induced=self.mode == "scope" or self.subgraphs is not None,
+                seed=seed,
+            )
+            # As in PyG, fields of the graph with the names n_id and e_id are gathered.
+            fields: dict[str, Any] = {"n_id": found.node, "e_id": found.edge}
+            fields |= self._graph.gather(found.node, found.edge, self.device)
+            fields |= {
+                "edge_index": found.edge_index,
+                "input_id": self._ids[positions].to(self.device),
+                "batch_size": positions.numel(),
+            }
+            if self.mode == "scope":
+                fields["batch"] = found.scope
+            random = torch.Generator(self.device)
+            random.manual_seed(epoch_seed(seed, number, self._order.rank))
+            yield Sample(fields, self._extract(found, random))
+
+    def _extract(
+        self, found: Neighborhood, generator: torch.Generator
+    ) -> RootedSubgraphs | None:
+        """Return the rooted subgraphs of a batch, or None if the model needs none."""
+        if self.subgraphs is None:
+            return None
+        every = found.node.numel()
+        roots = every if self.mode == "scope" else found.found[self._complete]
+        return subgraphs_of_first(
+            self.subgraphs, found.edge_index, every, roots, generator
+        )
+
+    def _make(self, sample: Sample) -> Data:
+        batch = self._graph.make(sample.fields)
+        if sample.subgraphs is not None and self.subgraphs is not None:
+            batch["subgraphs"] = sample.subgraphs
+            attach(batch.edge_index, sample.subgraphs, self.subgraphs)
+        batch.__dict__[FORM] = "batches of a RootLoader differ in size"
+        return batch
+
+    def __repr__(self) -> str:
+        options = {
+            "seeds": self._nodes.numel(),
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle or None,
+            "mode": self.mode,
+            "num_neighbors": [-1 if h.most is None else h.most for h in self._hops],
+            "subgraphs": self.subgraphs,
+            "seed": self.seed or None,
+            "device": str(self.device),
+        }
+        shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
+        return f"RootLoader({', '.join(shown)})"
+
+
+class Sample(NamedTuple):
+    """The fields of a batch by name, and its rooted subgraphs."""
+
+    fields: dict[str, Any]
+    subgraphs: RootedSubgraphs | None
+
+
+OPTIONS = tuple(RootLoader.__init__.__annotations__)[:-2]
+"""Names of the options of `RootLoader`."""
+
+
+def refuse_others(others: Mapping[str, object]) -> None:
+    """Raise `OptionError` if there are further options, such as those of PyG."""
+    for name in others:
+        raise OptionError(
+            f"RootLoader has no option {name!r}: it samples neighbours uniformly, "
+            "without replacement and without worker processes; leave it out, or use "
+            f"one of: {', '.join(OPTIONS)}."
+        )
+
+
+def check_subgraphs(extractor: object) -> None:
+    """Raise `OptionError` unless an extractor, or None, can be used for batches."""
+    if extractor is None:
+        return
+    check_extractor("subgraphs", extractor)
+    if getattr(extractor, "reads_batch", False):
+        raise OptionError(
+            f"subgraphs is {extractor!r}, which copies whole graphs, but a batch is a "
+            "part of one graph; use, for example, gnnak.EgoNets(2)."
+        )
+
+
+def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
+    """Return the largest number of sampled neighbours for each hop; None = all.
+
+    >>> read_caps(10, 2), read_caps([5, -1, 3], 2)
+    ([10, 10], [5, None, 3])
+    """
+    if num_neighbors is None:
+        num_neighbors = -1
+    if not isinstance(num_neighbors, list | tuple):
+        num_neighbors = [num_neighbors] * num_hops
+    counts = [as_count("num_neighbors", each, least=-1) for each in num_neighbors]
+    return [None if count == -1 else count for count in counts]
+
+
+def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
+    """Find the neighbours along outgoing edges.
+
+    In an undirected graph, these are the neighbours along incoming edges, `backwards`.
+    """
+    forwards = incoming(edge_index.flip(0), backwards.num_nodes)
+    return backwards if torch.equal(forwards.key, backwards.key) else forwards
+
+
+def search_plan(
+    most: Sequence[int | None], radius: int, backwards: Neighbors, forwards: Neighbors
+) -> list[Hop]:
+    """Return the hops of the search, from the last layer of the model to the first.
+
+    For each layer, `radius` hops forwards find the roots whose subgraphs contain the
+    nodes, and as many hops backwards find the nodes of these subgraphs.
+    """
+    # Counted from the end, since a short search begins within a layer.
+    steps = range(len(most))[::-1]
+    directions = (backwards, forwards)
+    return [
+        Hop(directions[step // max(radius, 1) % 2], count)
+        for step, count in zip(steps, most, strict=True)
+    ]
+
+
+def subgraphs_of_first(
+    extractor: Extractor,
+    edge_index: Tensor,
+    num_nodes: int,
+    num_roots: int,
+    generator: torch.Generator,
+) -> RootedSubgraphs:
+    """Extract the subgraphs of the first `num_roots` nodes.
+
+    The subgraph of any further node consists of its root only. Extractors that cannot
+    leave out roots extract all subgraphs.
+    """
+    if type(extractor) is not EgoNets or num_roots == num_nodes:
+        return extract(extractor, edge_index, num_nodes, generator)
+    root = torch.arange(num_nodes, device=edge_index.device)
+    first, alone = root[:num_roots], root[num_roots:]
+    hops, limit = extractor.num_hops, extractor.copy_limit
+    part = egonets(edge_index, num_nodes, hops, first, copy_limit=limit)
+    centroid = torch.arange(alone.numel(), device=root.device) + part.num_copies
+    return replace(
+        part,
+        root=root,
+        node=torch.cat([part.node, alone]),
+        subgraph=torch.cat([part.subgraph, alone]),
+        hop=torch.cat([part.hop, torch.zeros_like(alone)]),
+    ).assume(
+        hop_range=(0, hops),
+        in_order=True,
+        centroid=torch.cat([part.centroid, centroid]),
+    )

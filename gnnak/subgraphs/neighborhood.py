@@ -1,0 +1,176 @@
+"""Sample the neighbourhoods of seed nodes: the nodes and edges of a mini-batch."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs.adjacency import Neighbors
+from gnnak.graphs.ragged import ragged_ranges, range_ends
+from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, CopyLimit, check_free
+from gnnak.subgraphs.induce import find_sorted, induced_edges
+
+LOWER = "batch_size or num_neighbors"
+"""Options to lower if a mini-batch is too large, for error messages."""
+
+
+class Hop(NamedTuple):
+    """One step of the search: from the nodes found last to their neighbours."""
+
+    neighbors: Neighbors
+    """The neighbours of every node, along incoming or along outgoing edges."""
+    most: int | None
+    """At most this many neighbours of a node are sampled; None = all are taken."""
+
+
+class Neighborhood(NamedTuple):
+    """The nodes and edges around some seeds: one graph, or one graph per seed."""
+
+    node: Tensor
+    """[n]: the node of the large graph in each row. The seeds come first, then the
+    nodes that each further hop finds."""
+    scope: Tensor
+    """[n]: the number of the seed that each row was found from; 0 if the seeds share
+    one neighbourhood."""
+    edge_index: Tensor
+    """[2, e], in 0..n-1: the edges between rows."""
+    edge: Tensor
+    """[e]: the edge of the large graph that each edge is."""
+    found: list[int]
+    """Number of rows after each hop; the first entry is the number of seeds."""
+
+
+def sample_neighborhood(
+    seeds: Tensor,
+    neighbors: Neighbors,
+    hops: Sequence[Hop],
+    *,
+    per_seed: bool = False,
+    induced: bool = False,
+    seed: int = 0,
+) -> Neighborhood:
+    """Sample the neighbourhood of seed nodes; see `RootLoader`.
+
+    Time and memory are proportional to the result and the edges that are tested, not to
+    the size of the graph. Which neighbours of a node are sampled depends on the node,
+    on the cap, on `seed` and, if `per_seed`, on the seed node.
+
+    Args:
+        seeds: The seed nodes, [s], without repeats.
+        neighbors: The neighbours of all nodes along incoming edges.
+        hops: The steps of the search. If a step follows edges in another direction than
+            the step before, it starts from all nodes found so far.
+        per_seed: Whether each seed has a neighbourhood of its own.
+        induced: Whether the result has all edges between the nodes found. If not, it
+            has the edges that the search has followed.
+        seed: Random seed.
+
+    >>> from gnnak.graphs.adjacency import incoming
+    >>> path = incoming(torch.tensor([[0, 1, 2], [1, 2, 3]]), 4)
+    >>> found = sample_neighborhood(torch.tensor([3]), path, [Hop(path, None)] * 2)
+    >>> found.node, found.edge_index
+    (tensor([3, 2, 1]), tensor([[1, 2],
+            [0, 1]]))
+    """
+    size = max(neighbors.num_nodes, 1)
+    number = torch.arange(seeds.numel(), device=seeds.device)
+    scope = number if per_seed else torch.zeros_like(number)
+    salt = mixed((seeds if per_seed else seeds.new_zeros(1)) + mixed_seed(seed))
+    # A node v in scope i is the integer `i * size + v`.
+    parts, followed = [torch.add(seeds, scope, alpha=size)], []
+    frontier, seen = parts[0], parts[0].sort().values
+    for step, hop in enumerate(hops):
+        if step and hop.neighbors is not hops[step - 1].neighbors:
+            frontier = seen
+        node = frontier % size
+        row, entry = sample_neighbors(hop, node, salt, frontier // size)
+        target = frontier.index_select(0, row)
+        source = target - node.index_select(0, row)
+        source += hop.neighbors.node.index_select(0, entry)
+        if not induced:
+            followed.append((source, target, hop.neighbors.edge.index_select(0, entry)))
+        reached = torch.unique(source)
+        frontier = reached[~find_sorted(seen, reached)[1]]
+        parts.append(frontier)
+        seen = torch.cat([seen, frontier]).sort().values
+    keys = torch.cat(parts)
+    ordered, row = keys.sort()
+    if induced:
+        node, scope = ordered % size, ordered // size
+        limit = CopyLimit(None, seeds.device, LOWER)
+        ends, edge = induced_edges(node, scope, max(seeds.numel(), 1), neighbors, limit)
+    else:
+        none = (keys[:0],) * 3
+        source, target, edge = map(torch.cat, zip(none, *followed, strict=True))
+        ends = torch.searchsorted(ordered, torch.stack([source, target]))
+    found = torch.tensor([part.numel() for part in parts], device="cpu").cumsum(0)
+    return Neighborhood(keys % size, keys // size, row[ends], edge, found.tolist())
+
+
+def sample_neighbors(
+    hop: Hop, nodes: Tensor, salt: Tensor, salt_of: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Sample neighbours of each of the nodes [f], without replacement.
+
+    The numbers `salt[salt_of]`, [f], make the sample of a node random. Returns, for
+    each neighbour, the position of its node in `nodes`, and its own in
+    `hop.neighbors.node`.
+    """
+    start, degree = hop.neighbors.rows(nodes)
+    count = degree if hop.most is None else degree.clamp(max=hop.most)
+    total = range_ends(count)[1]
+    what = f"the {total:,} sampled edges of a mini-batch"
+    check_free(total * BYTES_PER_COPY, nodes.device, what, f"lower {LOWER}")
+    row, entry = ragged_ranges(start, count, total)
+    if hop.most is None:
+        return row, entry
+    is_hub = degree > hop.most
+    hubs = is_hub.nonzero().flatten()
+    random = mixed(salt.index_select(0, salt_of[hubs]) + nodes[hubs])
+    chosen = distinct_numbers(degree[hubs], hop.most, random)
+    entry[is_hub.index_select(0, row)] = (start[hubs, None] + chosen).flatten()
+    return row, entry
+
+
+def distinct_numbers(below: Tensor, count: int, random: Tensor) -> Tensor:
+    """Choose `count` distinct numbers below `below[i]`, in each row i of [r, count].
+
+    All subsets are equally likely (Floyd's algorithm). The choice of a row depends only
+    on `below` and on its number in `random`, [r].
+
+    >>> distinct_numbers(torch.tensor([3, 3]), 3, torch.tensor([7, 8])).sort().values
+    tensor([[0, 1, 2],
+            [0, 1, 2]])
+    """
+    step = torch.arange(count, device=below.device)
+    last = (below - count)[:, None] + step
+    chosen = mixed(random[:, None] + GOLDEN * (step + 1)) % (last + 1)
+    for column in range(1, count):
+        now = chosen[:, column]
+        taken = (chosen[:, :column] == now[:, None]).any(dim=1)
+        chosen[:, column] = torch.where(taken, last[:, column], now)
+    return chosen
+
+
+GOLDEN = -7046029254386353131
+"""2^64 divided by the golden ratio, as an int64: the increment of SplitMix64."""
+MIXING = ((30, -4658895280553007687), (27, -7723592293110705685), (31, 1))
+"""Shifts and factors of SplitMix64."""
+
+
+def mixed(numbers: Tensor) -> Tensor:
+    """Map int64 numbers to pseudo-random ones, as SplitMix64 does.
+
+    >>> mixed(torch.tensor([1, 2])) % 100
+    tensor([89, 14])
+    """
+    for shift, factor in MIXING:
+        high = (numbers >> shift) & ((1 << (64 - shift)) - 1)
+        numbers = (numbers ^ high) * factor
+    return numbers
+
+
+def mixed_seed(seed: int) -> int:
+    """Return `mixed` of one number, as an int."""
+    return int(mixed(torch.tensor(seed, device="cpu")))
