@@ -27,22 +27,45 @@ class Stopped(BaseException):
         self.exit_code = 128 + number
 
 
-@contextmanager
-def stoppable(advice: str = "") -> Iterator[None]:
-    """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
+class StopRequest:
+    """Handles the signals of `stoppable`: raises `Stopped` now or, if deferred, later.
 
-    Has no effect in worker processes, which end with the main process, and in threads
-    other than the main thread, where Python allows no signal handlers.
+    Attributes:
+        deferred: Whether a signal is only recorded, and raises nothing.
+        number: The recorded signal; None if there was none.
     """
 
-    def stop(number: int, _: FrameType | None) -> None:
+    def __init__(self, advice: str = "") -> None:
+        self.advice, self.deferred = advice, False
+        self.number: int | None = None
+
+    def handle(self, number: int, _: FrameType | None) -> None:
+        """Raise `Stopped`, or record the signal; a second signal ends the program."""
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
-        raise Stopped(number, advice)
+        if not self.deferred:
+            raise Stopped(number, self.advice)
+        self.number = number
 
-    with _handled_by(stop) as handled:
+    def release(self) -> None:
+        """End deferring; raise `Stopped` if a signal was recorded."""
+        self.deferred = False
+        if self.number is not None:
+            raise Stopped(self.number, self.advice)
+
+
+@contextmanager
+def stoppable(advice: str = "") -> Iterator[StopRequest]:
+    """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
+
+    The yielded object can defer the exception. No signal is handled in worker
+    processes, which end with the main process, and in threads other than the main
+    thread, where Python allows no signal handlers.
+    """
+    request = StopRequest(advice)
+    with _handled_by(request.handle) as handled:
         if not handled:
-            yield
+            yield request
             return
         before = sys.unraisablehook
 
@@ -54,13 +77,13 @@ def stoppable(advice: str = "") -> Iterator[None]:
             if not isinstance(lost.exc_value, Stopped):
                 before(lost)
                 return
-            signal.signal(lost.exc_value.number, stop)
+            signal.signal(lost.exc_value.number, request.handle)
             again = (os.getpid(), lost.exc_value.number)
             threading.Timer(RESEND_SECONDS, os.kill, again).start()
 
         sys.unraisablehook = resend
         try:
-            yield
+            yield request
         finally:
             sys.unraisablehook = before
 

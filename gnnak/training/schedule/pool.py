@@ -117,7 +117,12 @@ class Training:
     def __call__(self, job: Job) -> str:
         """Train one run; return its test score as text."""
         (record,) = run_experiment(
-            [job.config], job.experiment, self.places, self.machine, resume=True
+            [job.config],
+            job.experiment,
+            self.places,
+            self.machine,
+            resume=True,
+            compare=False,
         )
         score = record["scores"]["test"]
         shown = "undefined" if score is None else f"{score:.4g}"
