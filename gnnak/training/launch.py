@@ -221,7 +221,8 @@ def _compare(
             "with it, or leave out --resume to start a new run."
         )
     if console is not None:
-        rank_zero_only(console.print)(f"a new run begins: {told}", markup=False)
+        tell = rank_zero_only(console.print)
+        tell(f"a new run begins: {told}", markup=False, soft_wrap=True)
 
 
 def _done(

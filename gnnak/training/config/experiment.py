@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -159,11 +159,11 @@ def other_options(
     """
     if ours.hash() == theirs.hash():
         return {}
-    here, there = flat(ours.to_dict()), flat(theirs.to_dict())
+    here, there = flat(asdict(ours)), flat(asdict(theirs))
     return {
-        key: f"{key}={shown(there.get(key))} instead of {shown(here.get(key))}"
-        for key in sorted(here | there)
-        if here.get(key) != there.get(key) and key not in ignored
+        key: f"{key}={shown(there[key])} instead of {shown(here[key])}"
+        for key in sorted(here)
+        if here[key] != there[key] and key not in ignored
     }
 
 
