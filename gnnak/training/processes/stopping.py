@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from gnnak.training.processes.workers import is_worker
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the program to stop."""
 RESEND_SECONDS = 0.05
@@ -58,9 +56,9 @@ class StopRequest:
 def stoppable(advice: str = "") -> Iterator[StopRequest]:
     """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
 
-    The yielded object can defer the exception. No signal is handled in worker
-    processes, which end with the main process, and in threads other than the main
-    thread, where Python allows no signal handlers.
+    The yielded object can defer the exception. Signals that are ignored stay ignored,
+    as in worker processes, which end with the main process. No signal is handled in
+    threads other than the main thread, where Python allows no signal handlers.
     """
     request = StopRequest(advice)
     with _handled_by(request.handle) as handled:
@@ -108,15 +106,16 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: install a signal handler, and yield True.
+    """Context manager: handle the signals that are not ignored; yield if there are any.
 
-    In worker processes, and in threads other than the main thread, only yield False.
+    In threads other than the main thread, only yield False.
     """
-    if threading.current_thread() is not threading.main_thread() or is_worker():
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    handled = [number for number in SIGNALS if before[number] != signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread() or not handled:
         yield False
         return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number in SIGNALS:
+    for number in handled:
         signal.signal(number, handler)
     try:
         yield True

@@ -34,6 +34,29 @@ def test_stoppable_restores_default_handlers_after_one_signal():
     assert left == [signal.SIG_DFL, signal.SIG_DFL]
 
 
+def test_stoppable_defers_a_signal_until_it_is_released():
+    with stoppable("go on") as request:
+        request.deferred = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert request.number == signal.SIGTERM
+        with pytest.raises(Stopped, match="by SIGTERM; go on"):
+            request.release()
+    with stoppable() as request:
+        request.deferred = True
+        request.release()
+
+
+def test_stoppable_leaves_signals_ignored_that_were_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stoppable():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_stopped_is_not_caught_as_a_failure():
     assert not issubclass(Stopped, Exception)
 
