@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -11,6 +12,9 @@ from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the program to stop."""
+REPEAT_SECONDS = 1.0
+"""A signal so soon after a recorded one is ignored: `timeout` and `torchrun` send each
+signal twice."""
 RESEND_SECONDS = 0.05
 """Delay before `stoppable` resends a signal whose exception a destructor discarded."""
 
@@ -36,14 +40,22 @@ class StopRequest:
     def __init__(self, advice: str = "") -> None:
         self.advice, self.deferred = advice, False
         self.number: int | None = None
+        self._time = 0.0
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Raise `Stopped`, or record the signal; a second signal ends the program."""
+        """Record the first signal if deferred, else raise `Stopped`.
+
+        A signal after that one ends the program.
+        """
+        now = time.monotonic()
+        if self.deferred and self.number is None:
+            self.number, self._time = number, now
+        if self.number is not None and now - self._time < REPEAT_SECONDS:
+            return
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
-        if not self.deferred:
-            raise Stopped(number, self.advice)
-        self.number = number
+        self.deferred = False
+        raise Stopped(number, self.advice)
 
     def release(self) -> None:
         """End deferring; raise `Stopped` if a signal was recorded."""
@@ -56,9 +68,10 @@ class StopRequest:
 def stoppable(advice: str = "") -> Iterator[StopRequest]:
     """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
 
-    The yielded object can defer the exception. Signals that are ignored stay ignored,
-    as in worker processes, which end with the main process. No signal is handled in
-    threads other than the main thread, where Python allows no signal handlers.
+    The yielded object can defer the exception until a second signal. Signals that are
+    ignored stay ignored, as in worker processes, which end with the main process. No
+    signal is handled in threads other than the main thread, where Python allows no
+    signal handlers.
     """
     request = StopRequest(advice)
     with _handled_by(request.handle) as handled:
