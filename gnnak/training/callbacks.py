@@ -303,7 +303,8 @@ class StopAtStep(RestoreSignals):
         if decide(number is not None, all=False):
             raise Stopped(number or signal.SIGTERM, self.request.advice)
 
-    on_validation_batch_end = on_train_epoch_end = on_train_batch_end
+    on_validation_batch_end = on_train_batch_end  # type: ignore[assignment]
+    on_train_epoch_end = on_train_batch_end  # type: ignore[assignment]
 
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException

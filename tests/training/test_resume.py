@@ -13,6 +13,7 @@ import pytest
 from gnnak.training import callbacks as callbacks_module
 from gnnak.training.config.options import change
 from gnnak.training.module import GraphTask
+from gnnak.training.processes import stopping
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import Stopped
 from gnnak.training.records.checkpoint import load_checkpoint
@@ -24,11 +25,14 @@ ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 """One thread, since sums of several threads are rounded in another way."""
 
 
+STEPS = ("training_step", "validation_step", "finish_epoch")
+
+
 @pytest.fixture
 def steps(monkeypatch):
-    """The names of the steps of all runs so far: training_step or validation_step.
+    """The names of the methods `STEPS` that runs have called so far.
 
-    If `steps.stop` is a pair of a name and a number, this step sends itself a signal.
+    If `steps.stop` is a pair of a name and a number, this call sends itself a signal.
     """
 
     class Steps(list):
@@ -49,7 +53,7 @@ def steps(monkeypatch):
 
         return step
 
-    for name in ("training_step", "validation_step"):
+    for name in STEPS:
         monkeypatch.setattr(GraphTask, name, recorded(name))
     monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 1000.0)
     return found
@@ -84,6 +88,8 @@ STOPS = [
     (("validation_step", 2), WALKS),
     (("validation_step", 5), {"train.recalibrate": True}),
     (("validation_step", 12), {}),
+    (("finish_epoch", 1), {}),
+    (("finish_epoch", 4), {}),
 ]
 """The step in which a run is stopped, and options of the run."""
 
@@ -107,6 +113,30 @@ def test_a_run_that_is_stopped_goes_on_after_the_running_step_bit_by_bit(
     rest = run(config, data, part, cpu, resume=True)
     assert outcome(part, rest) == outcome(tmp_path / "whole", whole)
     assert steps.count("training_step") == wanted == 20
+
+
+def test_a_run_that_is_stopped_in_a_recalibration_does_it_again(
+    tmp_path, steps, monkeypatch
+):
+    config = change(small_config(), STOPPABLE | {"train.recalibrate": True})
+    cpu, data, part = Machine("cpu"), edge_counts(48), tmp_path / "part"
+    whole = run(config, data, tmp_path / "whole", cpu)
+    steps.clear()
+
+    add = callbacks_module._add
+
+    def add_and_stop(*arguments):
+        add(*arguments)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stopping, "REPEAT_SECONDS", 1000.0)
+        patched.setattr(callbacks_module, "_add", add_and_stop)
+        with pytest.raises(Stopped):
+            run(config, data, part, cpu)
+    assert steps == ["training_step"] * 5
+    rest = run(config, data, part, cpu, resume=True)
+    assert outcome(part, rest) == outcome(tmp_path / "whole", whole)
 
 
 def test_a_run_with_captured_steps_that_is_stopped_goes_on_with_equal_losses(
