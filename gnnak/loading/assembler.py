@@ -312,17 +312,15 @@ class EpochWindows:
 
     On a GPU, the next window is prefetched while the batches of the current window are
     used. During the last window of an epoch, the first window of the next epoch is
-    prefetched. If `reseed`, the random subgraphs of a window depend only on the seed of
-    the epoch and on the number of the window's first batch, so that an epoch can start
-    at a later batch. Otherwise, random subgraphs also depend on earlier windows.
+    prefetched. The random subgraphs of a window depend only on the seed of the epoch
+    and on the number of the window's first batch, so that an epoch can start at a later
+    batch.
     """
 
-    def __init__(
-        self, assembler: Assembler, order: BatchOrder, seed: int, reseed: bool = False
-    ) -> None:
+    def __init__(self, assembler: Assembler, order: BatchOrder, seed: int) -> None:
         # `_start` does not refer to this object: without a reference cycle, the graphs
         # are freed as soon as the loader is.
-        self._start = partial(_start, assembler, order, seed, reseed)
+        self._start = partial(_start, assembler, order, seed)
         # The number of the epoch that is prefetched, and its windows.
         self._prefetched: tuple[int, Windows] | None = None
 
@@ -371,7 +369,6 @@ def _start(
     assembler: Assembler,
     order: BatchOrder,
     seed: int,
-    reseed: bool,
     epoch: int,
     first: int = 0,
 ) -> Windows:
@@ -383,13 +380,11 @@ def _start(
             assembler.padder.demand.begin_epoch()
         generator, end = torch.Generator(assembler.device), 0
         seed_of_epoch = epoch_seed(seed, epoch, order.rank)
-        generator.manual_seed(seed_of_epoch)
         for batches in into_windows(order.of_epoch(epoch), assembler.share):
             begin, end = end, end + len(batches)
             if end <= first:
                 continue
-            if reseed:
-                generator.manual_seed(epoch_seed(seed_of_epoch, begin))
+            generator.manual_seed(epoch_seed(seed_of_epoch, begin))
             gradients = torch.is_grad_enabled()
             # A tensor made in inference mode could not be used in training later, and
             # has no version counter, which tells whether its subgraphs are still valid.

@@ -144,7 +144,7 @@ class GraphLoader:
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
         self._identity = identify(fields.store.counts)
         self._maker = BatchMaker(fields, subgraphs, padder, wants_padding)
-        self._windows = EpochWindows(assembler, order, seed, reseed=True)
+        self._windows = EpochWindows(assembler, order, seed)
         weakref.finalize(self, self._windows.close)
         self._epoch, self._done, self._resumed = 0, 0, False
         self._current: object = None
@@ -273,7 +273,8 @@ class Loader:
 
     If `padded`, batches are yielded with padding, except those before the first batch
     of `sampler.batch_size` graphs. `timed` returns a context manager that times the
-    wait for a window. Without `epochs`, every iteration is epoch 0.
+    wait for a window. Without `epochs`, every iteration is epoch 0. A batch that
+    `epochs.done` leaves out is None.
     """
 
     def __init__(
@@ -299,9 +300,10 @@ class Loader:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Item]:
-        epoch, count = self.epochs.now(), len(self)
+        epoch, count, done = self.epochs.now(), len(self), self.epochs.done()
+        yield from [None] * done  # type: ignore[misc]
         more = epoch + 1 < self.epochs.count
-        with closing(self._windows.of_epoch(epoch, count, more=more)) as windows:
+        with closing(self._windows.of_epoch(epoch, count, done, more)) as windows:
             while True:
                 with self.timed():
                     window = next(windows, None)

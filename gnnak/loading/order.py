@@ -218,3 +218,5 @@ class Epochs:
     """Number of epochs of the whole run."""
     seed: int = 0
     """Random seed of the run, on which random subgraphs depend."""
+    done: Callable[[], int] = int
+    """Returns the number of batches that are left out at the start of the epoch."""

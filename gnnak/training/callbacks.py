@@ -4,10 +4,11 @@ import csv
 import io
 import math
 import os
+import secrets
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,30 +36,19 @@ from gnnak.loading.items import Item
 from gnnak.nn.norm import several_processes
 from gnnak.training.data import GraphData
 from gnnak.training.module import GraphTask, batch_statistics
+from gnnak.training.processes.stopping import Stopped, StopRequest
 from gnnak.training.records.checkpoint import seal_file, sync_folder
 from gnnak.training.timing import Clock
 
 
-class RestoreSignals(Callback):
-    """Callback that restores the SIGTERM handler that was set before Lightning's.
+class Recalibrate(Callback):
+    """Callback that calls `recalibrate` before each validation.
 
-    Lightning's handler broadcasts to all processes of the run; the program hangs if one
-    process does not take part.
+    `after_batch` is called after each batch, and may raise an exception.
     """
 
-    def __init__(self) -> None:
-        self.terminate = signal.getsignal(signal.SIGTERM)
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Restore the handler of SIGTERM when training or a test starts."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self.terminate)
-
-    on_test_start = on_train_start
-
-
-class Recalibrate(Callback):
-    """Callback that calls `recalibrate` before each validation."""
+    def __init__(self, after_batch: Callable[[Trainer], None]) -> None:
+        self.after_batch = after_batch
 
     def on_validation_epoch_start(
         self, trainer: Trainer, module: LightningModule
@@ -68,7 +58,12 @@ class Recalibrate(Callback):
         data = trainer.datamodule  # type: ignore[attr-defined]
         assert isinstance(data, GraphData)
         with trainer.precision_plugin.val_step_context():
-            recalibrate(module.network, data.statistics_dataloader())
+            recalibrate(module.network, self._batches(trainer, data))
+
+    def _batches(self, trainer: Trainer, data: GraphData) -> Iterator[Item]:
+        for item in data.statistics_dataloader():
+            yield item
+            self.after_batch(trainer)
 
 
 @torch.no_grad()
@@ -125,14 +120,17 @@ def _add(total: Tensor, x: Tensor) -> None:
 
 
 SAVE_SECONDS = 20.0
-"""Minimum number of seconds between two checkpoints."""
+"""Minimum number of seconds between two checkpoints, unless the run is stopped."""
 
 STATE_KEY = "Keeper"
 """Key of the state of `RunHistory` in `last.ckpt`, the same as in old checkpoints."""
 
 
 class RunHistory(Callback):
-    """Callback for learning curves, best weights, early stopping and checkpoints."""
+    """Callback for learning curves, best weights, early stopping and checkpoints.
+
+    `key` identifies the run: resumed runs keep it, and other runs have another one.
+    """
 
     def __init__(
         self,
@@ -143,6 +141,7 @@ class RunHistory(Callback):
     ) -> None:
         self.folder, self.clock, self.early_stop = folder, clock, early_stop
         self.fingerprint = fingerprint
+        self.key = secrets.token_hex(8)
         self.curves: dict[str, list[float]] = {"train_loss": [], "validation": []}
         self.best_epoch = 0
         self.best_weights: dict[str, Tensor] = {}
@@ -173,7 +172,7 @@ class RunHistory(Callback):
         """Record loss and score, copy new best weights, stop early or save if due."""
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
-        loss = module.train_loss()
+        loss = module.finish_epoch()
         self.curves["train_loss"].append(loss)
         self.curves["validation"].append(score)
         _check_finite(loss, score, self.epochs)
@@ -183,7 +182,9 @@ class RunHistory(Callback):
             weights = module.network.state_dict()
             self.best_weights = {k: v.detach().clone() for k, v in weights.items()}
         self._stop_early(trainer)
-        self._save(trainer)
+        due = time.monotonic() - self._saved >= SAVE_SECONDS
+        if trainer.strategy.broadcast(due):
+            self.save(trainer)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the learning curves, best weights and times, for checkpoints."""
@@ -194,6 +195,7 @@ class RunHistory(Callback):
             "seconds": dict(self.clock.seconds),
             "megabytes": self.clock.megabytes,
             "fingerprint": self.fingerprint,
+            "key": self.key,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -203,6 +205,7 @@ class RunHistory(Callback):
         self.best_weights = state["best_weights"]
         self.clock.seconds.update(state["seconds"])
         self.clock.megabytes.update(state["megabytes"])
+        self.key = state.get("key", self.key)
 
     def _stop_early(self, trainer: Trainer) -> None:
         if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
@@ -213,11 +216,8 @@ class RunHistory(Callback):
         if least is not None and module.learning_rate(self.epochs) < least:
             trainer.should_stop = True
 
-    def _save(self, trainer: Trainer) -> None:
-        """Write `last.ckpt` and `metrics.csv`, at most every `SAVE_SECONDS`."""
-        due = time.monotonic() - self._saved >= SAVE_SECONDS
-        if not trainer.strategy.broadcast(due):
-            return
+    def save(self, trainer: Trainer) -> None:
+        """Write `last.ckpt` and `metrics.csv`; all processes must call this."""
         # Write to a new file first: if the disk is full or the process is killed, the
         # old checkpoint stays intact.
         fresh, last = self.folder / "last.ckpt.new", self.folder / "last.ckpt"
@@ -261,6 +261,61 @@ def _check_finite(loss: float, score: float, epochs: int) -> None:
             "train.learning_rate if the outputs are not finite, and check that the "
             "validation graphs have targets of every class."
         )
+
+
+class RestoreSignals(Callback):
+    """Callback that restores the SIGTERM handler that was set before Lightning's.
+
+    Lightning's handler broadcasts to all processes of the run; the program hangs if one
+    process does not take part.
+    """
+
+    def __init__(self) -> None:
+        self.terminate = signal.getsignal(signal.SIGTERM)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Restore the handler of SIGTERM when training or a test starts."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self.terminate)
+
+    on_test_start = on_train_start
+
+
+class StopAtStep(RestoreSignals):
+    """Callback that ends training after a signal: at the end of the running step.
+
+    The end of a step is the end of a training batch, of a validation batch or of an
+    epoch. A checkpoint is written before the program ends.
+    """
+
+    def __init__(self, request: StopRequest, history: RunHistory) -> None:
+        super().__init__()
+        self.request, self.history = request, history
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Restore the handler of SIGTERM, and defer signals to the end of a step."""
+        super().on_train_start(trainer, pl_module)
+        self.request.deferred = True
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        """Raise `Stopped` in all processes if one of them has got a signal."""
+        number, decide = self.request.number, trainer.strategy.reduce_boolean_decision
+        if decide(number is not None, all=False):
+            raise Stopped(number or signal.SIGTERM, self.request.advice)
+
+    on_validation_batch_end = on_train_batch_end  # type: ignore[assignment]
+    on_train_epoch_end = on_train_batch_end  # type: ignore[assignment]
+
+    def on_exception(
+        self, trainer: Trainer, module: LightningModule, exception: BaseException
+    ) -> None:
+        """Write a checkpoint if the run is stopped at the end of a step."""
+        if isinstance(exception, Stopped) and self.request.deferred:
+            self.history.save(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Do not defer signals any more."""
+        self.request.release()
 
 
 class ProgressLines(Callback):

@@ -77,7 +77,9 @@ class GraphData(LightningDataModule):
             Subgraphs() if inside else self.subgraphs,
             single=inside,
             padded=self.padded and not plain,
-            epochs=Epochs(self._epoch, self.train.epochs, self.train.seed),
+            epochs=Epochs(
+                self._epoch, self.train.epochs, self.train.seed, self._steps_done
+            ),
         )
         return self._training
 
@@ -90,6 +92,12 @@ class GraphData(LightningDataModule):
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
         return progress.processed
+
+    def _steps_done(self) -> int:
+        """Return the number of batches of this epoch that are left out."""
+        assert self.trainer is not None
+        module: Any = self.trainer.lightning_module
+        return module.steps_done
 
     def teardown(self, stage: str) -> None:
         """Stop prefetching batches after training or test; `stage` is ignored."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 
 import torch
@@ -15,9 +16,14 @@ from gnnak.datasets.own import OwnData, load_own
 from gnnak.datasets.own.targets import AS_CLASSES, are_like_classes
 from gnnak.datasets.record import Dataset
 from gnnak.errors import FileFormatError, OptionError, TrainingError
+from gnnak.training.config.experiment import (
+    list_options,
+    other_options,
+    stopped_config,
+)
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
-from gnnak.training.processes.locks import reserved
+from gnnak.training.config.run_config import PER_RUN, RunConfig
+from gnnak.training.processes.locks import is_reserved, reserved
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import num_folds
 from gnnak.training.records.results import (
@@ -141,12 +147,15 @@ def run_experiment(
     machine: Machine | None = None,
     resume: bool = False,
     console: Console | None = None,
+    compare: bool = True,
 ) -> list[Record]:
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
     If `resume` is True, unfinished runs continue and runs that have a record are
-    skipped. If it is False, every run starts from scratch, and an unfinished run in its
-    folder raises `TrainingError`. Every process returns the records of all runs.
+    skipped; if there are none, but `compare` is True and a run with other options was
+    stopped, `TrainingError` names these options. If `resume` is False, every run starts
+    from scratch, and an unfinished run in its folder raises `TrainingError`. Every
+    process returns the records of all runs.
     """
     places = places or Places()
     for config in configs:
@@ -161,7 +170,10 @@ def run_experiment(
             config = change(config, {"data.protocol": dataset.info.protocols[0]})
             if console is not None:
                 tell_data(dataset, config.data.own.task, console)
-        for each in folds_of(config, dataset):
+        folds = folds_of(config, dataset)
+        if resume and compare and not any(each.hash() in finished for each in folds):
+            _compare(folds, experiment, places, console)
+        for each in folds:
             folder = places.of(each, experiment)
             record = _done(each, folder, finished)
             if record is None:
@@ -177,6 +189,40 @@ def run_experiment(
                         _append(record, places.records, folder / LAST)
             records.append(record)
     return records
+
+
+def _compare(
+    folds: Sequence[RunConfig],
+    experiment: str,
+    places: Places,
+    console: Console | None,
+) -> None:
+    """Raise `TrainingError` if only a run with other options was stopped.
+
+    If only its seed or fold differs, the new run is one of several, and a line says so.
+    """
+    if any((places.of(each, experiment) / LAST).exists() for each in folds):
+        return
+    found, ignored = [], () if len(folds) == 1 else ("data.fold",)
+    for folder in places.runs.glob(f"{escape(experiment)}-*"):
+        stopped = stopped_config(folder) if (folder / LAST).exists() else None
+        if stopped and stopped.data.name == folds[0].data.name:
+            other = other_options(folds[0], stopped, ignored)
+            if other and not is_reserved(folder):
+                differs = not other.keys() <= {*PER_RUN}
+                found.append((differs, len(other), folder, other))
+    if not found:
+        return
+    differs, _, folder, other = min(found, key=lambda each: each[:2])
+    told = f"the run in {folder} was stopped with {list_options(other)}"
+    if differs:
+        raise TrainingError(
+            f"no run with these options was stopped: {told}; give its options to go on "
+            "with it, or leave out --resume to start a new run."
+        )
+    if console is not None:
+        tell = rank_zero_only(console.print)
+        tell(f"a new run begins: {told}", markup=False, soft_wrap=True)
 
 
 def _done(

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+import torch.distributed as dist
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
@@ -70,6 +72,10 @@ class GraphTask(LightningModule):
     the epoch and the validation scores of earlier epochs. A resumed run therefore
     continues as if it had never stopped. `RunHistory` sets `curve`, the validation
     scores of all finished epochs.
+
+    If a checkpoint is written in the middle of an epoch, it also contains the losses of
+    the steps done, and the states of all random number generators. `steps_done` is then
+    the number of these steps in the first epoch of the resumed run, otherwise 0.
     """
 
     def __init__(
@@ -97,7 +103,15 @@ class GraphTask(LightningModule):
         self.curve: list[float] = []
         self.undefined: dict[str, str] = {}
         self.losses: list[Tensor] = []
+        self.steps_done = 0
         self.generator: torch.Generator | None = None
+        # The unfinished epoch of a checkpoint, one dict per process; [] if none.
+        self._unfinished: list[dict[str, Any]] = []
+        # Lightning's counters after the last finished epoch.
+        self._counters: dict[str, Any] = {}
+        # States of the random number generators before a validation, which may use
+        # them: a run that is stopped in a validation repeats it.
+        self._random: dict[str, Tensor] = {}
 
     def configure_optimizers(self) -> Optimizer:
         """Build Adam for the weights of the network (called by Lightning)."""
@@ -109,6 +123,7 @@ class GraphTask(LightningModule):
 
         State that comes from a checkpoint of another device is moved where needed.
         """
+        self._counters = self.trainer.fit_loop.state_dict()
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
         if capture:
@@ -129,7 +144,60 @@ class GraphTask(LightningModule):
         torch.manual_seed(seed)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         set_rate(self.trainer.optimizers[0], self.learning_rate(epoch))
-        self.losses = []
+        self.losses, self._random = [], {}
+        if self._unfinished:
+            self._restore(self._unfinished)
+        self.steps_done, self._unfinished = len(self.losses), []
+
+    def _restore(self, states: list[dict[str, Any]]) -> None:
+        """Restore the losses and random numbers of an epoch that was stopped."""
+        losses = torch.stack([state["losses"] for state in states])
+        if len(states) == self.trainer.world_size:
+            losses, found = losses[self.global_rank], states[self.global_rank]["random"]
+            generators = self._generators()
+            if generators.keys() == found.keys():  # not from another kind of device
+                for name, generator in generators.items():
+                    generator.set_state(found[name])
+        else:
+            losses = losses.mean(dim=0)
+        self.losses = list(losses.to(self.device))
+
+    def on_validation_start(self) -> None:
+        """Keep the states of the random number generators, for checkpoints."""
+        self._random = self._random_states()
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add the losses and random numbers of an unfinished epoch, if there is one.
+
+        Lightning then begins the epoch anew, and the loader leaves out `steps_done`
+        batches. All processes must call this together.
+        """
+        if not self.losses:
+            return
+        losses = torch.stack(self.losses).cpu()
+        mine = {"losses": losses, "random": self._random or self._random_states()}
+        states = [mine] * self.trainer.world_size
+        if len(states) > 1:
+            dist.all_gather_object(states, mine)
+        checkpoint["unfinished"] = states
+        checkpoint["loops"]["fit_loop"] = self._counters
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Read what `on_save_checkpoint` wrote, for the next epoch."""
+        self._unfinished = checkpoint.get("unfinished", [])
+
+    def _random_states(self) -> dict[str, Tensor]:
+        return {name: each.get_state() for name, each in self._generators().items()}
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        assert self.generator is not None
+        found = {
+            "cpu": torch.default_generator,
+            self.device.type + "-own": self.generator,
+        }
+        if self.device.type == "cuda":
+            found["cuda"] = torch.cuda.default_generators[self.device.index or 0]
+        return found
 
     def learning_rate(self, epoch: int) -> float:
         """Return the learning rate after `epoch` finished epochs."""
@@ -204,9 +272,10 @@ class GraphTask(LightningModule):
         """The extractor of rooted subgraphs; None if the network uses no subgraphs."""
         return self.network.extractor
 
-    def train_loss(self) -> float:
-        """Return the mean loss of this epoch; all processes must call this together."""
+    def finish_epoch(self) -> float:
+        """End the epoch and return its mean loss; all processes must call this."""
         mean = torch.stack(self.losses).mean()
+        self.losses, self._counters = [], self.trainer.fit_loop.state_dict()
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
 
     def _targets(self, batch: GraphBatch, outputs: Tensor) -> Tensor:

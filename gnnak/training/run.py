@@ -1,6 +1,7 @@
 """Train and test one network; score a checkpoint."""
 
 import math
+import signal
 import time
 import warnings
 from dataclasses import replace
@@ -27,8 +28,13 @@ from gnnak.training.callbacks import (
     STATE_KEY,
     ProgressLines,
     Recalibrate,
-    RestoreSignals,
     RunHistory,
+    StopAtStep,
+)
+from gnnak.training.config.experiment import (
+    list_options,
+    other_options,
+    stopped_config,
 )
 from gnnak.training.config.run_config import Precision, RunConfig
 from gnnak.training.data import GraphData, degree_counts
@@ -41,7 +47,7 @@ from gnnak.training.processes.machine import (
     matmul_precision,
     quiet_lightning,
 )
-from gnnak.training.processes.stopping import stoppable
+from gnnak.training.processes.stopping import Stopped, StopRequest, stoppable
 from gnnak.training.processes.workers import watched
 from gnnak.training.protocols import Parts, check_parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint, read_tensors
@@ -109,6 +115,23 @@ def last_checkpoint(
     return last
 
 
+IDENTIFIES_DATA = (
+    "data.name",
+    *(f"data.own.{name}" for name in ("path", "labels", "validation", "test")),
+)
+"""Options that a resumed run may change, because its data are compared themselves."""
+
+
+def check_options(config: RunConfig, folder: Path) -> None:
+    """Raise `CheckpointError` if the run in a folder was stopped with other options."""
+    stopped = stopped_config(folder) or config
+    if other := other_options(config, stopped, IDENTIFIES_DATA):
+        raise CheckpointError(
+            f"the run in {folder} was stopped with {list_options(other)}; give the "
+            "same options, or remove the folder to start over."
+        )
+
+
 def run(
     config: RunConfig,
     dataset: Dataset,
@@ -122,10 +145,16 @@ def run(
     Writes `config.yaml`, `metrics.csv`, `best.ckpt` and `last.ckpt` to `folder`. A
     stopped run can be resumed from `last.ckpt`. After storing the returned record, the
     caller should remove `last.ckpt`, to mark the run as finished. With several
-    processes, every process returns the record.
+    processes, every process returns the record. Ctrl-C raises `KeyboardInterrupt`, and
+    SIGTERM `Stopped`; during training, a checkpoint is written first.
     """
-    with reserved(folder):
-        return run_reserved(config, dataset, folder, machine, resume, console)
+    try:
+        with reserved(folder):
+            return run_reserved(config, dataset, folder, machine, resume, console)
+    except Stopped as stopped:
+        if stopped.number == signal.SIGINT:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def run_reserved(
@@ -140,6 +169,8 @@ def run_reserved(
     machine, began = machine or Machine(), time.monotonic()
     data_hash = fingerprint(dataset)
     last = last_checkpoint(folder, resume, config.data.name, data_hash)
+    if last is not None:
+        check_options(config, folder)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     check_parts(dataset.info, parts, machine.devices * machine.num_nodes)
     clock = Clock()
@@ -147,13 +178,12 @@ def run_reserved(
     warn_of_memory(task, dataset.store.subset(parts.train), machine)
     warn_of_precision(config.train.precision, machine)
     history = RunHistory(folder, clock, config.train.early_stop, data_hash)
-    callbacks: list[Callback] = [Timing(clock), history]
-    if config.train.recalibrate:
-        callbacks.append(Recalibrate())
-    if console is not None:
-        callbacks.append(ProgressLines(console, run_title(config), history))
-    with quiet_lightning(), matmul_precision(machine), stoppable("go on with --resume"):
-        callbacks.append(RestoreSignals())
+    with (
+        quiet_lightning(),
+        matmul_precision(machine),
+        stoppable("go on with --resume") as request,
+    ):
+        callbacks = _callbacks(config, history, request, console)
         trainer = make_trainer(config, machine, callbacks, folder, captured)
         clock.device = trainer.strategy.root_device
         if trainer.is_global_zero:
@@ -184,6 +214,21 @@ def run_reserved(
         best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
         best.save(folder / "best.ckpt")
     return record
+
+
+def _callbacks(
+    config: RunConfig,
+    history: RunHistory,
+    request: StopRequest,
+    console: Console | None,
+) -> list[Callback]:
+    stop = StopAtStep(request, history)
+    callbacks: list[Callback] = [Timing(history.clock), history, stop]
+    if config.train.recalibrate:
+        callbacks.append(Recalibrate(stop.on_train_batch_end))
+    if console is not None:
+        callbacks.append(ProgressLines(console, run_title(config), history))
+    return callbacks
 
 
 class Prepared(NamedTuple):
@@ -289,6 +334,7 @@ def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
     test = task.scores["test"]
     return {
         "kind": "run",
+        "key": history.key,
         "config": config.to_dict(),
         "hash": config.hash(),
         "cell": config.cell(),

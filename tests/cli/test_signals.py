@@ -73,9 +73,11 @@ def end(process: subprocess.Popen) -> tuple[str, str]:
 
 
 def assert_stops(number: signal.Signals, tmp_path: Path, *arguments: str) -> None:
-    """Stop the program after an epoch; it says how to go on."""
+    """Stop the program after an epoch; it writes a checkpoint and says how to go on."""
     process = start(tmp_path, *arguments)
     wait_for(lambda: last_checkpoints(tmp_path))
+    (last,) = last_checkpoints(tmp_path)
+    written = last.stat().st_mtime_ns
     process.send_signal(number)
     out, err = end(process)
     assert process.returncode == 128 + number
@@ -83,7 +85,7 @@ def assert_stops(number: signal.Signals, tmp_path: Path, *arguments: str) -> Non
     told = f"error: stopped by {number.name}; go on with --resume."
     assert err.splitlines()[-1] == told
     assert "Traceback" not in err
-    assert last_checkpoints(tmp_path)
+    assert last.stat().st_mtime_ns > written
     assert records(tmp_path) == []
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM
 
 import torch
 from rich.console import Console
@@ -18,7 +19,9 @@ from gnnak.training.records.results import append_record, environment
 from tests.faults import Tally, damage, hostile, processes, threads
 
 FAULTS: dict[str, Callable[[Path], Tally]] = {
-    "kills": partial(processes.kills, tries=20),
+    "kills": lambda path: processes.kills(path, 20, SIGKILL),
+    "kills-at-record": partial(processes.kills_at_record, tries=20),
+    "stops": lambda path: processes.kills(path, 20, SIGINT, SIGTERM),
     "flips-checkpoint": lambda path: damage.checkpoints(path, damage.flipped, 500),
     "flips-npz": lambda path: damage.npz_files(path, damage.flipped, 500),
     "flips-records": lambda path: damage.record_files(path, damage.flipped, 500),

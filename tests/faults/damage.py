@@ -51,7 +51,7 @@ def checkpoints(folder: Path, change: Callable, tries: int) -> Tally:
         callbacks_module.SAVE_SECONDS = saved
     data_hash = fingerprint(edge_counts())
     readers: dict[Path, Callable[[], Any]] = {
-        best: lambda: _hash(load_checkpoint(best).weights),
+        best: lambda: hash_of(load_checkpoint(best).weights),
         last: lambda: _last(folder, data_hash),
     }
     for number, (path, read) in enumerate(readers.items()):
@@ -126,10 +126,11 @@ def _graphs(path: Path) -> str:
         "y": store.y,
         "split": file.split,
     }
-    return _hash({key: value for key, value in tensors.items() if value is not None})
+    return hash_of({key: value for key, value in tensors.items() if value is not None})
 
 
-def _hash(tensors: Any) -> str:
+def hash_of(tensors: Any) -> str:
+    """Return a hash of named tensors."""
     whole = hashlib.sha256()
     for name, tensor in tensors.items():
         whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())

@@ -15,49 +15,74 @@ from functools import partial
 from pathlib import Path
 
 from gnnak.errors import GnnakError
+from gnnak.training import launch
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.launch import Places, run_experiment
+from gnnak.training.processes.locks import InUseError
 from gnnak.training.processes.machine import Machine
-from gnnak.training.records.results import append_record, read_records
+from gnnak.training.records.checkpoint import load_checkpoint
+from gnnak.training.records.results import Record, append_record, read_records
 from gnnak.training.run import run
 from tests.faults import Outcome, Tally
+from tests.faults.damage import hash_of
 from tests.training.small import edge_counts, small_config
 
-OPTIONS = {"model.name": "gin-ak+-s", "model.dropout": 0.2, "train.epochs": 30}
+OPTIONS = {
+    "model.name": "gin-ak+-s",
+    "model.dropout": 0.2,
+    "train.epochs": 30,
+    "train.batch_size": 4,
+}
 """A short run with every source of randomness: dropout, SubgraphDrop, shuffling."""
+ENDS = {
+    signal.SIGKILL: -signal.SIGKILL,
+    signal.SIGINT: -signal.SIGINT,
+    signal.SIGTERM: 1,
+}
+"""The exit code of a Python program that gets a signal in a run."""
 WRITERS = 8
 """Number of processes that append records at the same time."""
 
 
-def kills(folder: Path, tries: int) -> Tally:
-    """Kill runs at random moments and resume them: all results stay the same."""
+def kills(folder: Path, tries: int, *signals: signal.Signals) -> Tally:
+    """Send signals to runs at random moments and resume: all results stay the same.
+
+    A run that is stopped, and not killed, has to write a checkpoint before it ends.
+    """
     _program(folder / "whole", "new").wait()
     whole = _result(folder / "whole")
     chance, tally = random.Random(0), Tally()
     moments = [chance.uniform(0.0, 1.0) for _ in range(tries)]
     with ThreadPoolExecutor(2) as threads:
         tried = partial(_killed_run, folder, whole)
-        for outcome, text in threads.map(tried, range(tries), moments):
+        sent = [signals[number % len(signals)] for number in range(tries)]
+        for outcome, text in threads.map(tried, range(tries), moments, sent):
             tally.add(outcome, text)
     return tally
 
 
 def _killed_run(
-    root: Path, whole: dict, number: int, moment: float
+    root: Path, whole: dict, number: int, moment: float, sent: signal.Signals
 ) -> tuple[Outcome, str]:
     folder = root / f"killed-{number}"
+    last = folder / "last.ckpt"
     process = _program(folder, "new")
-    while process.poll() is None and not (folder / "last.ckpt").exists():
+    while process.poll() is None and not last.exists():
         time.sleep(0.01)
     time.sleep(moment)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    now = time.time()
+    process.send_signal(sent)
+    _, errors = process.communicate()
+    text = f"{sent.name} {moment:.2f} s after the first epoch: {errors.decode()[-300:]}"
+    if process.returncode not in (0, ENDS[sent]):
+        return "wrong", text
+    if sent != signal.SIGKILL and process.returncode and last.stat().st_mtime < now:
+        return "lost", f"no checkpoint was written, {text}"
     resumed = _program(folder, "resume")
     _, errors = resumed.communicate()
-    text = f"killed {moment:.2f} s after the first epoch: {errors.decode()[-300:]}"
     if resumed.returncode:
-        return "lost", text
-    found = _result(folder)
-    same = all(found[key] == whole[key] for key in ("curves", "scores", "best_epoch"))
-    return ("survived" if same else "wrong"), text
+        return "lost", f"{text}, resumed: {errors.decode()[-300:]}"
+    return ("survived" if _result(folder) == whole else "wrong"), text
 
 
 def _program(folder: Path, resume: str) -> subprocess.Popen:
@@ -71,7 +96,60 @@ def _program(folder: Path, resume: str) -> subprocess.Popen:
 
 
 def _result(folder: Path) -> dict:
-    return json.loads((folder / "record.json").read_text())
+    record = json.loads((folder / "record.json").read_text())
+    found = {key: record[key] for key in ("curves", "scores", "best_epoch")}
+    return found | {"weights": hash_of(load_checkpoint(folder / "best.ckpt").weights)}
+
+
+def kills_at_record(folder: Path, tries: int) -> Tally:
+    """Kill runs right before or after their record is written, and resume each twice.
+
+    The two processes that resume it run at the same time. Each run is recorded once.
+    """
+    tally, launch.load_dataset = Tally(), lambda *_, **__: edge_counts()
+    for number in range(tries):
+        places = Places(None, folder / f"runs-{number}", folder / f"results-{number}")
+        config = small_config(train__seed=number)
+        _in_child(partial(_run_and_die, config, places, number % 2 == 0))
+        context = multiprocessing.get_context("fork")
+        resume = partial(_resume, config, places)
+        both = [context.Process(target=resume) for _ in range(2)]
+        for process in both:
+            process.start()
+        for process in both:
+            process.join(120)
+        codes = sorted(process.exitcode or 0 for process in both)
+        count, left = (
+            len(read_records(places.records)),
+            list(places.runs.glob("*/last*")),
+        )
+        text = f"run {number}: {count} records, exit codes {codes}, left {left}"
+        right = codes in ([0, 0], [0, 3]) and not left
+        tally.add(
+            "lost" if not count else "survived" if right and count == 1 else "wrong",
+            text,
+        )
+    return tally
+
+
+def _run_and_die(config: RunConfig, places: Places, recorded: bool) -> None:
+    append = launch.append_record
+
+    def die(path: Path, record: Record) -> None:
+        if recorded:
+            append(path, record)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    launch.append_record = die
+    run_experiment([config], "edges", places, Machine("cpu"))
+
+
+def _resume(config: RunConfig, places: Places) -> None:
+    try:
+        run_experiment([config], "edges", places, Machine("cpu"), resume=True)
+    except InUseError:
+        os._exit(3)
+    os._exit(0)
 
 
 def full_disk(folder: Path, tries: int) -> Tally:

@@ -40,7 +40,7 @@ def windows(monkeypatch):
     source = Subgraphs(cached, drop=SubgraphDrop("random", 2))
     made = Assembler(FieldStore(store), source, 4, None, single=False)
     sampler = BatchSampler(torch.arange(24), 4, seed=0)
-    return EpochWindows(made, sampler, seed=0, reseed=True)
+    return EpochWindows(made, sampler, seed=0)
 
 
 def items_of(windows, epoch, first=0):

@@ -1,11 +1,17 @@
+import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from gnnak.datasets.own.options import OwnData
+from gnnak.errors import TrainingError
 from gnnak.training import launch
+from gnnak.training.config.options import change
 from gnnak.training.launch import Places, folds_of, run_experiment
+from gnnak.training.processes.locks import reserved
 from gnnak.training.records.results import read_records
 from tests.training.small import small_config, triangles
 
@@ -63,6 +69,95 @@ def test_run_experiment_resumed_reads_finished_runs_from_records(places):
     run_experiment([config], "other", places, resume=True)
     run_experiment([config], "mine", places)
     assert len(read_records(places.records)) == 3
+
+
+def test_a_run_killed_right_after_its_record_is_recorded_once(places, monkeypatch):
+    config, append = small_config(train__epochs=1), launch.append_record
+
+    def killed(*arguments):
+        append(*arguments)
+        raise SystemExit  # as if killed before last.ckpt is removed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "append_record", killed)
+        with pytest.raises(SystemExit):
+            run_experiment([config], "mine", places)
+    (first,) = read_records(places.records)
+    (again,) = run_experiment([config], "mine", places, resume=True)
+    assert (again["scores"], again["key"]) == (first["scores"], first["key"])
+    assert read_records(places.records) == [first]
+    assert not list(places.runs.glob("*/last.ckpt"))
+    run_experiment([config], "mine", places)
+    assert len(read_records(places.records)) == 2
+
+
+@pytest.fixture
+def stopped(places, monkeypatch):
+    """Train a run that stops before its record is written; return its folder."""
+
+    def stop(*_):
+        raise SystemExit
+
+    config = small_config(train__epochs=2, data__protocol="held-out", data__fold=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "append_record", stop)
+        with pytest.raises(SystemExit):
+            run_experiment([config], "mine", places)
+    return places.of(config, "mine")
+
+
+FOLD = {"train.epochs": 2, "data.protocol": "held-out", "data.fold": 1}
+OTHERS = [
+    ({"train.epochs": 1}, "train.epochs=2 instead of 1"),
+    (
+        {"train.epochs": 1, "train.seed": 7, "model.name": "gin"},
+        "model.name='gin-ak+' instead of 'gin', train.epochs=2 instead of 1 and "
+        "train.seed=0 instead of 7",
+    ),
+    ({"train.epochs": 1, "data.fold": None}, "train.epochs=2 instead of 1"),
+]
+
+
+@pytest.mark.parametrize(("options", "told"), OTHERS)
+def test_resume_with_other_options_names_them_instead_of_starting_anew(
+    options, told, places, stopped
+):
+    config, left = change(small_config(), FOLD | options), sorted(places.runs.iterdir())
+    told = f"{stopped} was stopped with {told}; give its options to go on with it, or"
+    with pytest.raises(TrainingError, match=re.escape(told)):
+        run_experiment([config], "mine", places, resume=True)
+    assert sorted(places.runs.iterdir()) == left
+    with reserved(stopped):  # it runs: it was not stopped
+        run_experiment([config], "mine", places, resume=True)
+    assert len(read_records(places.records)) == len(folds_of(config, triangles(4)))
+
+
+@pytest.mark.parametrize("options", [{"train.seed": 7}, {"data.fold": 2}])
+def test_resume_of_another_seed_or_fold_starts_it_and_tells_of_the_stopped_one(
+    options, places, stopped
+):
+    config, console = change(small_config(), FOLD | options), Console(file=StringIO())
+    run_experiment([config], "mine", places, resume=True, console=console)
+    (told,) = [
+        line for line in console.file.getvalue().splitlines() if "stopped" in line
+    ]
+    ((key, value),) = options.items()
+    was = {"train.seed": 0, "data.fold": 1}[key]
+    assert told == (
+        f"a new run begins: the run in {stopped} was stopped with {key}={was} instead "
+        f"of {value}"
+    )
+
+
+def test_resume_compares_no_options_of_sweeps_finished_runs_and_all_folds(
+    places, stopped
+):
+    other = change(small_config(), FOLD | {"train.epochs": 1})
+    run_experiment([other], "mine", places, resume=True, compare=False)
+    run_experiment([other], "mine", places, resume=True)  # it has a record
+    every = change(small_config(), FOLD | {"data.fold": None})
+    assert len(run_experiment([every], "mine", places, resume=True)) == 4
+    assert not (stopped / "last.ckpt").exists()
 
 
 def test_resume_does_not_repeat_a_run_that_another_process_has_just_ended(

@@ -260,6 +260,17 @@ def test_last_checkpoint_refuses_other_data(run_folder):
     run(small_config(train__epochs=1), data, run_folder, resume=True)
 
 
+def test_run_refuses_to_resume_with_other_options_in_its_folder(run_folder):
+    (other, data), moved = (small_config(train__epochs=2), triangles(4)), "elsewhere"
+    with pytest.raises(
+        CheckpointError,
+        match=r"was stopped with train\.epochs=1 instead of 2; give the same options",
+    ):
+        run(other, data, run_folder, resume=True)
+    same = small_config(train__epochs=1, data__own={"path": moved})
+    run(same, data, run_folder, resume=True)
+
+
 def test_last_checkpoint_reads_files_of_older_versions(run_folder, monkeypatch):
     monkeypatch.setattr(callbacks_module.RunHistory, "state_dict", without_fingerprint)
     (run_folder / "last.ckpt").unlink()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from gnnak.datasets.own.load import data_name
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import is_path
 from gnnak.datasets.record import Protocol
-from gnnak.errors import FileFormatError, OptionError
+from gnnak.errors import FileFormatError, GnnakError, OptionError, counted
 from gnnak.graphs.readers.files import read_bytes
 from gnnak.models.factory import parse_name
 from gnnak.models.members import MEMBERS
@@ -138,6 +138,41 @@ def flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             found[prefix + key] = value
     return found
+
+
+def stopped_config(folder: Path) -> RunConfig | None:
+    """Return the config of the run in a folder; None if this version cannot read it."""
+    try:
+        return change(RunConfig(), read_yaml(folder / "config.yaml"))
+    except GnnakError:
+        return None
+
+
+def other_options(
+    ours: RunConfig, theirs: RunConfig, ignored: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the options that differ, each with a text that names both values.
+
+    >>> from gnnak.training.config.run_config import TrainConfig
+    >>> other_options(RunConfig(), RunConfig(train=TrainConfig(epochs=3)))
+    {'train.epochs': 'train.epochs=3 instead of 310'}
+    """
+    if ours.hash() == theirs.hash():
+        return {}
+    here, there = flat(asdict(ours)), flat(asdict(theirs))
+    return {
+        key: f"{key}={shown(there[key])} instead of {shown(here[key])}"
+        for key in sorted(here)
+        if here[key] != there[key] and key not in ignored
+    }
+
+
+def list_options(options: Mapping[str, str], most: int = 5) -> str:
+    """List the texts of `other_options`, at most the first few."""
+    texts, more = list(options.values())[:most], len(options) - most
+    if more > 0:
+        texts.append(counted(more, "more option"))
+    return " and ".join([", ".join(texts[:-1]), *texts[-1:]] if texts[1:] else texts)
 
 
 DEFAULTS: dict[str, Any] = {

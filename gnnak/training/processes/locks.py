@@ -38,6 +38,15 @@ def reserved(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_reserved(folder: Path) -> bool:
+    """Return whether a process has locked the folder of a run with `reserved`."""
+    try:
+        with (folder / LOCK).open("rb", buffering=0) as file:
+            return not try_lock(file)
+    except OSError:
+        return False
+
+
 @contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
     with _lock(folder) as file:

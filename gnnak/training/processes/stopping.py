@@ -4,15 +4,17 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from gnnak.training.processes.workers import is_worker
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the program to stop."""
+REPEAT_SECONDS = 1.0
+"""A signal so soon after a recorded one is ignored: `timeout` and `torchrun` send each
+signal twice."""
 RESEND_SECONDS = 0.05
 """Delay before `stoppable` resends a signal whose exception a destructor discarded."""
 
@@ -27,22 +29,54 @@ class Stopped(BaseException):
         self.exit_code = 128 + number
 
 
-@contextmanager
-def stoppable(advice: str = "") -> Iterator[None]:
-    """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
+class StopRequest:
+    """Handles the signals of `stoppable`: raises `Stopped` now or, if deferred, later.
 
-    Has no effect in worker processes, which end with the main process, and in threads
-    other than the main thread, where Python allows no signal handlers.
+    Attributes:
+        deferred: Whether a signal is only recorded, and raises nothing.
+        number: The recorded signal; None if there was none.
     """
 
-    def stop(number: int, _: FrameType | None) -> None:
+    def __init__(self, advice: str = "") -> None:
+        self.advice, self.deferred = advice, False
+        self.number: int | None = None
+        self._time = 0.0
+
+    def handle(self, number: int, _: FrameType | None) -> None:
+        """Record the first signal if deferred, else raise `Stopped`.
+
+        A signal after that one ends the program.
+        """
+        now = time.monotonic()
+        if self.deferred and self.number is None:
+            self.number, self._time = number, now
+        if self.number is not None and now - self._time < REPEAT_SECONDS:
+            return
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
-        raise Stopped(number, advice)
+        self.deferred = False
+        raise Stopped(number, self.advice)
 
-    with _handled_by(stop) as handled:
+    def release(self) -> None:
+        """End deferring; raise `Stopped` if a signal was recorded."""
+        self.deferred = False
+        if self.number is not None:
+            raise Stopped(self.number, self.advice)
+
+
+@contextmanager
+def stoppable(advice: str = "") -> Iterator[StopRequest]:
+    """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
+
+    The yielded object can defer the exception until a second signal. Signals that are
+    ignored stay ignored, as in worker processes, which end with the main process. No
+    signal is handled in threads other than the main thread, where Python allows no
+    signal handlers.
+    """
+    request = StopRequest(advice)
+    with _handled_by(request.handle) as handled:
         if not handled:
-            yield
+            yield request
             return
         before = sys.unraisablehook
 
@@ -54,13 +88,13 @@ def stoppable(advice: str = "") -> Iterator[None]:
             if not isinstance(lost.exc_value, Stopped):
                 before(lost)
                 return
-            signal.signal(lost.exc_value.number, stop)
+            signal.signal(lost.exc_value.number, request.handle)
             again = (os.getpid(), lost.exc_value.number)
             threading.Timer(RESEND_SECONDS, os.kill, again).start()
 
         sys.unraisablehook = resend
         try:
-            yield
+            yield request
         finally:
             sys.unraisablehook = before
 
@@ -85,15 +119,16 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: install a signal handler, and yield True.
+    """Context manager: handle the signals that are not ignored; yield if there are any.
 
-    In worker processes, and in threads other than the main thread, only yield False.
+    In threads other than the main thread, only yield False.
     """
-    if threading.current_thread() is not threading.main_thread() or is_worker():
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    handled = [number for number in SIGNALS if before[number] != signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread() or not handled:
         yield False
         return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number in SIGNALS:
+    for number in handled:
         signal.signal(number, handler)
     try:
         yield True

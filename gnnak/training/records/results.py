@@ -138,16 +138,28 @@ def append_record(path: Path, record: Record) -> None:
 
     A single system call writes the line, so that the lines of parallel runs do not mix.
     If the last line has no line break, because its writer was killed, the record begins
-    on a new line.
+    on a new line. Nothing is written if the file has a record with the same `key`: a
+    run that was killed right after its record was written is recorded only once.
     """
     line = to_line(record)
     make_folder(path.parent)
     try:
         with path.open("a+b", buffering=0) as file, locked_file(file):
+            if "key" in record and _has_key(file, record["key"]):
+                return
             _write_whole(file, line if _ends_with_line_break(file) else b"\n" + line)
             os.fsync(file.fileno())
     except OSError as error:
         raise FileFormatError(_unwritable(path, error)) from error
+
+
+def _has_key(file: FileIO, key: str) -> bool:
+    """Return whether a file has an undamaged record with this `key`."""
+    file.seek(0)
+    lines = (each for each in file.readall().split(b"\n") if key.encode() in each)
+    return any(
+        found.get("key") == key for each in lines for found in whole_records(each)
+    )
 
 
 def check_appendable(path: Path) -> None:

@@ -82,6 +82,7 @@ CONFIG: Schema = {
 }
 """Options that every record with a config must have."""
 RUN: Schema = CONFIG | {
+    "key": optional(is_text),
     "experiment": optional(is_text),
     "hash": is_text,
     "cell": is_text,

@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -25,6 +26,7 @@ from gnnak.graphs.readers.files import make_folder
 from gnnak.training.launch import Places, run_experiment
 from gnnak.training.processes.locks import InUseError
 from gnnak.training.processes.machine import Machine
+from gnnak.training.processes.stopping import Stopped
 from gnnak.training.processes.workers import follow_main, how_ended, main_of_workers
 from gnnak.training.records.results import environment
 from gnnak.training.schedule.queue import Job, Queue, Task, Work
@@ -114,7 +116,12 @@ class Training:
     def __call__(self, job: Job) -> str:
         """Train one run; return its test score as text."""
         (record,) = run_experiment(
-            [job.config], job.experiment, self.places, self.machine, resume=True
+            [job.config],
+            job.experiment,
+            self.places,
+            self.machine,
+            resume=True,
+            compare=False,
         )
         score = record["scores"]["test"]
         shown = "undefined" if score is None else f"{score:.4g}"
@@ -124,8 +131,12 @@ class Training:
 def work(
     connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
-    """Main loop of a worker: do the jobs from `connection` until None arrives."""
+    """Main loop of a worker: do the jobs from `connection` until None arrives.
+
+    The pool stops a run by SIGTERM, so that it writes a checkpoint.
+    """
     follow_main()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(threads)
     _print_to(log)
     try:
@@ -133,7 +144,7 @@ def work(
         while (job := connection.recv()) is not None:
             connection.send(_outcome(train, job))
             _free_memory()
-    except (EOFError, BrokenPipeError):
+    except (EOFError, BrokenPipeError, Stopped):
         return
 
 
@@ -177,6 +188,8 @@ CONTEXT_MB = 700.0
 """Memory in MB that each worker process takes on a GPU in addition to its tensors."""
 SHARE = 0.9
 """Fraction of a GPU's free memory that runs may use, by their estimates."""
+STOP_SECONDS = 10
+"""Seconds to wait until a worker has ended its step and written a checkpoint."""
 POLL_SECONDS = 0.5
 """Longest time between two updates of the screen."""
 
@@ -352,9 +365,9 @@ class Pool:
                 with suppress(OSError):
                     worker.connection.send(None)
             else:
-                worker.process.kill()
+                worker.process.terminate()
         for worker in self._workers:
-            worker.process.join(timeout=10)
+            worker.process.join(timeout=STOP_SECONDS)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()

@@ -1,7 +1,11 @@
 import pytest
 
 from gnnak.errors import FileFormatError, OptionError
-from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.experiment import (
+    list_options,
+    load_experiment,
+    stopped_config,
+)
 
 
 def test_load_experiment_reads_a_yaml_file(tmp_path):
@@ -75,3 +79,23 @@ def test_load_experiment_explains_what_is_wrong_in_members(members, message, tmp
     path.write_text(f"members: {members}")
     with pytest.raises(OptionError, match=message):
         load_experiment(str(path))
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (1, "0"),
+        (2, "0 and 1"),
+        (5, "0, 1, 2, 3 and 4"),
+        (6, "0, 1, 2, 3, 4 and 1 more option"),
+    ],
+)
+def test_list_options_lists_at_most_five(count, told):
+    assert list_options({f"key {n}": str(n) for n in range(count)}) == told
+
+
+def test_stopped_config_of_a_file_that_cannot_be_read_is_none(tmp_path):
+    assert stopped_config(tmp_path) is None
+    for text in ("- no mapping", "train.unknown: 3", "model: {name: unknown}"):
+        (tmp_path / "config.yaml").write_text(text)
+        assert stopped_config(tmp_path) is None

@@ -8,7 +8,7 @@ import pytest
 from gnnak.errors import FileFormatError, TrainingError
 from gnnak.graphs.readers.files import locked_file
 from gnnak.training.processes import locks
-from gnnak.training.processes.locks import LOCK, reserved
+from gnnak.training.processes.locks import LOCK, is_reserved, reserved
 from gnnak.training.run import run
 from tests.training.small import small_config, triangles
 
@@ -52,6 +52,15 @@ def test_reserved_is_released_at_the_end_and_after_errors(tmp_path):
         reserved(tmp_path),
     ):
         pass
+
+
+def test_is_reserved_tells_while_a_process_has_the_lock(tmp_path):
+    assert not is_reserved(tmp_path / "run")
+    with reserved(tmp_path / "run"):
+        assert is_reserved(tmp_path / "run")
+        (tmp_path / LOCK).touch()
+        assert not is_reserved(tmp_path)
+    assert not is_reserved(tmp_path / "run")
 
 
 def test_reserved_leaves_no_lock_file_and_no_empty_folder(tmp_path):

@@ -2,10 +2,11 @@ import os
 import signal
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
+from gnnak.training.processes import stopping
 from gnnak.training.processes.stopping import Stopped, stoppable
 
 
@@ -32,6 +33,43 @@ def test_stoppable_restores_default_handlers_after_one_signal():
     with pytest.raises(Stopped, match=r"by SIGINT\.$"), stoppable(), watched():
         os.kill(os.getpid(), signal.SIGINT)
     assert left == [signal.SIG_DFL, signal.SIG_DFL]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1000.0])
+def test_a_deferred_signal_is_raised_by_a_second_one_that_does_not_repeat_it_at_once(
+    seconds, monkeypatch
+):
+    monkeypatch.setattr(stopping, "REPEAT_SECONDS", 1000.0)
+    with stoppable() as request:
+        request.deferred = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        monkeypatch.setattr(stopping, "REPEAT_SECONDS", seconds)
+        with nullcontext() if seconds else pytest.raises(Stopped, match="SIGINT"):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert request.deferred == (seconds > 0)
+
+
+def test_stoppable_defers_a_signal_until_it_is_released():
+    with stoppable("go on") as request:
+        request.deferred = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert request.number == signal.SIGTERM
+        with pytest.raises(Stopped, match="by SIGTERM; go on"):
+            request.release()
+    with stoppable() as request:
+        request.deferred = True
+        request.release()
+
+
+def test_stoppable_leaves_signals_ignored_that_were_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stoppable():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_stopped_is_not_caught_as_a_failure():

@@ -2,7 +2,9 @@ import json
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,20 @@ def test_append_record_begins_a_new_line_after_a_torn_one(tmp_path):
             continue
         with pytest.warns(DamagedFileWarning, match=r"runs.jsonl, line 2 is not valid"):
             assert read_records(path) == kept
+
+
+def test_append_record_writes_a_key_once_also_from_several_threads(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    lost = to_line({"key": "0", "x": 0}).replace(b'"x": 0', b'"x": 7')
+    path.write_bytes(lost)
+    records = [{"key": str(n % 10), "x": n // 10} for n in range(100)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(partial(append_record, path), records))
+    append_record(path, {"key": "new", "of": "0"})
+    append_record(path, {"key": "of"})
+    with pytest.warns(DamagedFileWarning, match="line 1 has a wrong checksum"):
+        found = [record["key"] for record in read_records(path)]
+    assert sorted(found) == sorted([*map(str, range(10)), "new", "of"])
 
 
 @pytest.mark.slow

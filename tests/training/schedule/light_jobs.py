@@ -11,6 +11,7 @@ import torch
 
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.processes.locks import InUseError
+from gnnak.training.processes.stopping import stoppable
 from gnnak.training.schedule.queue import Job, Task
 
 
@@ -37,6 +38,13 @@ class Light:
             raise torch.OutOfMemoryError("CUDA out of memory.\nmore")
         if what == "sleep":
             time.sleep(60)
+        if what == "save":
+            with stoppable() as request:
+                request.deferred = True
+                while request.number is None:
+                    time.sleep(0.01)
+                self.file.with_name("saved").touch()
+                request.release()
         return f"did {what}"
 
     def lines(self) -> list[str]:

@@ -57,6 +57,15 @@ def test_workers_take_run_after_run_and_stop_when_time_is_up(tmp_path):
         os.kill(int(pids.pop()), 0)
 
 
+def test_a_run_that_is_stopped_when_time_is_up_can_write_a_checkpoint(tmp_path):
+    light, lines = Light(tmp_path / "begun"), Lines()
+    pool = Pool(Queue([light_task("a"), light_task("save")]), 1, light, tmp_path, lines)
+    lines.when = {1: lambda: setattr(pool, "end", time.monotonic() + 2)}
+    assert titles(pool.run().cut) == ["save"]
+    assert (tmp_path / "saved").exists()
+    assert "Traceback" not in (tmp_path / "worker-1.log").read_text()
+
+
 def test_jobs_are_not_begun_after_the_end(tmp_path):
     light = Light(tmp_path / "begun")
     queue = Queue([light_task("a")])
