@@ -131,7 +131,7 @@ def test_graph_file_parts_and_folds(path):
         ({"directed": np.array([1])}, "directed has dtype int64 and shape [1]"),
         ({"atom_names": np.array([1, 2])}, "atom_names has dtype int64"),
         ({"edge_atr": np.zeros((3, 1))}, "unknown key edge_atr; did you mean edge_att"),
-        ({"zzz": np.zeros(1)}, "unknown key zzz; see the npz layout."),
+        ({"zzz": np.zeros(1)}, "unknown key zzz; see docs/formats.md#npz."),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
