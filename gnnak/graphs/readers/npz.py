@@ -283,8 +283,10 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     for key in opened.files:
         if key not in (*COUNTS, *VALUES, *FLAGS) and not key.endswith("_names"):
             near = difflib.get_close_matches(key, (*COUNTS, *VALUES, *FLAGS), n=1)
-            hint = f"did you mean {near[0]}?" if near else "see docs/formats.md#npz."
-            raise FileFormatError(f"{path} has an unknown key {key}; {hint}")
+            hint = f"did you mean {near[0]}? See" if near else "see"
+            raise FileFormatError(
+                f"{path} has an unknown key {key}; {hint} docs/formats.md#npz."
+            )
         what = f"{path}: {key} cannot be read"
         arrays[key] = _try(what, lambda key=key: opened[key])  # type: ignore[misc]
         if not isinstance(arrays[key], np.ndarray):
