@@ -291,14 +291,14 @@ SkipBad = Annotated[
 NodeAttr = Annotated[
     list[str] | None,
     own_option(
-        help="Node attribute of networkx graphs that is a feature. May be repeated.",
+        help="Attribute of nodes that is a feature (JSON, PyG). May be repeated.",
         show_default="x",
     ),
 ]
 EdgeAttr = Annotated[
     list[str] | None,
     own_option(
-        help="Edge attribute of networkx graphs that is a feature. May be repeated.",
+        help="Attribute of edges that is a feature (JSON, PyG). May be repeated.",
         show_default="edge_attr",
     ),
 ]

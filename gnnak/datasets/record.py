@@ -12,6 +12,7 @@ from torch import Tensor
 from gnnak.datasets.cache import Request
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore
+from gnnak.graphs.readers.rows import FeatureUse
 from gnnak.nn.features import Features
 from gnnak.typing import check_known
 
@@ -178,6 +179,8 @@ class Dataset:
     """[g], int64: 0 train, 1 validation, 2 test; None if there is no split."""
     folds: Tensor | None = None
     """[k, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
+    features: FeatureUse | None = None
+    """Names of features and of unused attributes, if the data are the user's own."""
 
     @property
     def num_folds(self) -> int:
@@ -192,6 +195,7 @@ class Dataset:
             self.store.subset(indices),
             None if self.split is None else self.split[indices],
             None if self.folds is None else self.folds[:, indices],
+            self.features,
         )
 
     def check(self) -> Dataset:

@@ -87,6 +87,9 @@ class _GNNAKEstimator(BaseEstimator):
         batch_size: Graphs per training step.
         learning_rate: Learning rate of Adam.
         seed: Seed of the weights, the batches and the validation graphs.
+        node_attr: Attributes of nodes, of networkx or PyG graphs, that are the
+            features; if None, `x`.
+        edge_attr: Attributes of edges that are the features; if None, `edge_attr`.
         settings: Any other options by name, such as `{"train.clip": 1.0}`.
 
     Attributes:
@@ -106,6 +109,8 @@ class _GNNAKEstimator(BaseEstimator):
         batch_size: int = 32,
         learning_rate: float = 0.001,
         seed: int = 0,
+        node_attr: str | Sequence[str] | None = None,
+        edge_attr: str | Sequence[str] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
@@ -115,6 +120,8 @@ class _GNNAKEstimator(BaseEstimator):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.seed = seed
+        self.node_attr = node_attr
+        self.edge_attr = edge_attr
         self.settings = settings
 
     def _train(self, graphs: Sequence[Any], y: np.ndarray) -> None:
@@ -135,6 +142,8 @@ class _GNNAKEstimator(BaseEstimator):
             model=self.model,
             task=self._task,
             split=_parts(len(graphs), self.seed).tolist(),
+            node_attr=self.node_attr,
+            edge_attr=self.edge_attr,
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
@@ -109,7 +110,7 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 
 @rank_zero_only
 def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
-    """Print a summary of the user's own data: graphs, targets, split, skipped rows."""
+    """Print a summary of the user's own data: graphs, targets, features, split, ..."""
     info, kind = dataset.info, "molecules" if dataset.info.featurizer else "graphs"
     classes = f" ({len(info.classes)} classes)" if info.classes else ""
     targets = ", ".join(info.targets[:5]) + (", ..." if len(info.targets) > 5 else "")
@@ -128,8 +129,19 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
         sizes = [f"{n or 'no'} {name}" for n, name in zip(counts, names, strict=True)]
         untested = "" if counts[2] else "; the network is not tested"
         console.print(f"  {', '.join(sizes)} {kind}{untested}", markup=False)
+    if dataset.features is not None:
+        line = f"  {dataset.features.line(bool(info.featurizer))}"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     for row in info.skipped:
         console.print(f"  left out {row}", markup=False)
+
+
+@rank_zero_only
+def warn_of_unused(dataset: Dataset, own: OwnData) -> None:
+    """Log which attributes of nodes or edges are ignored, unless `own` chooses some."""
+    use, chosen = dataset.features, own.node_attr or own.edge_attr
+    if use is not None and (use.unused_nodes or use.unused_edges) and not chosen:
+        logging.getLogger("gnnak").warning(use.line())
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:

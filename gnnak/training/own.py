@@ -16,7 +16,7 @@ from gnnak.datasets.own import OwnData, load_own
 from gnnak.errors import OptionError, kind_of
 from gnnak.models.factory import normal_name
 from gnnak.training.config.experiment import own_config
-from gnnak.training.launch import tell_data
+from gnnak.training.launch import tell_data, warn_of_unused
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 from gnnak.training.run import run
@@ -89,8 +89,9 @@ def train(
         validation: With split `files`: file with validation graphs.
         test: With split `files`: file with test graphs.
         labels: Table with the targets of graphs, one row per graph.
-        node_attr: Node attributes of networkx graphs that are the features.
-        edge_attr: Edge attributes of networkx graphs that are the features.
+        node_attr: Attributes of nodes, of networkx or PyG graphs, that are the
+            features; if None, `x`.
+        edge_attr: Attributes of edges that are the features; if None, `edge_attr`.
         skip_bad: Whether to leave out unusable rows instead of raising an error.
         graphs: Number of graphs to use, from the start of the data; if None, all.
         epochs: Maximum number of passes over the training graphs; default 60.
@@ -144,6 +145,8 @@ def train(
     console = Console(stderr=True) if progress else None
     if console is not None:
         tell_data(found.dataset, own.task, console)
+    else:
+        warn_of_unused(found.dataset, own)
     dataset = found.dataset
     if dataset.folds is not None and fold is None:
         raise OptionError("give fold, the number of the fold that is the test part.")

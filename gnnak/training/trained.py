@@ -19,7 +19,12 @@ from gnnak.datasets.own.molecules import (
     molecules_in_list,
     need_featurizer,
 )
-from gnnak.datasets.own.objects import are_smiles, as_items, graphs_in_list
+from gnnak.datasets.own.objects import (
+    are_smiles,
+    as_items,
+    graphs_in_list,
+    without_targets,
+)
 from gnnak.datasets.own.read import Reading
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
@@ -153,7 +158,7 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
     given = [graphs] if isinstance(graphs, str) else as_items(graphs)
     if not given:
         raise GraphError("there are no graphs; give at least one.")
-    items = [_without_targets(item) for item in given]
+    items = [without_targets(item) for item in given]
     if are_smiles(items):
         rows = molecules_in_list(items, featurizer=need_featurizer(info))
     else:
@@ -161,13 +166,6 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
     if rows.bad:
         raise GraphError(f"{rows.bad[0]}; correct this graph.")
     return with_node_features(rows.store).union()
-
-
-def _without_targets(item: Any) -> Any:
-    if hasattr(item, "edge_index") and getattr(item, "y", None) is not None:
-        item = item.clone()
-        item.y = None
-    return item
 
 
 class TrainedModel(nn.Module):

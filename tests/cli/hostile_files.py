@@ -71,8 +71,8 @@ PICKLE = pickle.dumps({"smiles": ["C"], "y": [1]})
 WIDTH = "but the network was trained with 9 columns; give the same features"
 NO_TARGETS = "has no targets; name a column with --target"
 KINDS = {
-    "empty.csv": both("", "empty.csv is empty; give a table with a header."),
-    "blank.csv": both("\n\n \n", "is empty; give a table with a header."),
+    "empty.csv": both("", "empty.csv is empty; give a table with a header; see docs/"),
+    "blank.csv": both("\n\n \n", "is empty; give a table with a header; see docs/"),
     "header only.csv": both("smiles,y\n", "has a header but no rows; add rows."),
     "broken smiles.csv": Kind(
         b"smiles,y\nC1CC,1\nC(,2\nQ,3\n",
@@ -116,7 +116,9 @@ KINDS = {
     "checksum.tsv.gz": both(PACKED[:-8] + bytes(8), "is damaged; compress or download"),
     "garbage.smi.gz": both(PACKED[:10] + bytes(9), "is damaged; compress or download"),
     "plain.csv.gz": both(f"smiles,y\n{GOOD}", "is not compressed with gzip; leave out"),
-    "empty.csv.gz": both(gzip.compress(b""), "is empty; give a table with a header."),
+    "empty.csv.gz": both(
+        gzip.compress(b""), "is empty; give a table with a header; see docs/"
+    ),
     "pickle.csv.gz": both(gzip.compress(PICKLE), "not a CSV table (it is not UTF-8 te"),
     "table.csv.bz2": both(b"BZh9", "is compressed; unpack it and give a folder or a"),
     "tables.tar.gz": both(PACKED, "is compressed; unpack it and give a folder or a f"),
@@ -124,7 +126,9 @@ KINDS = {
     "table.xlsx": both(b"PK\x03\x04", "is a spreadsheet; save it as CSV and give a"),
     "table.pkl": both(PICKLE, "is a pickle, which could run code; give a folder or"),
     "latin.csv": both("smiles,größe\nC,1\n".encode("latin-1"), "it is not UTF-8 text"),
-    "utf16.csv": both("smiles,y\nC,1\n".encode("utf-16"), "save it as CSV in UTF-8."),
+    "utf16.csv": both(
+        "smiles,y\nC,1\n".encode("utf-16"), "save it as CSV in UTF-8; see "
+    ),
     "zeros.csv": both(bytes(1000), "it has zero bytes); save it as CSV"),
     "gzip.csv": both(gzip.compress(b"smiles,y\nC,1\n"), "it is not UTF-8 text"),
     "pickle in disguise.csv": both(PICKLE, "not a CSV table (it is not UTF-8 text)"),
@@ -136,7 +140,9 @@ KINDS = {
     ),
     "nonsense.npz": both(zipped(b"nonsense"), "num_nodes is not an array."),
     "bomb.npz": both(bomb(), "announces shape [1000000000], more than the file"),
-    "other.npz": both(saved(a=np.arange(3)), "has an unknown key a; see the npz"),
+    "other.npz": both(
+        saved(a=np.arange(3)), "has an unknown key a; see docs/formats.md#npz."
+    ),
     "broken.json": both("{", "broken.json is not JSON (Expecting property name"),
     "deep.json": both("[" * 100000, "it is nested too deeply); give networkx graphs"),
     "no graphs.json": both("[]", "no graphs.json has no graphs; add some."),

@@ -104,6 +104,29 @@ def test_train_on_graph6_with_labels_and_folds(place):
     assert [record["fold"] for record in records(place, "runs")] == [0, 1, 2]
 
 
+def test_train_and_sweep_say_which_attributes_are_ignored(place, caplog):
+    graphs = [nx.path_graph(size) for size in range(3, 15)]
+    for graph in graphs:
+        graph.graph["size"] = len(graph) / 2
+        nx.set_edge_attributes(graph, 0.5, "bond length")
+    links = [json.dumps(nx.node_link_data(graph, edges="edges")) for graph in graphs]
+    Path("g.jsonl").write_text("\n".join(links))
+    line = (
+        "node features: none; edge features: none; ignored edge attributes: bond length"
+        "; add numbers with --edge-attr 'bond length' (edge_attr=['bond length'])\n"
+    )
+    result = train("g.jsonl", "--target", "size")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count(f"  {line}") == 1
+    result = train("g.jsonl", "--target", "size", "--edge-attr", "bond length")
+    assert "  node features: none; edge features: bond length\n" in result.stderr
+    assert not caplog.text
+    words = ["sweep", "g.jsonl", "--target", "size", "--over", "train.epochs=1,2"]
+    result = CliRunner().invoke(app, [*words, "--dry-run", "--accelerator", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert caplog.text.count(line) == 1
+
+
 def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
     result = train("Triangles", "--graphs", "40", "--lr", "0.01", "--json")
     assert result.exit_code == 0, result.output

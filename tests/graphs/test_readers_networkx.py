@@ -110,7 +110,7 @@ def test_from_networkx_uses_the_categories_of_other_graphs():
     assert known == {"element": ("C", "H", "N"), "label": ("toxic",)}
     with pytest.raises(GraphError, match=r"'element' of node 1 of graph 0 is 'O'"):
         from_networkx([WATER], "element", categories=known)
-    with pytest.raises(GraphError, match="the attributes 'element' are not numbers"):
+    with pytest.raises(GraphError, match="node 0 of graph 0 is 'H'; give numbers"):
         from_networkx([WATER], "element", categories={})
     store = from_networkx([CYANIDE], "element", categories={"element": "NCH"})
     assert store.x.flatten().tolist() == [2, 1, 0]

@@ -145,6 +145,8 @@ def test_read_pyg_dicts_of_tensors(tmp_path):
     torch.save([{"edge_index": EDGES, "num_nodes": 3}], tmp_path / "d.pt")
     (found,) = read_pyg(tmp_path / "d.pt")
     assert (found.num_nodes, found.num_edges) == (3, 2)
+    torch.save({"edge_index": EDGES, "pos": EDGES.float()}, tmp_path / "d.pt")
+    assert read_pyg(tmp_path / "d.pt")[0].pos.dtype == torch.float
 
 
 def test_read_pyg_never_runs_a_pickle(tmp_path):
@@ -157,7 +159,9 @@ def test_read_pyg_never_runs_a_pickle(tmp_path):
     assert not (tmp_path / "trapped").exists()
 
 
-@pytest.mark.parametrize("content", [torch.ones(2), ["text"], {"weights": 1}])
+@pytest.mark.parametrize(
+    "content", [torch.ones(2), ["text"], {"weights": 1}, {"x": 1, 2: 3}]
+)
 def test_read_pyg_other_objects_are_refused(tmp_path, content):
     torch.save(content, tmp_path / "d.pt")
     with pytest.raises(FileFormatError, match="give PyG Data"):

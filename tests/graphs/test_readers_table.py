@@ -141,9 +141,18 @@ def test_read_edge_lists_empty_file_has_no_graphs(tmp_path):
     assert read(tmp_path, "") == []
 
 
-@pytest.mark.parametrize("text", ["a b c d\n", "a b c\nd e\n", "a b\na b c\n"])
-def test_read_edge_lists_names_the_line_with_another_number_of_words(tmp_path, text):
-    with pytest.raises(FileFormatError, match="words"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a b c d\n", "words"),
+        ("a b c\nd e\n", "words"),
+        ("a b\na b c\n", "words"),
+        ("0 1 0.5\n", "line 1: 0.5 is a weight and no node; write graphs with weights"),
+        ("0 1 2\n0, 1, -.5e-3\n", "line 2: -.5e-3 is a weight"),
+    ],
+)
+def test_read_edge_lists_names_the_line_that_is_wrong(tmp_path, text, message):
+    with pytest.raises(FileFormatError, match=message):
         read(tmp_path, text)
 
 

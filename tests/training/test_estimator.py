@@ -64,6 +64,24 @@ def test_estimators_take_constant_numbers_and_a_class_for_each_graph():
     assert few.predict_proba(GRAPHS[:2]).shape == (2, 4)
 
 
+@pytest.mark.parametrize("kind", [gnnak.GNNAKRegressor, gnnak.GNNAKClassifier])
+def test_estimators_take_attributes_of_nodes_and_edges(kind, caplog):
+    given = [graph.clone() for graph in GRAPHS]
+    for graph in given:
+        graph.pos = torch.rand(graph.num_nodes, 2)
+        graph.weight = torch.rand(graph.num_edges)
+    y = SIZES if kind is gnnak.GNNAKRegressor else SHAPES
+    net = kind(node_attr=["x", "pos"], edge_attr="weight", **SMALL).fit(given, y)
+    info = clone(net).fit(given, y).model_.info
+    assert (info.node_features.channels, info.edge_features.channels) == (3, 1)
+    assert len(net.predict(given[:2])) == 2
+    assert not caplog.text
+    kind(**SMALL).fit(given, y)
+    assert "ignored node attributes: pos; ignored edge attributes: weig" in caplog.text
+    with pytest.raises(OptionError, match="did you mean 'pos'"):
+        kind(node_attr="poss", **SMALL).fit(given, y)
+
+
 class Stored(InMemoryDataset):
     def __init__(self, graphs):
         super().__init__()

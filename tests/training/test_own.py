@@ -10,6 +10,7 @@ from gnnak.datasets import describe
 from gnnak.datasets.own.options import OwnData
 from gnnak.errors import GnnakError, TrainingError
 from gnnak.graphs import from_networkx, to_pyg
+from gnnak.nn.features import Continuous
 from gnnak.training.config.experiment import own_config
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
@@ -84,6 +85,47 @@ def test_train_on_nodes_of_networkx_graphs():
     assert found.values.shape == (10, 2)
     assert found.graph.tolist() == [0] * 5 + [1] * 5
     assert set(found.labels) <= {"end", "in"}
+
+
+@pytest.mark.parametrize(
+    ("options", "printed", "logged"),
+    [
+        ({"progress": True}, "  node features: none; ", ""),
+        ({}, "", "node features: none; "),
+        ({"node_attr": "mass"}, "", ""),
+        ({"node_attr": ["mass"], "progress": True}, "  node features: mass; ", ""),
+    ],
+    ids=str,
+)
+def test_train_says_once_which_attributes_are_features(
+    options, printed, logged, capsys, caplog
+):
+    graphs = [nx.path_graph(size) for size in range(3, 9)]
+    for graph in graphs:
+        nx.set_node_attributes(graph, {node: node / 2 for node in graph}, "mass")
+    y = [float(len(graph)) for graph in graphs]
+    trained, _ = gnnak.train(graphs, y, **{**SMALL, **options})
+    told = capsys.readouterr().err
+    for text, start in ((told, printed), (caplog.text, logged)):
+        assert text.count("node features: ") == bool(start)
+        assert start in text
+    if options.get("node_attr") is None:
+        assert "; add numbers with --node-attr mass (" in told + caplog.text
+    else:
+        assert trained.info.node_features == Continuous(1)
+
+
+def test_train_on_targets_of_nodes_predicts_for_graphs_with_targets_of_edges():
+    graphs = to_pyg(from_networkx([nx.path_graph(size) for size in range(3, 9)]))
+    for graph in graphs:
+        graph.y = torch.arange(graph.num_nodes) / 2
+    trained, _ = gnnak.train(graphs, **SMALL)
+    wanted = trained.predict(graphs).values
+    for graph in graphs:
+        graph.y = torch.rand(graph.num_edges)
+    assert np.array_equal(trained.predict(graphs).values, wanted)
+    with pytest.raises(GnnakError, match="y has one row for every edge, but gnnak"):
+        gnnak.train(graphs, **SMALL)
 
 
 def test_train_on_one_fold():

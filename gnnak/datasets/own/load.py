@@ -18,7 +18,8 @@ from torch import Tensor
 from gnnak.datasets.assemble import MAX_CATEGORIES
 from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.datasets.cache import with_node_features
-from gnnak.datasets.own.molecules import FEATURIZERS
+from gnnak.datasets.own.molecules import FEATURIZERS, find_smiles
+from gnnak.datasets.own.objects import check_attributes
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.own.splits import (
@@ -35,7 +36,14 @@ from gnnak.datasets.record import DEFAULTS, Dataset, DatasetInfo, check_metric
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import format_stem
-from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any, refuse
+from gnnak.graphs.readers.rows import (
+    BadRow,
+    FeatureUse,
+    GraphRows,
+    check_any,
+    refuse,
+)
+from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
@@ -178,7 +186,22 @@ def load_own(
         own_data=True,
     )
     found = replace(own, task=task, metric=metric, targets=targets.names)
-    return OwnDataset(Dataset(info, store, given, folds).check(), found, left_out)
+    data = Dataset(info, store, given, folds, _feature_use(own, rows, targets))
+    return OwnDataset(data.check(), found, left_out)
+
+
+def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
+    """Return the names of the features, and of all else that is not a target."""
+    use, used = rows.features, {*targets.names, own.split_column}
+    if rows.molecules is not None:
+        atoms, bonds = (
+            tuple(name for name, *_ in features)
+            for features in (ATOM_FEATURES, BOND_FEATURES)
+        )
+        use = FeatureUse(atoms, bonds, unused_graphs=tuple(rows.columns))
+    if rows.molecules is not None and rows.columns:
+        used.add(find_smiles(rows.source, own.smiles, list(rows.columns)))
+    return use.without(used)
 
 
 def data_name(path: str | None) -> str:
@@ -264,6 +287,7 @@ def _joined(
         },
         ", ".join(part.source for part in parts),
         None if None in molecules else tuple(t for m in molecules for t in m or ()),
+        features=parts[0].features,
     )
     rows = with_node_targets(own, rows, None)
     rows, targets = _without_bad(own, rows, find_targets(own, rows, None))
@@ -297,6 +321,14 @@ def _rows(data: Any, own: OwnData) -> GraphRows:
     reading = Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs)
     rows = as_rows(data, reading)
     check_any(rows)
+    if rows.molecules is not None and (own.node_attr or own.edge_attr):
+        raise OptionError(
+            f"{rows.source} has molecules, whose features are those of atoms and "
+            "bonds; leave out --node-attr and --edge-attr (node_attr, edge_attr)."
+        )
+    use = rows.features
+    check_attributes("node", own.node_attr, use.nodes + use.unused_nodes, rows.source)
+    check_attributes("edge", own.edge_attr, use.edges + use.unused_edges, rows.source)
     return with_points(rows, own.targets, own.task)
 
 

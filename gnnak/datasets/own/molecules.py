@@ -193,7 +193,8 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
                 return column
     raise OptionError(
         f"{Path(path).name} has no column named smiles in its header; name the column "
-        f"of SMILES strings with --smiles, one of: {', '.join(names[:20])}."
+        f"of SMILES strings with --smiles, one of: {', '.join(names[:20])}; see "
+        "docs/formats.md#tables."
     )
 
 
@@ -220,6 +221,8 @@ def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path} is not UTF-8 text; give SMILES.") from error
+        raise FileFormatError(
+            f"{path} is not UTF-8 text; see docs/formats.md#smiles."
+        ) from error
     lines = [line.split() for line in text.splitlines() if line.strip()]
     return molecules_in_list([words[0] for words in lines], str(path), featurizer)

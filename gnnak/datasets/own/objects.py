@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +12,14 @@ import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Dataset
+from torch_geometric.data import Data, Dataset
 
 from gnnak.datasets.own.molecules import SMILES_NAMES
-from gnnak.errors import GnnakError, GraphError, kind_of
+from gnnak.errors import GnnakError, GraphError, OptionError, kind_of
 from gnnak.graphs import GraphBatch, GraphStore, from_networkx, from_pyg
-from gnnak.graphs.readers.rows import BadRow, GraphRows
+from gnnak.graphs.readers.pyg import field_axes
+from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
+from gnnak.typing import check_known
 
 
 def is_frame(data: object) -> bool:
@@ -105,6 +109,7 @@ def are_smiles(items: Sequence[Any]) -> bool:
 
 
 NAMES = {
+    " of graph 0": "",
     "graph 0 is": "it is",
     "in store 0": "in the first graph",
     "in store 1": "in this one",
@@ -123,30 +128,34 @@ def graphs_in_list(
     """Convert a list of PyG `Data` or of networkx graphs, row by row.
 
     Malformed graphs, and graphs whose features differ from those of the first good one,
-    are bad rows. `node_attr` and `edge_attr` name the features of networkx graphs. If
-    empty, the attributes `x` and `edge_attr` are used if all nodes or edges have them.
+    are bad rows. `node_attr` and `edge_attr` name the features. If empty, `x` and
+    `edge_attr` are used; in networkx graphs, all nodes or edges must have them.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [
         BadRow(row + 1, it.reason) for row, it in enumerate(items) if row not in good
     ]
-    first = next(iter(good.values()), None)
+    first, unread = next(iter(good.values()), None), ""
     if isinstance(first, nx.Graph):
-        chosen = [graph for graph in good.values() if isinstance(graph, nx.Graph)]
-        nodes = node_attr or _common(chosen, "x", lambda graph: graph.nodes(data=True))
-        edges = edge_attr or _common(
-            chosen, "edge_attr", lambda graph: graph.edges(data=True)
-        )
+        use = _networkx_features(list(good.values()), node_attr, edge_attr, source)
 
         def convert(graphs: Sequence[Any]) -> GraphStore:
             # Strings are bad rows, since training and prediction would number them
             # differently.
-            return from_networkx(graphs, nodes or None, edges or None, categories={})
+            return from_networkx(
+                graphs, use.nodes or None, use.edges or None, categories={}
+            )
     else:
-        node_targets = _has_node_targets(list(good.values()))
+        data = [graph for graph in good.values() if isinstance(graph, Data)]
+        known = {name for graph in data for name in graph.to_dict()}
+        check_attributes("node", node_attr, known, source)
+        check_attributes("edge", edge_attr, known, source)
+        level = target_level(list(good.values()))
+        if unread := UNREAD.get(level, ""):
+            good = {row: without_targets(graph) for row, graph in good.items()}
 
         def convert(graphs: Sequence[Any]) -> GraphStore:
-            return from_pyg(graphs, node_targets)
+            return from_pyg(graphs, level == "node", node_attr, edge_attr)
 
     store, position, wrong = _convert(good, convert)
     rows = GraphRows(
@@ -154,8 +163,123 @@ def graphs_in_list(
     )
     if isinstance(first, nx.Graph):
         columns, per_node = _attributes(items, position.tolist())
-        rows = replace(rows, columns=columns, node_columns=per_node)
-    return rows
+        use = replace(use, unused_graphs=tuple(columns))
+        return replace(rows, columns=columns, node_columns=per_node, features=use)
+    use = _pyg_features(store, [items[row] for row in position], node_attr, edge_attr)
+    unused = use.unused_nodes + use.unused_edges + use.unused_graphs
+    if not unread and store.y is None and "edge_label" in unused:
+        unread = f"edge_label has targets of edges, but {LEVELS}"
+    return replace(rows, features=use, unread_y=unread)
+
+
+LEVELS = (
+    "gnnak.train learns targets of graphs or of nodes; for edges, write your own loop, "
+    "as in docs/recipes.md#targets-of-edges."
+)
+UNREAD = {
+    "edge": f"y has one row for every edge, but {LEVELS}",
+    "node or edge": "every graph has as many nodes as edges, so that y may have "
+    "targets of nodes or of edges; for nodes, give from_pyg(graphs, node_targets=True) "
+    "of gnnak.graphs; for edges, write your own loop, as in "
+    "docs/recipes.md#targets-of-edges.",
+}
+"""Why `y` of PyG graphs is not read, by the result of `target_level`."""
+
+
+def target_level(graphs: Sequence[Any]) -> str:
+    """Return what has one row of `y` each in all PyG graphs: graph, node or edge.
+
+    If nodes and edges (an undirected edge counts once or twice) are equally many in all
+    graphs, the result is `node or edge`; if no level fits, it is `graph`.
+    """
+    levels = {"graph", "node", "edge", "undirected edge"}
+    for graph in graphs:
+        y, edge_index = (getattr(graph, name, None) for name in ("y", "edge_index"))
+        if not isinstance(y, Tensor) or not y.dim():
+            return "graph"
+        has_edges = isinstance(edge_index, Tensor) and edge_index.dim() > 0
+        rows, edges = y.size(0), edge_index.size(-1) if has_edges else 0
+        fits = {
+            "graph": rows == 1,
+            "node": rows == getattr(graph, "num_nodes", None),
+            "edge": rows == edges,
+            "undirected edge": 2 * rows == edges,
+        }
+        levels = {level for level in levels if fits[level]}
+    if "graph" in levels or not levels:
+        return "graph"
+    if "node" not in levels:
+        return "edge"
+    return "node" if levels == {"node"} else "node or edge"
+
+
+def without_targets(graph: Any) -> Any:
+    """Return a shallow copy of a PyG graph without `y`; return other objects as is."""
+    if hasattr(graph, "edge_index") and getattr(graph, "y", None) is not None:
+        graph = copy(graph)
+        graph.y = None
+    return graph
+
+
+def check_attributes(
+    owner: str, wanted: Sequence[str], known: Iterable[str], source: str
+) -> None:
+    """Raise `OptionError` if the nodes or edges lack a wanted attribute."""
+    known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
+    for name in wanted:
+        if not known:
+            raise OptionError(
+                f"the {owner}s of {source} have no attributes; leave out "
+                f"--{owner}-attr ({owner}_attr)."
+            )
+        check_known(f"{owner} attribute", name, known, of=f" in {source}")
+
+
+def _networkx_features(
+    graphs: Sequence[Any],
+    node_attr: tuple[str, ...],
+    edge_attr: tuple[str, ...],
+    source: str,
+) -> FeatureUse:
+    """Choose the features of networkx graphs, by default `x` and `edge_attr`."""
+    graphs = [graph for graph in graphs if isinstance(graph, nx.Graph)]
+    nodes = [data for graph in graphs for _, data in graph.nodes(data=True)]
+    edges = [data for graph in graphs for *_, data in graph.edges(data=True)]
+    found = []
+    for owner, wanted, default, rows in (
+        ("node", node_attr, "x", nodes),
+        ("edge", edge_attr, "edge_attr", edges),
+    ):
+        counts = Counter(str(name) for row in rows for name in row)
+        check_attributes(owner, wanted, counts, source)
+        used = wanted or (default,) * (counts[default] == len(rows) > 0)
+        texts = {str(n) for row in rows for n, v in row.items() if isinstance(v, str)}
+        unused = sorted(
+            counts.keys() - set(used), key=lambda name: (name in texts, name)
+        )
+        found.append((used, tuple(unused)))
+    (chosen, other), (chosen_edges, other_edges) = found
+    return FeatureUse(chosen, chosen_edges, other, other_edges)
+
+
+def _pyg_features(
+    store: GraphStore,
+    graphs: Sequence[Any],
+    node_attr: tuple[str, ...],
+    edge_attr: tuple[str, ...],
+) -> FeatureUse:
+    """Name the features of PyG graphs, which are in the store, and their other fields.
+
+    Without `node_attr` and `edge_attr`, `x` and `edge_attr` are the features.
+    """
+    nodes = node_attr or ("x",) * (store.x is not None)
+    edges = edge_attr or ("edge_attr",) * (store.edge_attr is not None)
+    fields = field_axes(graphs, store)
+    unused = (
+        tuple(n for n, of in fields.items() if of == axis and n not in nodes + edges)
+        for axis in ("nodes", "edges", "graphs")
+    )
+    return FeatureUse(nodes, edges, *unused)
 
 
 def _convert(
@@ -190,26 +314,6 @@ def _reason(error: Exception) -> str:
     for here, told in NAMES.items():
         text = text.replace(here, told)
     return text
-
-
-def _has_node_targets(graphs: Sequence[Any]) -> bool:
-    several = False
-    for graph in graphs:
-        y = getattr(graph, "y", None)
-        if not isinstance(y, Tensor) or not y.dim():
-            return False
-        if y.size(0) != getattr(graph, "num_nodes", None):
-            return False
-        several = several or y.size(0) != 1
-    return several
-
-
-def _common(
-    graphs: Sequence[nx.Graph], name: str, items: Callable[[nx.Graph], Any]
-) -> tuple[str, ...]:
-    """Return `(name,)` if all items (nodes or edges) have the attribute, else ()."""
-    found = [name in item[-1] for graph in graphs for item in items(graph)]
-    return (name,) if found and all(found) else ()
 
 
 def _attributes(

@@ -45,9 +45,9 @@ class OwnData:
     skip_bad: bool = False
     """Whether rows that cannot be used are left out; if False, they raise an error."""
     node_attr: tuple[str, ...] = ()
-    """Node attributes of networkx graphs that are the node features."""
+    """Attributes of nodes that are the node features; if empty, `x`."""
     edge_attr: tuple[str, ...] = ()
-    """Edge attributes of networkx graphs that are the edge features."""
+    """Attributes of edges that are the edge features; if empty, `edge_attr`."""
     graphs: int | None = None
     """Number of graphs to use, from the first one on; if None, all graphs."""
 

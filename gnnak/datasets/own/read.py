@@ -19,7 +19,7 @@ from gnnak.graphs.readers.files import format_suffix, read_bytes
 from gnnak.graphs.readers.graph6 import parse_graph6
 from gnnak.graphs.readers.networkx import read_node_link
 from gnnak.graphs.readers.pyg import read_pyg
-from gnnak.graphs.readers.rows import BadRow, GraphRows
+from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.graphs.readers.table import TABLE_SUFFIXES, read_edge_lists
 
 
@@ -30,9 +30,9 @@ class Reading:
     smiles: str | None = None
     """The column with SMILES strings; if None, one with a name such as `smiles`."""
     node_attr: tuple[str, ...] = ()
-    """Node attributes of networkx graphs to use as features; if empty, `x`."""
+    """Attributes of nodes to use as features; if empty, `x`."""
     edge_attr: tuple[str, ...] = ()
-    """Edge attributes of networkx graphs to use as features; if empty, `edge_attr`."""
+    """Attributes of edges to use as features; if empty, `edge_attr`."""
     limit: int | None = None
     """Number of rows to read, from the first one on; if None, all rows."""
     featurizer: str = "ogb"
@@ -84,7 +84,7 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
         kind, advice = OTHERS.get(suffix, (f"of the unknown kind {suffix!r}", "give"))
         raise FileFormatError(
             f"{path} is {kind}; {advice} a folder or a file that ends in one of: "
-            f"{', '.join((*TABLE_SUFFIXES, *READERS))}."
+            f"{', '.join((*TABLE_SUFFIXES, *READERS))}; see docs/formats.md."
         )
     return replace(READERS[suffix](path, reading), source=str(path))
 
@@ -96,17 +96,19 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
     if every and not files:
         raise FileFormatError(
             f"the folder {path} has tables and no graph files; give the path of one "
-            "table."
+            "table; see docs/formats.md#folders."
         )
     if not files:
-        raise FileFormatError(f"the folder {path} has no graph files; add some.")
+        raise FileFormatError(
+            f"the folder {path} has no graph files; see docs/formats.md#folders."
+        )
     items: list[Any] = []
     for file in sorted(files, key=lambda file: _natural(file.name)):
         suffix = format_suffix(file)
         if suffix not in LISTS:
             raise FileFormatError(
                 f"{file} is not a graph file; files of a folder end in one of: "
-                f"{', '.join(LISTS)}."
+                f"{', '.join(LISTS)}; see docs/formats.md#folders."
             )
         items.extend(LISTS[suffix](file))
     return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
@@ -136,9 +138,19 @@ def _read_graph6(path: Path, _: Reading) -> GraphRows:
 
 
 def _from_file(file: GraphFile, source: str) -> GraphRows:
-    every = torch.arange(len(file.store))
+    store, every = file.store, torch.arange(len(file.store))
+    # A file without features is read with zeros as `x`.
+    has_x = store.x is not None and bool(store.x.any())
     return GraphRows(
-        file.store, every, len(every), source=source, split=file.split, folds=file.folds
+        store,
+        every,
+        len(every),
+        source=source,
+        split=file.split,
+        folds=file.folds,
+        features=FeatureUse(
+            ("x",) * has_x, ("edge_attr",) * (store.edge_attr is not None)
+        ),
     )
 
 

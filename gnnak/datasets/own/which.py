@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.own.molecules import find_smiles
-from gnnak.datasets.own.objects import as_array, target_names
+from gnnak.datasets.own.objects import LEVELS, as_array, target_names
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.splits import check_column
 from gnnak.datasets.own.targets import (
@@ -141,24 +141,45 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     if own.targets and set(own.targets) <= set(rows.node_columns) - set(rows.columns):
         node_values = [(name, rows.node_columns[name]) for name in own.targets]
         return encode_targets(node_values, own.task)
-    if rows.columns and (own.targets or rows.molecules is not None):
+    edge_names = rows.features.edges + rows.features.unused_edges
+    for name in own.targets:
+        if name in edge_names and name not in rows.columns:
+            raise GraphError(f"{name} is an attribute of edges, but {LEVELS}")
+    named = own.targets and (rows.columns or rows.node_columns)
+    if named or (rows.columns and rows.molecules is not None):
         names = own.targets or _number_columns(own, rows)
         _check_columns(own, rows, names)
         columns = [(name, rows.column(name)) for name in names]
         return encode_targets(columns, own.task, numbers)
+    return encode_targets(_from_graphs(own, rows), own.task)
+
+
+def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
+    """Return the columns of `y` of the graphs."""
+    use = rows.features
+    for name in own.targets:
+        if name in (*use.nodes, *use.unused_nodes, *use.unused_graphs):
+            raise OptionError(
+                f"{name} is a field of the graphs, but their targets are in y; set y "
+                "to it, or name the columns of y otherwise."
+            )
+    if rows.unread_y:
+        raise GraphError(rows.unread_y)
     if rows.store.y is None:
         raise OptionError(
             f"{rows.source} has no targets; name a column with --target, or give a "
-            "table with --targets (labels=...), or y."
+            "table with --targets (labels=...), or y; see docs/formats.md#targets."
         )
     table = rows.store.y.reshape(rows.store.y.size(0), -1).cpu().numpy()
-    return encode_targets(_named(table, own.targets), own.task)
+    return _named(table, own.targets)
 
 
 def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
     """Raise `OptionError` if a target is no column, or is the SMILES column."""
+    none = set(names).isdisjoint(rows.columns)
+    known = [*rows.columns, *(rows.node_columns if none else ())]
     for name in names:
-        check_column(name, list(rows.columns), rows.source)
+        check_column(name, known, rows.source)
     if rows.molecules is None:
         return
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))

@@ -54,7 +54,9 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
         try:
             size, ends = _decode(line)
         except ValueError as error:
-            raise FileFormatError(f"{name}, line {number}: {error}.") from error
+            raise FileFormatError(
+                f"{name}, line {number}: {error}; see docs/formats.md#graph6."
+            ) from error
         sizes.append(size)
         edges.append(ends)
     counts = [ends.shape[1] for ends in edges[1:]]

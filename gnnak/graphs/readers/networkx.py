@@ -55,6 +55,11 @@ def as_numbers(name: str, value: Any, categories: Categories, where: str) -> lis
     """Convert the value of an attribute to numbers; `where` is for error messages."""
     known = categories.get(name)
     value = value.tolist() if hasattr(value, "tolist") else value
+    if known is None and isinstance(value, str):
+        raise GraphError(
+            f"the attribute {name!r} of {where} is {value!r}; give numbers, such as "
+            "the position of each text in a list of all texts."
+        )
     if known is None:
         return list(value) if isinstance(value, list | tuple) else [value]
     if not isinstance(value, str):
@@ -284,7 +289,7 @@ def read_node_link(path: FilePath) -> list[Row]:
     except (ValueError, RecursionError) as error:
         raise FileFormatError(
             f"{where} is not JSON ({_reason(error)}); give networkx graphs as "
-            "node-link JSON."
+            "node-link JSON; see docs/formats.md#json."
         ) from error
     items = content if isinstance(content, list) else [content]
     return [_graph(number, item) for number, item in enumerate(items, start=1)]
@@ -299,14 +304,16 @@ def _from_line(number: int, line: bytes) -> Row:
 
 def _graph(number: int, item: Any) -> Row:
     if not isinstance(item, dict) or "nodes" not in item:
-        return BadRow(number, "it is not a node-link graph with a list of nodes")
+        reason = "it is not a node-link graph with a list of nodes"
+        return BadRow(number, f"{reason}; see docs/formats.md#json")
     edges = "edges" if "edges" in item else "links"
     try:
         return nx.node_link_graph(
             {edges: [], **item}, directed=False, multigraph=False, edges=edges
         )
     except Exception as error:  # networkx raises many types for malformed objects
-        return BadRow(number, f"it is not a node-link graph ({_reason(error)})")
+        reason = f"it is not a node-link graph ({_reason(error)})"
+        return BadRow(number, f"{reason}; see docs/formats.md#json")
 
 
 def _reason(error: BaseException) -> str:

@@ -204,7 +204,7 @@ Result = TypeVar("Result")
 def read_npz(
     path: FilePath, allow_no_edges: bool = False, required: Sequence[str] = ()
 ) -> GraphFile:
-    """Read a data set in the npz layout.
+    """Read a data set in the npz layout, which `docs/formats.md` describes.
 
     Unless the file has `directed` set, a reverse edge is added directly after every
     edge. Integers and bools become int64; the dtype of floating-point numbers does not
@@ -227,7 +227,8 @@ def read_npz(
         file, directed = _assemble(arrays, allow_no_edges, size)
         file.check()
     except GraphError as error:
-        raise FileFormatError(f"{path}: {error}") from error
+        told = str(error).rstrip(".")
+        raise FileFormatError(f"{path}: {told}; see docs/formats.md#npz.") from error
     return file if directed else replace(file, store=with_reverse_edges(file.store))
 
 
@@ -273,15 +274,19 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     what = f"{path} is not an npz file"
     opened = _try(what, lambda: np.load(content, allow_pickle=False))
     if not isinstance(opened, np.lib.npyio.NpzFile):
-        raise FileFormatError(f"{path} contains a single array; give an npz file.")
+        raise FileFormatError(
+            f"{path} contains a single array; see docs/formats.md#npz."
+        )
     _try(f"{path}", lambda: check_entries(content))
     _try(f"{path}", lambda: check_size(content))
     arrays = {}
     for key in opened.files:
         if key not in (*COUNTS, *VALUES, *FLAGS) and not key.endswith("_names"):
             near = difflib.get_close_matches(key, (*COUNTS, *VALUES, *FLAGS), n=1)
-            hint = f"did you mean {near[0]}?" if near else "see the npz layout."
-            raise FileFormatError(f"{path} has an unknown key {key}; {hint}")
+            hint = f"did you mean {near[0]}? See" if near else "see"
+            raise FileFormatError(
+                f"{path} has an unknown key {key}; {hint} docs/formats.md#npz."
+            )
         what = f"{path}: {key} cannot be read"
         arrays[key] = _try(what, lambda key=key: opened[key])  # type: ignore[misc]
         if not isinstance(arrays[key], np.ndarray):
@@ -297,7 +302,7 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
         reason = " ".join(str(error).split()).rstrip(".")
         if "pickle" in reason:  # numpy's text recommends to load it nevertheless
             reason = "it has Python objects, which could run code; save arrays of "
-            reason += "numbers with numpy.savez"
+            reason += "numbers with numpy.savez; see docs/formats.md#npz"
         raise FileFormatError(f"{what}: {reason or type(error).__name__}.") from error
 
 

@@ -83,7 +83,14 @@ def as_num_nodes(value: object, of: str = "") -> int:
         ) from error
 
 
-FIELDS = ("x", "edge_index", "edge_attr", "y", "num_nodes")
+FIELDS = frozenset({"x", "edge_index", "num_nodes"})
+"""Fields, one or more of which every graph has."""
+
+
+def _is_graph(item: object) -> bool:
+    """Return whether an object is a dict with the fields of a graph."""
+    named = isinstance(item, Mapping) and all(isinstance(key, str) for key in item)
+    return named and not FIELDS.isdisjoint(item)  # type: ignore[arg-type]
 
 
 def read_pyg(path: FilePath) -> list[Data]:
@@ -104,42 +111,49 @@ def read_pyg(path: FilePath) -> list[Data]:
     except Exception as error:  # PyTorch raises errors of any type on damaged files
         raise FileFormatError(
             f"{path} is damaged, or has objects other than tensors and PyG Data, which "
-            "could run code; save a list of Data with torch.save."
+            "could run code; save a list of Data with torch.save; see "
+            "docs/formats.md#pyg."
         ) from error
     items = list(found) if isinstance(found, list | tuple) else [found]
-    fields = set(FIELDS)
-    graphs = [
-        Data(**item) if isinstance(item, Mapping) and set(item) <= fields else item
-        for item in items
-    ]
+    graphs = [Data(**item) if _is_graph(item) else item for item in items]
     for number, graph in enumerate(graphs, start=1):
         if not isinstance(graph, Data):
             raise FileFormatError(
                 f"{path}, item {number} is {kind_of(graph)}; give PyG Data, or "
-                "dicts with edge_index."
+                "dicts with edge_index; see docs/formats.md#pyg."
             )
     return graphs
 
 
-def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
+def from_pyg(
+    data_list: Iterable[Data],
+    node_targets: bool = False,
+    node_attr: str | Sequence[str] | None = None,
+    edge_attr: str | Sequence[str] | None = None,
+) -> GraphStore:
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
-    One-dimensional `x` [n] and `edge_attr` [e] become one column, [n, 1] and [e, 1].
-    All other attributes (`pos`, `edge_weight`, masks, ...) are dropped. `GraphError`
-    names the first graph that is malformed or has other fields than the first graph.
+    Features with one dimension, [n] or [e], become one column, [n, 1] or [e, 1]. Other
+    fields (`pos`, `edge_weight`, masks, ...) are ignored unless you name them.
+    `GraphError` names the first graph that is malformed or has other fields than the
+    first graph.
 
     Args:
         data_list: A list or PyG `Dataset` of graphs with the same fields, numbers of
             columns and dtypes. A graph without `edge_index` has no edges.
         node_targets: Whether `y` has one row per node, instead of one row or one number
             per graph.
+        node_attr: Names of the fields that become the columns of `x`, with one row per
+            node. If None, `x` if the graphs have it.
+        edge_attr: Names of the fields that become the columns of `edge_attr`. If None,
+            `edge_attr` if the graphs have it.
 
     >>> from torch_geometric.data import Data
     >>> edge_index = torch.tensor([[0, 1], [1, 0]])
     >>> from_pyg([Data(edge_index=edge_index, num_nodes=2), Data(num_nodes=3)])
     GraphStore(graphs=2, nodes=5, edges=2, x=None, edge_attr=None, y=None, device='cpu')
     """
-    sizes, parts = _collect(data_list, node_targets)
+    sizes, parts = _collect(data_list, node_targets, node_attr, edge_attr)
     if not sizes:
         none = torch.zeros(0, dtype=torch.long)
         return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
@@ -177,7 +191,10 @@ def to_pyg(store: GraphStore) -> list[Data]:
 
 
 def _collect(
-    data_list: Iterable[Data], node_targets: bool
+    data_list: Iterable[Data],
+    node_targets: bool,
+    node_attr: str | Sequence[str] | None,
+    edge_attr: str | Sequence[str] | None,
 ) -> tuple[list[int], dict[str, list[Any]]]:
     """Return the number of nodes of each graph, and for each field a list of values."""
     check_is_list(data_list)
@@ -186,7 +203,7 @@ def _collect(
     for graph, data in enumerate(data_list):
         check_is_graph(graph, data)
         try:
-            size, fields = _one(data, node_targets)
+            size, fields = _one(data, node_targets, node_attr, edge_attr)
         except GraphError as error:
             raise GraphError(f"graph {graph}: {error}") from error
         sizes.append(size)
@@ -195,37 +212,79 @@ def _collect(
     return sizes, parts
 
 
-def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]:
+def _one(
+    data: Data,
+    node_targets: bool,
+    node_attr: str | Sequence[str] | None,
+    edge_attr: str | Sequence[str] | None,
+) -> tuple[int, dict[str, Tensor | None]]:
     # PyG would infer the number from edge_index, which misses isolated nodes.
     if "num_nodes" in data and data["num_nodes"] is not None:
         size = as_num_nodes(data["num_nodes"])
-    elif isinstance(data.x, Tensor) and data.x.dim():
-        size = data.x.size(0)
     else:
-        raise GraphError("it has neither num_nodes nor x; set num_nodes.")
+        rows = next((data[name] for name in ("x", "pos", "z") if name in data), None)
+        if not isinstance(rows, Tensor) or not rows.dim():
+            raise GraphError("it has neither num_nodes nor x; set num_nodes.")
+        size = rows.size(0)
     device = next((v.device for _, v in data if isinstance(v, Tensor)), None)
     edge_index = data.edge_index
+    if edge_index is None and "adj_t" in data:
+        raise GraphError(
+            "it has adj_t and no edge_index; leave out the transform ToSparseTensor."
+        )
     if edge_index is None:
         edge_index = torch.zeros(2, 0, dtype=torch.long, device=device)
     check_edge_shape(edge_index)
-    x, edge_attr, y = _columns(data.x), _columns(data.edge_attr), data.y
+    y = data.y
     if y is not None and (not isinstance(y, Tensor) or y.dim() == 0):
         y = torch.as_tensor(y, device=device).reshape(-1)
-    if x is not None:
-        check_rows("x", x, size, "node")
-    if edge_attr is not None:
-        check_rows("edge_attr", edge_attr, edge_index.size(1), "edge")
+    x = _features(data, "x", node_attr, size, "node")
+    edges = _features(data, "edge_attr", edge_attr, edge_index.size(1), "edge")
     if y is not None:
-        rows, owner = (size, "node") if node_targets else (1, "graph")
-        check_rows("y", y, rows, owner, columns=False)
-    fields = {"x": x, "edge_index": edge_index, "edge_attr": edge_attr, "y": y}
-    return size, fields
+        wanted, owner = (size, "node") if node_targets else (1, "graph")
+        check_rows("y", y, wanted, owner, columns=False)
+    return size, {"x": x, "edge_index": edge_index, "edge_attr": edges, "y": y}
 
 
-def _columns(value: Tensor | None) -> Tensor | None:
-    """Return a vector as one column, [rows, 1], and anything else unchanged."""
-    vector = isinstance(value, Tensor) and value.dim() == 1
-    return value[:, None] if vector else value  # type: ignore[index]
+def _listed(names: str | Sequence[str] | None) -> Sequence[str]:
+    return (names,) if isinstance(names, str) else names or ()
+
+
+def _features(
+    data: Data, default: str, names: str | Sequence[str] | None, rows: int, owner: str
+) -> Tensor | None:
+    """Concatenate named fields to [rows, c]; without `names`, return `default`."""
+    columns, fields = [], data.to_dict()
+    for name in _listed(names) or (default,):
+        value = fields.get(name)
+        if value is None and not names:
+            return None
+        if value is None:
+            raise GraphError(f"it has no field {name!r}; set it.")
+        # A vector is one column.
+        vector = isinstance(value, Tensor) and value.dim() == 1
+        value = value[:, None] if vector else value
+        check_rows(name, value, rows, owner)
+        columns.append(value.long() if value.dtype == torch.bool else value)
+    return columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
+
+
+def field_axes(graphs: Sequence[Data], store: GraphStore) -> dict[str, FieldAxis]:
+    """Map the fields of graphs in a store to nodes or edges, and all others to graphs.
+
+    The fields that every batch has, such as `edge_index`, and `y` are left out.
+    """
+
+    def count(value: object) -> int:
+        rows = isinstance(value, Tensor) and value.dim() > 0
+        return value.size(0) if rows else 1  # type: ignore[attr-defined]
+
+    fields = [graph.to_dict() for graph in graphs]
+    axes: dict[str, FieldAxis] = {}
+    for name in sorted({name for each in fields for name in each} - MADE - {"y"}):
+        counts = torch.tensor([count(each.get(name)) for each in fields])
+        axes[name] = _axis(name, counts, *store.counts) or "graphs"
+    return axes
 
 
 FieldAxis = Literal["graphs", "nodes", "edges"]

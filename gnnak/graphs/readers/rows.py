@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -25,6 +26,66 @@ class BadRow(NamedTuple):
 
     def __str__(self) -> str:
         return f"row {self.number}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class FeatureUse:
+    """Names of the attributes of the user's graphs: features, and those not used."""
+
+    nodes: tuple[str, ...] = ()
+    """The attributes of nodes that are features."""
+    edges: tuple[str, ...] = ()
+    """The attributes of edges that are features."""
+    unused_nodes: tuple[str, ...] = ()
+    unused_edges: tuple[str, ...] = ()
+    unused_graphs: tuple[str, ...] = ()
+    """Columns of a table, or attributes of whole graphs."""
+
+    def without(self, names: Collection[str | None]) -> FeatureUse:
+        """Remove some names, such as those of the targets, from the unused ones."""
+        nodes, edges, graphs = (
+            tuple(name for name in given if name not in names)
+            for given in (self.unused_nodes, self.unused_edges, self.unused_graphs)
+        )
+        return FeatureUse(self.nodes, self.edges, nodes, edges, graphs)
+
+    def line(self, are_columns: bool = False) -> str:
+        """Say which attributes are features, which are ignored, and how to add those.
+
+        `are_columns` says whether `unused_graphs` are columns of a table.
+
+        >>> FeatureUse(("x",), unused_nodes=("mass",)).line()
+        "node features: x; edge features: none; ignored node attributes: mass; add \
+numbers with --node-attr x --node-attr mass (node_attr=['x', 'mass'])"
+        """
+        used, ignored, flags, python = [], [], [], []
+        for owner in ("node", "edge"):
+            names: tuple[str, ...] = getattr(self, f"{owner}s")
+            unused: tuple[str, ...] = getattr(self, f"unused_{owner}s")
+            used.append(f"{owner} features: {_listed(names) or 'none'}")
+            if unused:
+                ignored.append(f"ignored {owner} attributes: {_listed(unused)}")
+                chosen = [*names, unused[0]]
+                flags += [f"--{owner}-attr {quote(name)}" for name in chosen]
+                python.append(f"{owner}_attr={chosen}")
+        if self.unused_graphs:
+            kind = "columns" if are_columns else "graph attributes"
+            ignored.append(f"ignored {kind}: {_listed(self.unused_graphs)}")
+        if flags:
+            hint = f"add numbers with {' '.join(flags)} ({', '.join(python)})"
+            ignored.append(hint)
+        elif ignored:
+            ignored.append("only nodes and edges have features")
+        return "; ".join([*used, *ignored])
+
+
+MOST_NAMES = 12
+"""Largest number of names that a list in a message has."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +115,10 @@ class GraphRows:
     """[k, g], int64: 0 train, 1 test, -1 not used; None if the data have no folds."""
     decimal_commas: bool = False
     """Whether numbers in `columns` may have decimal commas; see `OpenTable`."""
+    features: FeatureUse = FeatureUse()
+    """Names of the attributes of nodes, edges and graphs; empty for molecules."""
+    unread_y: str = ""
+    """Why `y` of the graphs was not read, as a sentence; empty if it was."""
 
     def __len__(self) -> int:
         return len(self.store)

@@ -160,7 +160,9 @@ def _check_header(path: Path, header: list[str]) -> None:
             f"{path} has {len(header)} columns; give at most {MAX_COLUMNS}."
         )
     if not any(header):
-        raise FileFormatError(f"{path} is empty; give a table with a header.")
+        raise FileFormatError(
+            f"{path} is empty; give a table with a header; see docs/formats.md#tables."
+        )
     name, times = Counter(header).most_common(1)[0]
     if times > 1 and name:
         raise FileFormatError(
@@ -173,13 +175,17 @@ def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
     reason = "it is not UTF-8 text" if isinstance(error, UnicodeError) else str(error)
     if reason == "unexpected end of data":
         reason = "a quote is not closed"
-    return f"{path}{where}: not a CSV table ({reason}); save it as CSV in UTF-8."
+    return (
+        f"{path}{where}: not a CSV table ({reason}); save it as CSV in UTF-8; see "
+        "docs/formats.md#tables."
+    )
 
 
 LARGEST = 2 << 30
 """Largest size of an edge list, in bytes."""
 COMMENTS = ("#", "%")
 SEPARATOR = re.compile(r"[\s,;]+")
+WEIGHT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
 def read_edge_lists(path: FilePath) -> list[nx.Graph]:
@@ -192,7 +198,7 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
         text = read_bytes(path, at_most=LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileFormatError(
-            f"{path} is not UTF-8 text; give an edge list."
+            f"{path} is not UTF-8 text; see docs/formats.md#edge-lists."
         ) from error
     graphs: dict[str, nx.Graph] = {}
     width = 0
@@ -205,7 +211,12 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
         if len(nodes) > 2 or (width == 3 and len(words) < 3):
             raise FileFormatError(
                 f"{path}, line {number}: got {len(words)} words; write two nodes, or "
-                "a graph and two nodes, in every line."
+                "a graph and two nodes, in every line; see docs/formats.md#edge-lists."
+            )
+        if len(words) == 3 and WEIGHT.fullmatch(words[2]):
+            raise FileFormatError(
+                f"{path}, line {number}: {words[2]} is a weight and no node; write "
+                "graphs with weights as JSON; see docs/formats.md#json."
             )
         graph = graphs.setdefault(name, nx.Graph())
         graph.add_nodes_from(nodes)
@@ -214,7 +225,7 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
     if width == 3 and "" in graphs:
         raise FileFormatError(
             f"{path} has lines with two and with three words; write the same number "
-            "in every line."
+            "in every line; see docs/formats.md#edge-lists."
         )
     return [_sorted(graph) for graph in graphs.values()]
 

@@ -14,7 +14,7 @@ import yaml
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
-from gnnak.training.launch import Places, find_dataset, folds_of
+from gnnak.training.launch import Places, find_dataset, folds_of, warn_of_unused
 from gnnak.training.records.lookup import RunRecords
 from gnnak.training.records.results import Record
 from gnnak.training.records.summary import summarise
@@ -147,6 +147,7 @@ def plan_sweep(
     for chosen, shared in planned:
         if shared.data not in datasets:  # loading a data set can take seconds
             datasets[shared.data] = find_dataset(shared, places)
+            warn_of_unused(datasets[shared.data], shared.data.own)
         dataset = datasets[shared.data]
         if dataset.info.own_data:
             shared = change(shared, {"data.protocol": dataset.info.protocols[0]})
