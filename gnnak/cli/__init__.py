@@ -9,6 +9,7 @@ import os
 import select
 import sys
 import warnings
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 from gnnak.errors import DamagedFileWarning, GnnakError
@@ -76,14 +77,15 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning.
+    """Print a warning, as one line if it is one of gnnak.
 
-    Only the main process prints warnings about damaged files, as one line each.
+    Only the main process prints warnings about damaged files.
     """
-    if not issubclass(category, DamagedFileWarning):
+    damaged = issubclass(category, DamagedFileWarning)
+    if not damaged and not Path(filename).is_relative_to(Path(__file__).parents[1]):
         text = warnings.formatwarning(message, category, filename, lineno, line)
         (file or sys.stderr).write(text)
-    elif not is_worker():
+    elif not damaged or not is_worker():
         sys.stderr.write(f"warning: {message}\n")
 
 

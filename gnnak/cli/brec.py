@@ -257,15 +257,13 @@ def choose_contenders(
     """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs."""
     from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
     from gnnak.wl.lab import Contender
-    from gnnak.wl.options import check_test
 
-    for test in tests:
-        check_test(test)
     tests = tests or [test for test in WL_TESTS if test not in COSTLY]
-    if not options:
-        return [c for c in BREC_CONTENDERS if c.test in tests]
     by_test = options_by_test(tests, options)
-    return [Contender(test, chosen) for test, chosen in by_test.items()]
+    if options:
+        return [Contender.of(name, chosen) for name, chosen in by_test.items()]
+    networks = [Contender.of(name, {}) for name in tests if name not in WL_TESTS]
+    return [*(c for c in BREC_CONTENDERS if c.test in tests), *networks]
 
 
 def _check_groups(names: Sequence[str] | None) -> None:

@@ -34,7 +34,7 @@ from gnnak.datasets.own import Reading, as_rows
 from gnnak.datasets.own.load import data_name
 from gnnak.errors import GraphError, counted
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.rows import check_any
+from gnnak.graphs.readers.rows import GraphRows, check_any
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config.experiment import is_own
 
@@ -162,20 +162,22 @@ def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
 def find_graphs(
     name: str, smiles: str | None, seed: int, data_dir: Path | None
 ) -> tuple[str, GraphStore]:
-    """Load a data set, or the user's own data; return its name and its graphs.
-
-    If rows of own data are unusable, print how many were left out.
-    """
+    """Load a data set, or the user's own data; return its name and its graphs."""
     if is_own(name):
-        rows = as_rows(Path(name), Reading(smiles=smiles))
-        check_any(rows)
-        if rows.bad:
-            count = counted(rows.num_rows, "row")
-            typer.echo(f"left out {len(rows.bad)} of {count}, {rows.bad[0]}", err=True)
-        return data_name(name), rows.store
+        return data_name(name), own_graphs(Path(name), smiles).store
     entry = find_entry(name)
     with loading(1, seed, data_dir) as load:
         return entry.name, load(entry).store
+
+
+def own_graphs(path: Path, smiles: str | None) -> GraphRows:
+    """Read a file or folder of graphs; print how many rows were left out, if any."""
+    rows = as_rows(path, Reading(smiles=smiles))
+    check_any(rows)
+    if rows.bad:
+        count = counted(rows.num_rows, "row")
+        typer.echo(f"left out {len(rows.bad)} of {count}, {rows.bad[0]}", err=True)
+    return rows
 
 
 def measure(

@@ -173,7 +173,11 @@ DryRun = Annotated[
 
 Tests = Annotated[
     list[str] | None,
-    typer.Option("--test", help=f"May be repeated. One of: {', '.join(WL_TESTS)}."),
+    typer.Option(
+        "--test",
+        help=f"May be repeated. One of: {', '.join(WL_TESTS)}; or a network, such as "
+        "gin-ak+, for the test that bounds it.",
+    ),
 ]
 Hops = Annotated[
     int | None,
@@ -221,6 +225,22 @@ Readout = Annotated[
         help="What swl, pswl, gswl and sswl pool first: nodes of a subgraph (vs), or "
         f"subgraphs of a node (sv). One of: {', '.join(WL_READOUTS)}.",
         show_default="vs",
+    ),
+]
+Undirected = Annotated[
+    bool | None,
+    typer.Option(
+        "--undirected/--directed",
+        help="Whether edges that come in one direction only have no direction.",
+        show_default="--directed, with a warning",
+    ),
+]
+InitialLabels = Annotated[
+    bool | None,
+    typer.Option(
+        "--labels/--no-labels",
+        help="Whether features of nodes and edges are their initial colours.",
+        show_default="--labels",
     ),
 ]
 Memory = Annotated[
@@ -332,19 +352,21 @@ def options_by_test(
     tests: Sequence[str], options: dict[str, object]
 ) -> dict[str, dict[str, object]]:
     """Select, for each Weisfeiler-Leman test, the options that this test supports."""
-    from gnnak.wl.options import known_options, read_options
+    from gnnak.wl.bounds import find_test, options_of
+    from gnnak.wl.options import read_options
 
+    known = {test: options_of(test) for test in tests}
     for option in options:
-        if not any(option in known_options(test) for test in tests):
+        if not any(option in names for names in known.values()):
             raise OptionError(
                 f"--{option.replace('_', '-')} means nothing to {', '.join(tests)}; "
                 "drop it or name another --test."
             )
     chosen = {}
-    for test in tests:
-        known = known_options(test)
-        chosen[test] = {k: v for k, v in options.items() if k in known}
-        read_options(test, **chosen[test])
+    for test, names in known.items():
+        chosen[test] = {k: v for k, v in options.items() if k in names}
+        found = find_test(test, chosen[test])
+        read_options(found.test, **found.options)
     return chosen
 
 

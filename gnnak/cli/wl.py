@@ -24,11 +24,14 @@ from gnnak.cli.options import (
     Context,
     Hash,
     Hops,
+    InitialLabels,
     Json,
     Mark,
     Memory,
     Readout,
+    Smiles,
     Tests,
+    Undirected,
     given,
     options_by_test,
 )
@@ -37,7 +40,8 @@ from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_count
 
 if TYPE_CHECKING:
-    from gnnak.graphs.named import Graph
+    from torch_geometric.data import Data
+
     from gnnak.wl.lab import LabResult
 
 LAB_EXAMPLES = """
@@ -58,7 +62,9 @@ Examples:
 
     gnnak wl compare A.g6 B.g6 --test "subgraph-1-wl*" --num-hops 2 --d2c
 
-    gnnak wl compare many.g6 --test 1-wl --test 3-wl --json
+    gnnak wl compare A.edges B.edges --test gin-ak+ --test sswl+-gin
+
+    gnnak wl compare molecules.csv --test 1-wl --test 3-wl --json
 """
 EXPLAIN_EXAMPLES = """
 Examples:
@@ -120,14 +126,15 @@ def lab(
         raise OptionError("--network and --no-networks exclude each other; drop one.")
     with stoppable_at_once():
         from gnnak.models.factory import normal_name
-        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
+        from gnnak.wl.bounds import options_of
+        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, Contender, run_lab
         from gnnak.wl.networks import run_networks
-        from gnnak.wl.options import check_test
 
-    for name in test or ():
-        check_test(name)
     families = tuple(family or LAB_FAMILIES)
     contenders = [c for c in LAB_CONTENDERS if not test or c.test in test]
+    for name in (name for name in test or () if name not in WL_TESTS):
+        radius = {"num_hops": num_hops} if "num_hops" in options_of(name) else {}
+        contenders.append(Contender.of(name, given(**radius)))
     results = run_lab(families, contenders, max_memory)
     of_tests = total = len(families) * len(contenders)
     if networks:
@@ -185,12 +192,16 @@ def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
 
 
 app.command(name="brec", epilog=brec.WL_EXAMPLES)(brec.wl_brec)
+KINDS = (
+    "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
+    "folder of graphs."
+)
 
 
 @app.command(epilog=COMPARE_EXAMPLES)
 def compare(
     files: Annotated[
-        list[Path], typer.Argument(help="graph6 files with two graphs or more.")
+        list[Path], typer.Argument(help=f"Two graphs or more; each is a {KINDS}")
     ],
     test: Tests = None,
     num_hops: Hops = None,
@@ -200,6 +211,9 @@ def compare(
     centroid: Centroid = None,
     context: Context = None,
     readout: Readout = None,
+    undirected: Undirected = None,
+    labels: InitialLabels = None,
+    smiles: Smiles = None,
     max_memory: Memory = 8.0,
     as_json: Json = False,
 ) -> None:
@@ -217,13 +231,15 @@ def compare(
         centroid=centroid,
         context=context,
         readout=readout,
+        undirected=undirected,
+        labels=labels,
     )
     tests = test or list(WL_TESTS)
     with stoppable_at_once():
         import gnnak.wl  # noqa: F401, PyTorch and other large packages
 
     chosen = options_by_test(tests, options)
-    named = _read_files(files)
+    named = _read_files(files, smiles)
     if len(named) < 2:
         raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
     graphs, only_test = list(named.values()), len(tests) == 1
@@ -235,17 +251,22 @@ def compare(
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
         return
     table = Table("test", "pairs", "told apart", "rounds", "classes")
-    for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row.values()))
+    for name, row in zip(tests, rows, strict=True):
+        _, *cells = ("" if cell is None else str(cell) for cell in row.values())
+        table.add_row(_title(name, chosen[name]), *cells)
     Console().print(table)
 
 
 @app.command(epilog=EXPLAIN_EXAMPLES)
 def explain(
-    first: Annotated[Path, typer.Argument(help="A graph6 file with one graph.")],
-    second: Annotated[Path, typer.Argument(help="A graph6 file with one graph.")],
+    first: Annotated[Path, typer.Argument(help=f"One graph: a {KINDS}")],
+    second: Annotated[Path, typer.Argument(help="One graph, in any of these formats.")],
     test: Annotated[
-        str, typer.Option(help=f"One of: {', '.join(WL_TESTS)}.")
+        str,
+        typer.Option(
+            help=f"One of: {', '.join(WL_TESTS)}; or a network, such as gin-ak+, for "
+            "the test that bounds it."
+        ),
     ] = "subgraph-1-wl*",
     num_hops: Hops = None,
     hash_name: Hash = None,
@@ -254,6 +275,9 @@ def explain(
     centroid: Centroid = None,
     context: Context = None,
     readout: Readout = None,
+    undirected: Undirected = None,
+    labels: InitialLabels = None,
+    smiles: Smiles = None,
     max_memory: Memory = 8.0,
     picture: Annotated[
         Path | None, typer.Option(help="Plot both graphs, coloured, into this file.")
@@ -273,6 +297,8 @@ def explain(
         centroid=centroid,
         context=context,
         readout=readout,
+        undirected=undirected,
+        labels=labels,
         max_memory=max_memory,
     )
     with stoppable_at_once():
@@ -280,7 +306,7 @@ def explain(
         from gnnak.report.pictures import save
         from gnnak.wl.plotting import plot_explanation
 
-    named = _read_files([first, second])
+    named = _read_files([first, second], smiles)
     if len(named) != 2:
         raise GraphError(
             f"the files hold {len(named)} graphs; give two files of one graph each."
@@ -312,30 +338,45 @@ def explain(
         typer.echo(f"Picture: {picture}")
 
 
-def _read_files(files: Sequence[Path]) -> dict[str, Graph]:
-    """Read all graphs of graph6 files, by name.
+def _read_files(files: Sequence[Path], smiles: str | None) -> dict[str, Data]:
+    """Read all graphs of files, by name.
 
-    The name is `file`, or `file:line` if the file has several graphs.
+    The name is `file`, or `file:row` if the file has several graphs.
     """
-    from gnnak.graphs import read_graph6
+    from torch_geometric.data import Data
 
-    found: dict[str, Graph] = {}
+    from gnnak.cli.data_run import own_graphs
+
+    found: dict[str, Data] = {}
     for file in files:
-        store = read_graph6(file)
-        if not len(store):
-            raise FileFormatError(f"{file} holds no graph; give one graph6 line each.")
-        edges = store.edge_index.split(store.num_edges.tolist(), dim=1)
-        sizes = store.num_nodes.tolist()
-        for line, graph in enumerate(zip(edges, sizes, strict=True)):
-            name = str(file) if len(sizes) == 1 else f"{file}:{line}"
+        rows = own_graphs(file, smiles)
+        for row, graph in zip(rows.position.tolist(), rows.store, strict=True):
+            name = str(file) if rows.num_rows == 1 else f"{file}:{row}"
             while name in found:
                 name += "'"
-            found[name] = graph
+            x, size = graph.x, graph.num_nodes
+            if x is not None and x.size(1) == 1 and not x.any():
+                x = None  # an npz file without features
+            found[name] = Data(x, graph.edge_index, graph.edge_attr, num_nodes=size)
     return found
 
 
+def _title(name: str, options: dict[str, object]) -> str:
+    """Return the name of a test; after the name of a network, the test that bounds it.
+
+    >>> _title("gin-ak", {"num_hops": 2, "max_memory": 8.0})
+    'gin-ak: subgraph-1-wl* (centroid, num_hops=2)'
+    """
+    from gnnak.wl.lab import Contender
+
+    if name in WL_TESTS:
+        return name
+    shown = {key: value for key, value in options.items() if key != "max_memory"}
+    return f"{name}: {Contender.of(name, shown).label}"
+
+
 def _compare(
-    test: str, graphs: Sequence[Graph], options: dict[str, object], only_test: bool
+    test: str, graphs: Sequence[Data], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
     """Run a WL test on graphs, and return a row of the table.
 

@@ -28,10 +28,6 @@ TEX = {
     "▲": r"$\blacktriangle$",
     "≈": r"$\approx$",
     "▼": r"$\blacktriangledown$",
-    "†": r"$^{\dagger}$",
-    "‡": r"$^{\ddagger}$",
-    "§": r"$^{\S}$",
-    "¶": r"$^{\P}$",
 }
 FIELDS = (
     "row",

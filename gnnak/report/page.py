@@ -37,7 +37,8 @@ CONTENTS = (
     ("cost", "What an epoch costs"),
     ("versions", "Versions"),
 )
-"""Anchor and text of the links to the sections of `page.html`."""
+"""Anchor and text of the links to the sections of `page.html`, which leaves out
+sections without content, and links to them."""
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
@@ -72,7 +73,9 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
     bench = read_records(results / "bench.jsonl")
     own, paper = _own_and_paper(tables, runs)
     extracted = list({record["case"]: record for record in extraction}.values())
-    links = [(f"table-{filled.table.name}", filled.table.name) for filled in tables]
+    begun = [each for each in tables if any(c.ours for row in each.rows for c in row)]
+    others = [each for each in tables if each not in begun]
+    links = [(f"table-{filled.table.name}", filled.table.name) for filled in begun]
     return TEMPLATES.get_template("page.html").render(
         title=TITLE,
         summary=_summary(tables, own),
@@ -81,7 +84,9 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
         own_tasks=[_shown_task(task) for task in group_tasks(own)],
         paper_runs=len(paper),
         paper_rows=_paper_rows(paper),
-        tables=[(t, [(row[0].cell.row, *row) for row in t.rows]) for t in tables],
+        tables=begun,
+        other_tables=others,
+        other_count=counted(len(others), "table"),
         curves=_curves(paper),
         drops=_drops(drops),
         drop_errors=_drop_errors(quality),

@@ -171,16 +171,16 @@ def curves_figure(
         colour = COLOURS[place % len(COLOURS)]
         epochs = range(1, len(values) + 1)
         axes.plot(epochs, values, label=name, color=colour, lw=1.6)
-        axes.plot(len(values), values[-1], "o", color=colour, ms=3)
+        axes.plot(len(values), values[-1], "o", color=colour, ms=3 if values[1:] else 6)
     every = [value for line in curves.values() for value in line]
-    if log and min(every) > 0:
+    if log and min(every) > 0 and max(every) > 2 * min(every):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
         few = max(every) < 10 * min(every)  # else labels of minor ticks overlap
         axes.yaxis.set_minor_formatter("{x:g}" if few else NullFormatter())
         axes.tick_params(axis="y", which="minor", labelsize=8)
     axes.set(title=title, xlabel="epoch", ylabel=label)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     columns = 1 if max(map(len, curves)) > 40 else 2
     figure.legend(loc="outside lower center", fontsize=8, ncols=columns)
     return inline_svg(figure, f"Learning curves, {title}: {', '.join(curves)}")

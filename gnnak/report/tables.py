@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any, Literal
 
 from gnnak.datasets import describe_dataset, find_entry, load_dataset
@@ -161,8 +162,6 @@ def _known() -> Mapping[str, str]:
     return read_yaml(FILE)
 
 
-MARKS = ("†", "‡", "§", "¶")
-"""Signs of footnotes; from the fifth footnote on, they are doubled."""
 LEGEND = (
     "Our number (the paper's). ≈ at most two of the paper's standard deviations apart "
     "(5 % where it gives none); ▲ better, ▼ worse by more; ▲ also where the paper's "
@@ -182,7 +181,7 @@ class Filled:
     """Mean and standard deviation over our runs, and number of runs. None if there are
     no runs yet, or if the cell shows a statistic of a data set."""
     mark: str = ""
-    """Sign of the cell's footnote; empty if the cell has no footnote."""
+    """Letter of the cell's footnote; empty if the cell has no footnote."""
     minutes: float | None = None
     """Estimated minutes for one seed, if the cell was not run; None if not known."""
 
@@ -205,7 +204,8 @@ class Filled:
     def text(self) -> str:
         """Text of the cell: our number, followed by the paper's number in brackets."""
         paper = f"({self.cell.paper})" if self.cell.paper else ""
-        parts = [f"{self.ours}{self.mark}" or self.expected, self.sign, paper]
+        mark = f"[{self.mark}]" if self.mark else ""
+        parts = [self.ours or self.expected, mark, self.sign, paper]
         return " ".join(part for part in parts if part)
 
     @property
@@ -241,7 +241,7 @@ class FilledTable:
     rows: tuple[tuple[Filled, ...], ...]
     """The cells of each row, with the paper's numbers and our numbers."""
     footnotes: tuple[tuple[str, str], ...]
-    """Sign and text of every footnote, such as ("†", "1 of 3 seeds")."""
+    """Letter and text of every footnote, such as ("a", "1 of 3 seeds")."""
 
     device: str = ""
     """The device for which the time of missing runs is estimated."""
@@ -274,9 +274,14 @@ class FilledTable:
         return [[row[0].cell.row, *(c.text for c in row)] for row in self.rows]
 
     @property
+    def titled_rows(self) -> list[tuple[str | Filled, ...]]:
+        """The rows: each has the row's title, then its cells."""
+        return [(row[0].cell.row, *row) for row in self.rows]
+
+    @property
     def remarks(self) -> list[str]:
         """Footnotes, legend, reasons why some numbers are worse, and general notes."""
-        signed = [f"{mark} {note}." for mark, note in self.footnotes]
+        signed = [f"[{mark}] {note}." for mark, note in self.footnotes]
         has_times = any(cell.expected for row in self.rows for cell in row)
         times = [NOT_RUN.format(self.device)] if has_times else []
         cells = [cell for row in self.rows for cell in row]
@@ -343,7 +348,7 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to a cell, and its footnote to `marks` (maps texts to signs)."""
+    """Add our number to a cell, and its footnote to `marks` (maps texts to letters)."""
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -352,7 +357,7 @@ def _fill(
         return Filled(cell, minutes=_minutes(cell.plan, estimator))
     mark = ""
     if found.note:
-        mark = marks.setdefault(found.note, _sign(len(marks)))
+        mark = marks.setdefault(found.note, _letters(len(marks)))
     return Filled(cell, _shown(cell, found), found, mark)
 
 
@@ -373,9 +378,10 @@ def _shown(cell: Cell, found: Summary) -> str:
     return f"{mean} ± {cell.style.number(found.deviation)}"
 
 
-def _sign(place: int) -> str:
-    """Return the sign of footnote number `place`, from 0: †, ‡, §, ¶, ††, and so on."""
-    return MARKS[place % len(MARKS)] * (place // len(MARKS) + 1)
+def _letters(place: int) -> str:
+    """Return the letters of a footnote, counted from 0: a, b, ..., z, aa, ab, ..."""
+    first, last = divmod(place, 26)
+    return (_letters(first - 1) if first else "") + ascii_lowercase[last]
 
 
 def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:

@@ -1,13 +1,14 @@
 """Find a Weisfeiler-Leman (WL) test that bounds a network."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gnnak.errors import OptionError
 from gnnak.models.bases import BASES
-from gnnak.models.factory import parse_name
+from gnnak.models.factory import model_names, normal_name, parse_name
 from gnnak.models.options import SubgraphKind
-from gnnak.typing import check_choice
-from gnnak.wl.options import known_options, read_options
+from gnnak.typing import check_choice, check_known
+from gnnak.wl.options import TESTS, check_options, known_options, read_options
 
 _CENTROID: dict[str, object] = {"centroid": True}
 _PLUS: dict[str, object] = {"d2c": True, "centroid": True, "context": True}
@@ -152,3 +153,40 @@ def _member_bound(
         # In other kinds of subgraphs, the missing edges tell where the root is.
         options["root_mark"] = False
     return Bound(MEMBER_BOUNDS[member], options)
+
+
+NETWORK_OPTIONS = ("num_hops", "undirected", "labels", "max_memory")
+"""The options of tests that can be given with the name of a network."""
+
+
+def options_of(name: str) -> tuple[str, ...]:
+    """Return the names of the options that a test takes, or a network in its place.
+
+    >>> options_of("gin-ak+")
+    ('num_hops', 'undirected', 'labels', 'max_memory')
+    """
+    if name in TESTS:
+        return known_options(name)
+    known = known_options(find_test(name, {}).test)
+    return tuple(option for option in NETWORK_OPTIONS if option in known)
+
+
+def find_test(name: str, options: Mapping[str, object]) -> Bound:
+    """Return a test with its options; or, given the name of a network, its bound.
+
+    Without `num_hops`, a network that was published on egonets has egonets of 1 hop.
+
+    >>> find_test("sswl+-gin", {"labels": False})
+    Bound(test='sswl', options={'num_hops': None, 'labels': False})
+    """
+    if name in TESTS:
+        return Bound(name, dict(options))
+    model = normal_name(name)
+    if model not in model_names():
+        check_known("test", name, TESTS, ", or a network such as gin-ak+ or sswl+-gin")
+    given = dict(options)
+    usual = 1 if parse_name(model).kind == "egonets" else None
+    found = bound_of(model, given.pop("num_hops", usual))  # type: ignore[arg-type]
+    known = known_options(found.test)
+    check_options(name, options, [o for o in NETWORK_OPTIONS if o in known])
+    return Bound(found.test, {**found.options, **given})

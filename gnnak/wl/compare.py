@@ -9,6 +9,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import incoming
 from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs import EgoNets
+from gnnak.wl.bounds import find_test
 from gnnak.wl.inputs import Graph, GraphUnion, read_union
 from gnnak.wl.options import Options, read_options
 from gnnak.wl.pair_tests import PAIR_TESTS, pair_refinement
@@ -98,7 +99,8 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
     Two graphs are in different classes iff the test distinguishes them.
 
     Args:
-        test: One of `TESTS`.
+        test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
+            that bounds this network.
         graphs: networkx graphs, PyG data, (edge_index, num_nodes) or graph6 strings.
         **options: Fields of `Options` that the test takes.
 
@@ -119,10 +121,11 @@ def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
     """Like `partition`; also return the number of rounds until colours are stable."""
-    chosen = read_options(test, **options)
-    union = read_union(graphs, chosen.labels)
+    found = find_test(test, options)
+    chosen = read_options(found.test, **found.options)
+    union = read_union(graphs, chosen.labels, chosen.undirected)
     rounds = -1
-    for coloring in run_test(test, union, chosen):
+    for coloring in run_test(found.test, union, chosen):
         last, rounds = coloring, rounds + 1
     seen: dict[int, int] = {}
     fingerprints = last.fingerprints(union.num_graphs).tolist()
@@ -135,7 +138,8 @@ def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> 
     If True, the graphs are not isomorphic. If False, they may or may not be isomorphic.
 
     Args:
-        test: One of `TESTS`.
+        test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
+            that bounds this network.
         first: A networkx graph, PyG data, (edge_index, num_nodes) or graph6 string.
         second: Another graph.
         **options: Fields of `Options` that the test takes.
@@ -146,4 +150,4 @@ def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> 
     >>> distinguishes("subgraph-1-wl", rook(), shrikhande(), hash="3-wl")
     True
     """
-    return partition(test, [first, second], **options) == [0, 1]
+    return partition_with_rounds(test, [first, second], **options)[0] == [0, 1]

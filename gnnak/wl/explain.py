@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gnnak.errors import counted
 from gnnak.subgraphs import egonets
+from gnnak.wl.bounds import find_test
 from gnnak.wl.compare import run_test
 from gnnak.wl.inputs import Graph, GraphUnion, LabeledGraph, read_graph, read_union
 from gnnak.wl.options import Options, read_options
@@ -95,7 +96,8 @@ def explain(test: str, first: Graph, second: Graph, **options: object) -> Explan
     """Find the first round, and the colours in it, that distinguish two graphs.
 
     Args:
-        test: One of `TESTS`.
+        test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
+            that bounds this network.
         first: A networkx graph, PyG data, (edge_index, num_nodes) or graph6 string.
         second: Another graph.
         **options: Fields of `Options` that the test takes.
@@ -110,21 +112,20 @@ which had colour 0 and saw colours 2 x 0.
     Colour 2: 0 in the first, 1 in the second; for example node 0 of the second, \
 which had colour 0 and saw colours 3 x 0.
     """
-    chosen = read_options(test, **options)
-    union = read_union([first, second], chosen.labels)
-    history: list[Coloring] = []
-    deciding = None
-    for coloring in run_test(test, union, chosen):
-        history.append(coloring)
-        if deciding is None and coloring.fingerprints(2).unique().numel() == 2:
-            deciding = len(history) - 1
+    found = find_test(test, options)
+    chosen = read_options(found.test, **found.options)
+    union, history = _rounds(found.test, [first, second], chosen)
+    deciding = next(
+        (n for n, c in enumerate(history) if c.fingerprints(2).unique().numel() == 2),
+        None,
+    )
     colors: tuple[DecidingColor, ...] = ()
     if deciding is not None:
-        colors = _deciding_colors(test, union, chosen, history[: deciding + 1])
+        colors = _deciding_colors(found.test, union, chosen, history[: deciding + 1])
     last = history[-1]
     split = last.color[last.node].split(union.sizes.tolist())
     return Explanation(
-        test,
+        found.test,
         chosen,
         deciding,
         len(history) - 1,
@@ -132,6 +133,14 @@ which had colour 0 and saw colours 3 x 0.
         (split[0].tolist(), split[1].tolist()),
         (read_graph(first), read_graph(second)),
     )
+
+
+def _rounds(
+    test: str, graphs: Sequence[Graph], options: Options
+) -> tuple[GraphUnion, list[Coloring]]:
+    """Return the union of the graphs, and its colouring after each round of a test."""
+    union = read_union(graphs, options.labels, options.undirected)
+    return union, [*run_test(test, union, options)]
 
 
 def _deciding_colors(

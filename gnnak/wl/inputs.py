@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -196,8 +197,14 @@ def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
     return [tuple(row) for row in value.flatten(1).tolist()]
 
 
-def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
-    """Convert graphs of any types into one union, with or without their labels."""
+def read_union(
+    graphs: Iterable[Graph], labels: bool = True, undirected: bool | None = None
+) -> GraphUnion:
+    """Convert graphs of any types into one union; the options are those of `Options`.
+
+    Callers are two functions away from the user's call, to which a warning points.
+    """
+    graphs = list(graphs)
     read = [read_graph(graph) for graph in graphs]
     sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)
     empty = torch.zeros(2, 0, dtype=torch.long)
@@ -209,7 +216,33 @@ def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
     if labels:
         _intern(node_label, sizes, [graph.node_labels for graph in read])
         _intern(arc_label, counts, [graph.edge_labels for graph in read])
-    return union_of_arcs(sizes, arcs, node_label, arc_label)
+    if undirected:
+        size = max(node_label.numel(), 1)
+        there = torch.isin(arcs[1] * size + arcs[0], arcs[0] * size + arcs[1])
+        arcs = torch.cat([arcs, arcs[:, ~there].flip(0)], dim=1)
+        arc_label = torch.cat([arc_label, arc_label[~there]])
+    union = union_of_arcs(sizes, arcs, node_label, arc_label)
+    if undirected is None:
+        wrong = [i for i in _one_way(union) if isinstance(graphs[i], tuple | Data)]
+        if wrong:
+            named = ", ".join(map(str, wrong[:3])) + (", ..." if wrong[3:] else "")
+            warnings.warn(
+                f"every edge of {'graph' if len(wrong) == 1 else 'graphs'} {named} "
+                "comes in one direction only, and is taken as directed; give "
+                "undirected=True (--undirected) if edges have no direction, else "
+                "undirected=False (--directed).",
+                stacklevel=4,
+            )
+    return union
+
+
+def _one_way(union: GraphUnion) -> list[int]:
+    """Return the graphs that have edges, except self loops, but no reverse edge."""
+    source, target = union.edge_index
+    proper, home = source != target, union.graph[source]
+    pairs = counts_of(home[proper], union.num_graphs)
+    arcs = counts_of(home[proper & union.forward], union.num_graphs)
+    return ((pairs > 0) & (2 * arcs == pairs)).nonzero().flatten().tolist()
 
 
 def _intern(

@@ -1,10 +1,13 @@
 """The command `gnnak wl lab`: count the pairs of graphs that WL tests distinguish."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
 
 from gnnak.errors import GraphError
+from gnnak.wl.bounds import find_test
 from gnnak.wl.compare import partition_with_rounds
 from gnnak.wl.families import FAMILIES, family, pairs_apart
 from gnnak.wl.options import read_options
@@ -27,6 +30,12 @@ class Contender:
 
     def __post_init__(self) -> None:
         read_options(self.test, **self.options)
+
+    @classmethod
+    def of(cls, name: str, options: Mapping[str, object]) -> Contender:
+        """Return the test `name`, or the test that bounds the network `name`."""
+        found = find_test(name, options)
+        return cls(found.test, found.options)
 
     @property
     def label(self) -> str:

@@ -5,6 +5,7 @@ HASH is the function in the paper's Subgraph-1-WL that maps an egonet to a colou
 chooses the HASH. `gnnak.wl.pair_tests` defines the subgraph WL tests, such as `swl`.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
@@ -51,6 +52,10 @@ class Options:
     """How `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root, node). `vs`
     pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each
     node in all subgraphs, then the nodes."""
+    undirected: bool | None = None
+    """Whether edges have no direction: if True, an edge without its reverse edge gets
+    one. If None, edges are directed, with a warning if each edge of a tensor or of PyG
+    data comes in one direction only; if False, without a warning."""
     labels: bool = True
     """Whether node and edge labels are initial colours; if False, ignore labels."""
     max_memory: float = 8.0
@@ -63,7 +68,9 @@ class Options:
         check_choice("hash", self.hash, HASHES)
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.type is bool and not isinstance(value, bool):
+            absent = value is None and field.default is None
+            flag = isinstance(field.default, bool) or field.name == "undirected"
+            if flag and not absent and not isinstance(value, bool):
                 raise OptionError(f"{field.name} is {value!r}; use True or False.")
         number = isinstance(self.max_memory, int | float)
         if not number or isinstance(self.max_memory, bool) or not self.max_memory > 0:
@@ -76,15 +83,15 @@ def known_options(test: str) -> tuple[str, ...]:
     """Return the names of the options that `test` takes.
 
     >>> known_options("1-wl")
-    ('labels', 'max_memory')
+    ('undirected', 'labels', 'max_memory')
     """
     check_test(test)
     names = tuple(field.name for field in fields(Options))
     if test in REFINEMENTS:
-        return names[-2:]
+        return names[-3:]
     if test in PAIR_TESTS:
         pooled = () if PAIR_TESTS[test].pooled_at_once else ("readout",)
-        return ("num_hops", "root_mark", *pooled, *names[-2:])
+        return ("num_hops", "root_mark", *pooled, *names[-3:])
     unknown = ("readout",) if test == "subgraph-1-wl" else ("readout", "hash")
     return tuple(name for name in names if name not in unknown)
 
@@ -94,9 +101,8 @@ def check_test(test: str) -> None:
     check_known("test", test, TESTS)
 
 
-def read_options(test: str, **options: object) -> Options:
-    """Validate the options of `test` and fill in the defaults."""
-    known = known_options(test)
+def check_options(test: str, options: Iterable[str], known: Sequence[str]) -> None:
+    """Raise `OptionError` if `known`, the options of a test, lacks one of `options`."""
     for name in options:
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -104,6 +110,11 @@ def read_options(test: str, **options: object) -> Options:
             raise OptionError(
                 f"{test} has no option {name!r};{hint} it takes {', '.join(known)}."
             )
+
+
+def read_options(test: str, **options: object) -> Options:
+    """Validate the options of `test` and fill in the defaults."""
+    check_options(test, options, known_options(test))
     if test == "subgraph-1-wl*":
         options["hash"] = "1-wl"
     if test in PAIR_TESTS:

@@ -1,16 +1,26 @@
+import gzip
 import json
+import sys
+from pathlib import Path
 
+import networkx as nx
+import numpy as np
 import pytest
+import torch
 from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
+from gnnak.cli import main
 from gnnak.cli.brec import choose_contenders
 from gnnak.cli.wl import app
+from gnnak.datasets.own.read import READERS
 from gnnak.errors import GraphError
 from gnnak.graphs import from_pyg, write_graph6
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
+from gnnak.graphs.readers.files import format_suffix
 from gnnak.wl import TESTS
+from gnnak.wl.lab import Contender
 
 
 def write(path, *graphs):
@@ -65,6 +75,75 @@ def test_compare_reads_many_graphs_of_one_file(tmp_path):
     assert told["tests"][0]["classes"] == [0, 1, 0]
 
 
+RING = "0 1\n1 2\n2 3\n3 4\n4 5\n5 0\n"
+
+
+@pytest.fixture
+def rings(tmp_path, monkeypatch):
+    """Write a hexagon in every format that `gnnak train` reads, and two triangles."""
+    monkeypatch.chdir(tmp_path)
+    ring = nx.cycle_graph(6)
+    ends = torch.tensor(list(ring.edges)).T
+    arcs = torch.cat([ends, ends.flip(0)], dim=1)
+    for name in ("a.edges", "a.edgelist", "a.txt"):
+        Path(name).write_text(RING)
+    Path("a.txt.gz").write_bytes(gzip.compress(RING.encode()))
+    Path("a.graph6").write_text("EhEG\n")
+    Path("a.json").write_text(json.dumps(nx.node_link_data(ring, edges="edges")))
+    Path("a.jsonl").write_text(Path("a.json").read_text() + "\n")
+    np.savez("a.npz", num_nodes=[6], num_edges=[6], edge_index=ends.numpy())
+    torch.save(Data(edge_index=arcs, num_nodes=6), "a.pt")
+    torch.save([Data(edge_index=ends, num_nodes=6)], "once.pth")
+    Path("folder").mkdir()
+    Path("folder/a.edges").write_text(RING)
+    Path("b.edges").write_text("0 1\n1 2\n2 0\n3 4\n4 5\n5 3\n")
+    return ["folder", *sorted(str(path) for path in Path().glob("a.*"))]
+
+
+def test_compare_reads_every_format_that_train_reads(rings):
+    assert {format_suffix(Path(name)) for name in rings[1:]} | {".pth"} == {
+        *READERS
+    } - {".g6", ".smi"}
+    told = ("compare", *rings, "b.edges", "--json", "--test", "gin-ak+")
+    shown = json.loads(run(*told).stdout)
+    assert shown["graphs"] == [*rings, "b.edges"]
+    assert shown["tests"][0]["classes"] == [0] * len(rings) + [1]
+    result = run("explain", "a.npz", "b.edges", "--test", "gin-ak+")
+    assert "subgraph-1-wl* tells the graphs apart in round 1" in result.stdout
+
+
+@pytest.mark.filterwarnings("default")
+def test_compare_warns_of_edges_in_one_direction(rings, monkeypatch, capsys):
+    told = ("wl", "compare", "a.edges", "once.pth", "--test", "1-wl", "--json")
+    for more, apart in (((), 1), (("--undirected",), 0), (("--directed",), 1)):
+        monkeypatch.setattr(sys, "argv", ["gnnak", *told, *more])
+        with pytest.raises(SystemExit):
+            main()
+        shown = capsys.readouterr()
+        assert json.loads(shown.out)["tests"][0]["apart"] == apart
+        warning = "warning: every edge of graph 1 comes in one direction only, and"
+        assert shown.err.strip().startswith(warning) is not bool(more)
+
+
+def test_compare_takes_features_as_labels_unless_told(tmp_path):
+    table = tmp_path / "m.csv"
+    table.write_text("formula\nCCO\nCCN\nC(\n")
+    told = ("compare", table, "--smiles", "formula", "--test", "1-wl", "--json")
+    result = run(*told)
+    assert "left out 1 of 3 rows, row 3: 'C(' is not a molecule" in result.stderr
+    assert json.loads(result.stdout)["tests"][0]["classes"] == [0, 1]
+    plain = json.loads(run(*told, "--no-labels").stdout)
+    assert plain["tests"][0]["classes"] == [0, 0]
+
+
+def test_compare_shows_the_test_that_bounds_a_network(files, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    told = ("--test", "gin-ak", "--test", "swl", "--num-hops", 2)
+    shown = run("compare", *files, *told).stdout
+    assert "gin-ak: subgraph-1-wl* (centroid, num_hops=2)" in shown
+    assert "swl: " not in shown
+
+
 def test_explain_prints_the_round_and_plots(files, tmp_path):
     picture = tmp_path / "new" / "colours.svg"
     result = run("explain", *files, "--picture", picture)
@@ -116,6 +195,12 @@ def test_lab_runs_the_named_networks_beside_their_bounds():
     ]
 
 
+def test_lab_takes_a_network_as_a_test():
+    told = ("lab", "--family", "cycles", "--test", "gin-ak", "--no-networks", "--json")
+    (row,) = json.loads(run(*told, "--num-hops", 2).stdout)
+    assert row["contender"] == "subgraph-1-wl* (centroid, num_hops=2)"
+
+
 def test_lab_names_the_test_that_bounds_a_network(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     told = ("lab", "--family", "four-regular", "--test", "1-wl", "--num-hops", "2")
@@ -154,13 +239,18 @@ def test_brec_runs_the_chosen_tests_with_the_chosen_options():
     chosen = choose_contenders([], {})
     assert chosen == [c for c in BREC_CONTENDERS if c.test not in COSTLY]
     assert [c.test for c in choose_contenders(["3-wl"], {})] == ["3-wl"]
+    assert choose_contenders(["gin"], {}) == [Contender("1-wl")]
+    labels = [c.label for c in choose_contenders(["gin-ak", "swl"], {"num_hops": 2})]
+    assert labels == ["subgraph-1-wl* (centroid, num_hops=2)", "swl (num_hops=2)"]
 
 
 WRONG = [
-    ("compare {A} none.g6", "there is no file none.g6"),
-    ("compare {garbage} {A}", "line 1"),
+    ("compare {A} none.g6", "there is no file or folder none.g6"),
+    ("compare {garbage} {A}", "the only row cannot be used (row 1: byte 1 is 0; "),
     ("compare {A}", "holds one graph; give two"),
-    ("compare {empty} {A}", "holds no graph"),
+    ("compare {empty} {A}", "empty.g6 has no graphs; add some"),
+    ("compare {A} a.xlsx", "there is no file or folder a.xlsx"),
+    ("compare {A} {B} --test gin-akk", "or a network such as gin-ak+ or sswl+-gin"),
     ("compare {A} {B} --test 1wl", "did you mean '1-wl'"),
     ("compare {A} {B} --test 1-wl --d2c", "--d2c means nothing to 1-wl"),
     ("compare {A} {B} --test swl --readout v", "readout is 'v'; use one of: vs, sv"),

@@ -80,7 +80,7 @@ def test_tables_show_an_undefined_score_and_say_so():
     record["scores"]["test"] = None
     filled = fill_table(SMALL, RunRecords([record]))
     cell = filled.rows[1][0]
-    assert cell.text == "undefined† (0.080)"
+    assert cell.text == "undefined [a] (0.080)"
     assert cell.verdict is None
     assert json.loads(json.dumps(cell.as_dict(), allow_nan=False))["mean"] is None
     assert "undefined in 1 of 1 runs" in filled.footnotes[0][1]

@@ -24,6 +24,8 @@ from tests.report.hand_records import run_record, write_records
 
 EVIL = "<script>alert('&')</script>"
 VOID = ("meta", "link", "br")
+SECTIONS = ("your-runs", "tables", "subgraphs")
+"""The sections of a page without records: the others have no content."""
 
 
 BENCH = {
@@ -178,7 +180,7 @@ def test_report_page_lists_many_runs_for_the_tables_below_a_click(results):
 
 def test_report_page_shows_what_was_measured(written):
     page = written.read_text()
-    assert "<b>0.750 ± 0.707</b><sup>†</sup>" in page
+    assert "<b>0.750 ± 0.707</b><sup>[a]</sup>" in page
     assert "trained for 2 of 310 epochs; 2 of 3 seeds" in page
     assert "+50%" in page
     assert "10 x" in page
@@ -194,7 +196,23 @@ def test_report_page_of_an_empty_folder_has_a_command_and_the_papers_numbers(tmp
     assert f"<pre><code>{command}</code></pre>" in page
     assert "(0.080 ± 0.001)" in page
     assert "0 of 467 cells" in page
-    assert page.count("Nothing has been measured yet.") == 3
+    main = page.partition("<main>")[2]
+    assert re.findall('<section id="([^"]*)"', main) == [*SECTIONS]
+    assert re.findall('href="#([^"]*)"', page.partition("<main>")[0]) == [*SECTIONS]
+
+
+def test_report_page_folds_tables_without_a_number_of_ours(written, tmp_path):
+    """After a newcomer's first run, no table of the paper has a number of ours."""
+    own = change(RunConfig(), {"data.name": "own", "data.own.path": "own.csv"})
+    write_records(tmp_path, [run_record(own)])
+    for page, folded in ((report_page(tmp_path), 10), (written.read_text(), 5)):
+        shown, _, other = page.partition("<details>\n<summary>")
+        assert other.startswith(f"{folded} tables of which nothing has been run")
+        other = other.partition("</details>")[0]
+        assert other.count('<h3 id="table-') == folded
+        assert shown.count('<h3 id="table-') == 10 - folded
+        links = re.findall('href="#table-', page)
+        assert len(links) == 10 - folded
 
 
 def test_write_report_leaves_one_file(written):

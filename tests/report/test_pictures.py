@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -6,6 +8,7 @@ from gnnak.graphs.named import four_regular_pair
 from gnnak.report.pictures import (
     INK,
     STYLE,
+    curves_figure,
     inline_svg,
     plot_curves,
     plot_egonet,
@@ -55,3 +58,17 @@ def test_inline_svg_is_reproducible_and_shares_no_id_with_another():
     ]
     assert names[0]
     assert not names[0] & names[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "epochs"),
+    [([0.457], ["1"]), ([0.457, 0.5], ["1", "2"]), ([4.0, 2.0, 1.0], ["1", "2", "3"])],
+)
+def test_curves_of_few_epochs_have_whole_epochs_and_few_scores_as_ticks(values, epochs):
+    svg = curves_figure({"gin": values}, "title", "score", log=True)
+    ticks = re.findall(r"<text[^>]*>([\d.]+)</text>", svg)
+    assert ticks[: len(epochs)] == epochs
+    scores = [float(text) for text in ticks[len(epochs) :]]
+    assert 2 <= len(scores) <= 8
+    assert min(scores) <= max(values)
+    assert max(scores) >= min(values)

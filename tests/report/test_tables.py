@@ -8,6 +8,7 @@ from gnnak.report.tables import (
     LEGEND,
     SHORTENED,
     _known,
+    _letters,
     compare,
     measure_dataset,
     parse_number,
@@ -245,10 +246,10 @@ def test_markdown_has_our_numbers_and_the_papers_and_blanks_without_both():
         "\n"
         "|  | ZINC (MAE) | CIFAR10 (ACC) |\n"
         "| --- | ---: | ---: |\n"
-        "| GIN | 0.250† ▼ (0.163 ± 0.004) | (59.82) |\n"
+        "| GIN | 0.250 [a] ▼ (0.163 ± 0.004) | (59.82) |\n"
         "| GIN-AK+ | 0.082 ± 0.001 ≈ (0.080) |  |\n"
         "\n"
-        "- † trained for 30 of 310 epochs; 1 of 2 seeds.\n"
+        "- [a] trained for 30 of 310 epochs; 1 of 2 seeds.\n"
         f"- {LEGEND}\n"
         f"- {WORSE}\n"
         "- A note, 100% true."
@@ -264,13 +265,12 @@ def test_latex_is_escaped():
         "\\toprule\n"
         " & ZINC (MAE) & CIFAR10 (ACC) \\\\\n"
         "\\midrule\n"
-        "GIN & 0.250$^{\\dagger}$ $\\blacktriangledown$ (0.163 $\\pm$ 0.004) & "
+        "GIN & 0.250 [a] $\\blacktriangledown$ (0.163 $\\pm$ 0.004) & "
         "(59.82) \\\\\n"
         "GIN-AK+ & 0.082 $\\pm$ 0.001 $\\approx$ (0.080) &  \\\\\n"
         "\\bottomrule\n"
         "\\end{tabular}\n"
-        "\\par\\footnotesize $^{\\dagger}$ "
-        "trained for 30 of 310 epochs; 1 of 2 seeds.\n"
+        "\\par\\footnotesize [a] trained for 30 of 310 epochs; 1 of 2 seeds.\n"
         f"\\par\\footnotesize {_tex(LEGEND)}\n"
         f"\\par\\footnotesize {_tex(WORSE)}\n"
         "\\par\\footnotesize A note, 100\\% true.\n"
@@ -294,11 +294,11 @@ def test_text_is_aligned():
     assert text(FILLED) == (
         "A & B\n"
         "\n"
-        "                       ZINC (MAE)  CIFAR10 (ACC)\n"
-        "GIN      0.250† ▼ (0.163 ± 0.004)        (59.82)\n"
-        "GIN-AK+   0.082 ± 0.001 ≈ (0.080)\n"
+        "                          ZINC (MAE)  CIFAR10 (ACC)\n"
+        "GIN      0.250 [a] ▼ (0.163 ± 0.004)        (59.82)\n"
+        "GIN-AK+      0.082 ± 0.001 ≈ (0.080)\n"
         "\n"
-        "† trained for 30 of 310 epochs; 1 of 2 seeds.\n"
+        "[a] trained for 30 of 310 epochs; 1 of 2 seeds.\n"
         f"{LEGEND}\n"
         f"{WORSE}\n"
         "A note, 100% true."
@@ -307,18 +307,21 @@ def test_text_is_aligned():
 
 def test_text_breaks_into_blocks_where_the_screen_is_narrow():
     assert text(FILLED, width=40).split("\n\n")[1:3] == [
-        "                       ZINC (MAE)\n"
-        "GIN      0.250† ▼ (0.163 ± 0.004)\n"
-        "GIN-AK+   0.082 ± 0.001 ≈ (0.080)",
+        "                          ZINC (MAE)\n"
+        "GIN      0.250 [a] ▼ (0.163 ± 0.004)\n"
+        "GIN-AK+      0.082 ± 0.001 ≈ (0.080)",
         "         CIFAR10 (ACC)\nGIN            (59.82)\nGIN-AK+",
     ]
 
 
-def test_footnotes_have_a_sign_for_each_sentence():
+def test_footnotes_have_a_letter_for_each_sentence():
     filled = fill_table(SMALL, records(run_record(IMAGES, test=0.75)))
     assert filled.footnotes == (
-        ("†", "trained for 30 of 310 epochs; 1 of 2 seeds"),
-        ("‡", "1 of 2 seeds"),
+        ("a", "trained for 30 of 310 epochs; 1 of 2 seeds"),
+        ("b", "1 of 2 seeds"),
     )
-    assert filled.rows[1][1].text == "75.00%‡"
+    assert filled.rows[1][1].text == "75.00% [b]"
     assert filled.rows[1][0].cell.config == GOOD
+    assert [_letters(place) for place in (0, 25, 26, 27, 52, 702)] == [
+        *("a", "z", "aa", "ab", "ba", "aaa")
+    ]

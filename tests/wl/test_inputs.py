@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from gnnak.errors import FileFormatError, GraphError
-from gnnak.wl import TESTS, distinguishes, partition
+from gnnak.graphs import format_graph6, from_pyg
+from gnnak.graphs.named import rook, shrikhande
+from gnnak.wl import TESTS, distinguishes, explain, partition
 from gnnak.wl.inputs import read_graph, read_union
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs, rank_rows
 from tests.wl.plain import classes
@@ -74,12 +76,87 @@ def test_direction_self_loops_and_duplicates_count(test):
     twice = torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]])
     loop = torch.tensor([[0, 1, 0], [1, 0, 0]])
     kinds = [(ends, 2) for ends in (edge, arc, twice, loop)]
-    assert partition(test, kinds) == [0, 1, 2, 3]
+    assert partition(test, kinds, undirected=False) == [0, 1, 2, 3]
+    assert partition(test, kinds, undirected=True) == [0, 0, 1, 2]
+
+
+def once(graph):
+    """The same graph with each undirected edge in one direction only."""
+    ends, size = graph
+    return ends[:, ends[0] < ends[1]], size
+
+
+def as_data(graph):
+    return Data(edge_index=graph[0], num_nodes=graph[1])
+
+
+def as_networkx(graph):
+    built = nx.empty_graph(graph[1])
+    built.add_edges_from(graph[0].T.tolist())
+    return built
+
+
+FORMS = {
+    "tensors": lambda graph: graph,
+    "tensors, once": once,
+    "PyG": as_data,
+    "PyG, once": lambda graph: as_data(once(graph)),
+    "graph6": lambda graph: format_graph6(from_pyg([as_data(graph)])),
+    "networkx": as_networkx,
+    "networkx, directed": lambda graph: as_networkx(once(graph)).to_directed(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("test", "apart"),
+    [
+        ("1-wl", False),
+        ("3-wl", False),
+        ("subgraph-1-wl*", False),
+        ("subgraph-1-wl", True),
+        ("gin-ak+", False),
+        ("ppgn-ak+", True),
+        ("sswl+-gin", False),
+    ],
+)
+def test_rook_and_shrikhande_get_the_same_answer_in_every_form(test, apart, form):
+    first, second = (FORMS[form](graph) for graph in (rook(), shrikhande()))
+    assert distinguishes(test, first, second, undirected=True) is apart
+    assert not distinguishes(test, first, FORMS["graph6"](rook()), undirected=True)
+
+
+def test_edges_in_one_direction_only_are_directed_with_a_warning():
+    first, second = once(rook()), once(shrikhande())
+    told = r"every edge of graphs 0, 1 comes in one direction only.*undirected=True"
+    for call in (distinguishes, explain):
+        with pytest.warns(UserWarning, match=told) as caught:
+            call("1-wl", first, second)
+        assert [each.filename for each in caught] == [__file__]
+    with pytest.warns(UserWarning, match="every edge of graph 1 comes"):
+        partition("1-wl", [rook(), as_data(first), nx.DiGraph([(0, 1)])])
+    assert distinguishes("1-wl", first, second, undirected=False)
+
+
+def test_graphs_with_an_edge_in_both_directions_or_none_give_no_warning():
+    mixed = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 2]])
+    loop = torch.tensor([[1], [1]])
+    assert partition("1-wl", [(mixed, 3), (loop, 3), (PATH[:, :0], 3)]) == [0, 1, 2]
+
+
+def test_undirected_adds_the_missing_reverse_edges_with_their_labels():
+    x, ends = torch.zeros(3, 1), torch.tensor([[0, 1, 2, 2], [1, 2, 1, 2]])
+    label = torch.tensor([[5], [6], [7], [8]])
+    whole = torch.tensor([[0, 1, 1, 2, 2], [1, 0, 2, 1, 2]])
+    wanted = Data(x, whole, torch.tensor([[5], [5], [6], [7], [8]]))
+    found = read_union([Data(x, ends, label), wanted], undirected=True)
+    assert partition("1-wl", [Data(x, ends, label), wanted], undirected=True) == [0, 0]
+    assert found.select(torch.tensor([0])).forward.all()
 
 
 @pytest.mark.parametrize("test", TESTS)
 def test_corner_cases_run(test, corner_case):
-    assert partition(test, [corner_case, corner_case]) == [0, 0]
+    assert partition(test, [corner_case] * 2, undirected=False) == [0, 0]
 
 
 @pytest.mark.parametrize("test", TESTS)

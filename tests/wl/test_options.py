@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from gnnak.errors import GnnakError, GraphError, OptionError
-from gnnak.wl import TESTS, Options, distinguishes, partition
+from gnnak.wl import TESTS, Options, distinguishes, explain, partition
+from gnnak.wl.bounds import Bound, find_test
 from gnnak.wl.compare import estimated_bytes
 from gnnak.wl.inputs import read_union
 from gnnak.wl.options import known_options, read_options
@@ -26,6 +27,11 @@ def test_every_test_takes_its_default_options():
         ("subgraph-1-wl", {"num_hops": -1}, "num_hops is -1; give a whole number"),
         ("subgraph-1-wl", {"hash": "4-wl"}, "hash is '4-wl'; use one of: exact, 1-wl"),
         ("subgraph-1-wl", {"d2c": 1}, "d2c is 1; use True or False"),
+        ("1-wl", {"undirected": 0}, "undirected is 0; use True or False"),
+        ("gin-ak+", {"d2c": True}, "gin-ak[+] has no option 'd2c'; it takes num_hops,"),
+        ("gin", {"num_hops": 1}, "gin has no option 'num_hops'; it takes undirected"),
+        ("gin-akk", {}, "no test 'gin-akk'; .* or a network such as gin-ak[+]"),
+        ("gcn-ak+", {}, "network is 'gcn-ak[+]'; use one of: gin"),
         ("1-wl", {"max_memory": float("nan")}, "max_memory is nan; give a positive"),
         ("1-wl", {"max_memory": 0}, "max_memory is 0; give a positive number"),
     ],
@@ -33,6 +39,25 @@ def test_every_test_takes_its_default_options():
 def test_a_wrong_option_is_one_clear_sentence(test, options, sentence):
     with pytest.raises(OptionError, match=sentence):
         partition(test, PAIR, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "bound"),
+    [
+        ("swl", {"readout": "sv"}, ("swl", {"readout": "sv"})),
+        ("GIN", {"labels": False}, ("1-wl", {"labels": False})),
+        ("gin-ak", {}, ("subgraph-1-wl*", {"centroid": True, "num_hops": 1})),
+        ("gin-ak+", {"num_hops": None}, ("gswl", {"num_hops": None})),
+        ("sswl+-gcn", {}, ("sswl", {"num_hops": None})),
+        ("nested-gin", {"num_hops": 3}, ("swl", {"num_hops": 3})),
+    ],
+)
+def test_the_name_of_a_network_stands_for_the_test_that_bounds_it(name, options, bound):
+    assert find_test(name, options) == Bound(*bound)
+    test, same = bound
+    for run in (partition, lambda *a, **b: distinguishes(a[0], *a[1], **b)):
+        assert run(name, PAIR, **options) == run(test, PAIR, **same)
+    assert str(explain(name, *PAIR, **options)) == str(explain(test, *PAIR, **same))
 
 
 def test_read_options_puts_1_wl_inside_the_starred_test():
