@@ -30,8 +30,9 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
     """Call a model with a batch, and return what the model returns.
 
     Each parameter of `forward` gets the field of the batch with the same name. But the
-    model gets the whole batch if only one parameter has no default, and its name is
-    `batch` or not the name of a field. A single `Data` counts as one graph.
+    model gets the whole batch if only one parameter has no default, and this parameter
+    is called `batch` or has the name of no field. If all parameters have defaults, the
+    first parameter decides. A single `Data` counts as one graph.
     """
     inside = _unwrapped(model)
     _check_batch(batch, inside)
