@@ -47,13 +47,13 @@ class Ones(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """A sparse matrix of zeros and ones, [r, k], stored together with its transpose."""
+    """A sparse matrix of zeros and ones, [rows, columns], and its transpose."""
 
     ones: Ones
     transposed: Ones
 
     def __matmul__(self, values: Tensor) -> Tensor:
-        """Multiply this matrix and `values`, [k, c]; return the product, [r, c]."""
+        """Multiply this matrix and `values`, [columns, c]; return [rows, c]."""
         return _Product.apply(values, self)
 
     @property
@@ -63,7 +63,10 @@ class Incidence:
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
-    """Return the matrix of `values[index]`; `in_order` means that `index` is sorted."""
+    """Return the matrix whose product with `values` is `values[index]`.
+
+    `size` is the number of rows of `values`; `in_order` says that `index` is sorted.
+    """
     groups = group(index, size, in_order)
     order = groups.order
     if order is None:
@@ -145,7 +148,7 @@ def hop_pairs(
     axis: PairAxis,
     dtype: torch.dtype,
 ) -> HopPairs:
-    """Find the distinct pairs; if `hops` is None, a pair has no distance."""
+    """Find the `HopPairs` of a batch; if `hops` is None, distances are ignored."""
     num_hops = 1 if hops is None else len(hops.weight)
     by_node = axis == "node"
     key = subgraphs.node if by_node else subgraphs.subgraph
@@ -166,8 +169,9 @@ def hop_pairs(
 class Messages(NamedTuple):
     """The distinct messages, and the node copies that receive them.
 
-    There is one message for each of v pairs of an edge and the distance of its source
-    to the root. A node copy sums the messages that it receives and its own state.
+    There are v messages, one for each distinct pair of an edge and the distance from
+    the edge's source to the root. A node copy sums the messages that it receives and
+    its own state.
     """
 
     source: Incidence
@@ -251,7 +255,7 @@ def cpu_encodings(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings of a layer, as `GNNAK.encode` does, if it is supported."""
+    """Compute the encodings of a layer, as `GNNAK.encode` does, or `NotImplemented`."""
     if subgraphs.num_copies < min_copies:
         return NotImplemented
     if not {layer.reduce, context_reduce} <= set(REDUCES):
@@ -281,7 +285,7 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> tuple[Tensor, list[nn.Linear]]:
-    """Run the base GNN up to the Linears at its end; return rows and these Linears."""
+    """Run the base GNN without the Linears at its end; return states and Linears."""
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
     conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn
@@ -351,7 +355,7 @@ def _can_run(
 
 
 def _has_known_parts(layer: GNNAK) -> bool:
-    """Return whether a layer has only modules of `GNNAK`, without hooks or masks."""
+    """Return whether a layer has unchanged modules without hooks or explainer masks."""
     transforms = list(layer.transforms.values())
     blocks = [block for transform in transforms for block in transform.children()]
     types = [tuple(map(type, block.children())) for block in blocks]
@@ -376,7 +380,7 @@ def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply `linears`, then the MLP of an encoding; without an MLP, return `rows`."""
+    """Apply `linears` and an encoding's MLP to `rows`; do nothing without an MLP."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)

@@ -1,7 +1,7 @@
 """Pad the rows of many batches at once, with one Triton kernel per tensor.
 
 `pad_rows` replaces the function of the same name in `gnnak.loading.padding`, which
-needs several PyTorch operations per tensor.
+needs several PyTorch operations per tensor and explains the arguments.
 """
 
 from math import prod
@@ -19,7 +19,7 @@ BLOCK = 1024
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Return rows `first[i]`, ... of `value` for each of b batches, [b, size, ...]."""
+    """Return each batch's rows, padded to `size` rows by `padding`, [b, size, ...]."""
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])

@@ -214,7 +214,7 @@ def _fill(
 
 @triton.jit
 def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
-    """Initialise the weights: 1 where the node (row) is the sampled root (column)."""
+    """Set weight (i, j) to 1 if node i is the sampled root number j, else to 0."""
     j = 0
     while j < width:
         owner = column == j

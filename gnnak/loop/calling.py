@@ -29,11 +29,12 @@ GIVE_CALL = "give call=lambda model, batch: model(...)."
 def call_model(model: nn.Module, batch: Batch) -> Any:
     """Call a model with a batch, and return what the model returns.
 
-    If the only parameter of `forward` without a default is no field of the batch, or is
-    called `batch`, the model gets the whole batch; otherwise each parameter gets the
-    field of its name. A single `Data` counts as one graph.
+    Each parameter of `forward` gets the field of the batch with the same name. But the
+    model gets the whole batch if only one parameter has no default, and this parameter
+    is called `batch` or has the name of no field. If all parameters have defaults, the
+    first parameter decides. A single `Data` counts as one graph.
     """
-    inside = _inside(model)
+    inside = _unwrapped(model)
     _check_batch(batch, inside)
     if isinstance(inside, Network):
         return model(batch)
@@ -62,8 +63,8 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
         ) from error
 
 
-def _inside(model: nn.Module) -> nn.Module:
-    """Return the user's module inside wrappers such as DDP or `torch.compile`."""
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """Return the user's module, without wrappers such as DDP or `torch.compile`."""
     wrapped = getattr(model, "_orig_mod", model)
     if isinstance(wrapped, nn.DataParallel):
         raise OptionError(
@@ -75,11 +76,11 @@ def _inside(model: nn.Module) -> nn.Module:
         return wrapped
     # A wrapper's `forward` takes `*args` and `**kwargs` only.
     kinds = tuple(parameter.kind for parameter in arguments_of(wrapped))
-    return _inside(inner) if kinds == VARIADIC else wrapped
+    return _unwrapped(inner) if kinds == VARIADIC else wrapped
 
 
 def _check_batch(batch: object, model: nn.Module) -> None:
-    """Raise `OptionError` unless `batch` is a PyG batch, or a batch for a `Network`."""
+    """Raise `OptionError` unless `batch` has a type with which models can be called."""
     known = (BaseData, GraphBatch) if isinstance(model, Network) else BaseData
     if not isinstance(batch, known):
         raise OptionError(
@@ -111,7 +112,7 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return the value for an argument of `forward`, given a single `Data`."""
+    """Return the value for an argument of `forward` if the batch is a single `Data`."""
     if name in NUM_GRAPHS:
         return int(graph["batch"].max()) + 1 if "batch" in graph else 1
     if name != "batch":
@@ -164,13 +165,13 @@ class CastTogether(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func`; a `linear` gets cast weights, unless these have changed."""
+        """Call `func`; `F.linear` gets cast weights, unless weights have changed."""
         if func is F.linear and self._dtype == _autocast_dtype(self._device):
             args = tuple(map(self._replaced, args))
         return func(*args, **kwargs or {})
 
     def _replaced(self, value: Any) -> Any:
-        """Return the cast form of an unchanged weight, and other values as they are."""
+        """Return the cast copy of an unchanged weight; return other values as is."""
         version, cast = self._cast.get(id(value), (None, None))
         return value if cast is None or value._version != version else cast
 

@@ -99,7 +99,7 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and of the numbers in it, if it has any."""
+    """Return the places of a container and of its numbers; [] if it has no numbers."""
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -127,7 +127,7 @@ def _entries(container: Place) -> Iterator[Place]:
 
 
 def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
-    """Return a function that maps a key to a container's entry, and all keys."""
+    """Return a function `get(key)` for the entries of a container, and all keys."""
     if isinstance(value, dict):
         # Subclasses may have methods that raise errors.
         keys = [key for key in dict.keys(value) if isinstance(key, NUMBERS)]
@@ -159,8 +159,8 @@ class ModelWatch:
     def has_changed(self, quick: bool) -> bool:
         """Return whether the model or autocast has changed since the last call.
 
-        If `quick`, only the known modules are compared. If not, buffers at other
-        addresses do not count, since some modules replace their buffers in each call.
+        If `quick`, new modules may go unnoticed. If not, changes of the addresses of
+        buffers do not count, since some modules replace their buffers in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -183,7 +183,7 @@ class ModelWatch:
         self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
 
     def _has_listed(self) -> bool:
-        """Return whether the modules still have the listed weights and buffers."""
+        """Return whether all weights and buffers are the ones listed before."""
         return all(map(is_, self._present_tensors(), self._listed)) and all(
             map(is_lazy, self._lazy)
         )

@@ -27,7 +27,7 @@ DISTURBANCE = 100.0
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Map the padded size of each axis to the axis and its number of real rows."""
+    """Map each axis' padded size to a pair: name of the axis, number of real rows."""
     assert item.sizes is not None
     return {
         getattr(item.shape, axis): (axis, rows)
@@ -37,7 +37,7 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Return the axis of each output's rows, such as "nodes"; None without padding."""
+    """Return what the rows of each output are, such as "nodes"; None if not padded."""
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
     if len(leaves) != len(others):
@@ -196,18 +196,18 @@ class IgnorePadding(TorchFunctionMode):
 
 
 def copied(batch: Batch) -> Batch:
-    """Copy a batch, and clone its tensors, except the fields in `forms.STRUCTURE`."""
+    """Copy a batch and clone its tensors, except structure such as `edge_index`."""
     return _with(batch, Tensor.clone)
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of `batch`, the PyG form of `item`, with `disturbed` fields."""
+    """Return a copy of a padded batch with other values in padding; see `disturbed`."""
     rows = padded_rows(item)
     return _with(batch, lambda value: disturbed(value.clone(), rows))
 
 
 def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """Copy a batch; `change` replaces all tensors except those in `forms.STRUCTURE`."""
+    """Copy a batch and change its tensors, except structure such as `edge_index`."""
     found = copy.copy(batch)
     for name, value in batch._store.items():
         if isinstance(value, Tensor) and not is_structure(name, value):

@@ -20,7 +20,7 @@ def take_step(optimizer: Optimizer, device: torch.device) -> None:
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Set Adam's options and state in place; CUDA graphs need tensors on the device."""
+    """Set Adam's options, and move its state to the device that the steps need."""
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
         options = {"capturable": True, "fused": True}
@@ -56,7 +56,7 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return `step` unchanged; the fast backend returns a captured form instead."""
+    """Return `step` unchanged; the fast backend returns a captured step instead."""
     return step
 
 
@@ -107,7 +107,7 @@ def train_once(
 
 
 def clip_gradients(optimizer: Optimizer, clip: float | None) -> None:
-    """Scale the gradients so that their norm is at most `clip`, if it is not None."""
+    """Scale the gradients so that their norm is at most `clip`; None: do nothing."""
     if clip is not None:
         groups = optimizer.param_groups
         clip_grad_norm_([weight for g in groups for weight in g["params"]], clip)

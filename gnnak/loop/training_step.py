@@ -49,7 +49,7 @@ each set of field names, widths and dtypes of its batches."""
 
 @dataclass
 class CapturedModel:
-    """Calls a model with padded batches; `gnnak.fast` has a class that captures."""
+    """Calls a model with padded batches; `gnnak.fast` has one that also captures."""
 
     forward: Callable[[Item], Any]
     update: Callable[[], object]
@@ -89,7 +89,7 @@ class Captured(NamedTuple):
 
 
 class CapturedModels(dict[tuple, Captured]):
-    """Captured models by the loader and the fields of its batches, oldest first."""
+    """Maps a loader and the fields of its batches to a captured model, oldest first."""
 
     def add(self, key: tuple, captured: Captured) -> None:
         """Add a captured model; if there are too many, discard the oldest."""
@@ -127,7 +127,7 @@ class TrainingStep:
         optimizer.step()
 
     On a GPU, all of these lines except the loss are captured as CUDA graphs and
-    replayed, for batches of a `GraphLoader`. The model is then run on the padded form
+    replayed, for batches of a `GraphLoader`. The model is then run on a padded copy
     of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
     `loss` gets real rows only. With `padded_loss`, the loss is captured, too. On the
     first padded batch, the model's outputs, buffers and gradients with and without
@@ -254,7 +254,7 @@ class TrainingStep:
         return self.loss(real_rows_of(result, item, axes), batch)
 
     def _find_captured(self, batch: Batch) -> tuple[Captured, Item] | None:
-        """Return the captured model and the padded form of a batch, or None."""
+        """Return the captured model and the padded batch; None: do not capture."""
         if self.reason is not None or not self.capture:
             return None
         form = padded_form(batch)
@@ -393,16 +393,16 @@ class TrainingStep:
 
 @dataclass
 class _Compared:
-    """Calls a model with a batch and with its padded form, to compare the outputs."""
+    """Calls a model with a batch and with the padded batch, to compare the outputs."""
 
     call: Callable[[Batch], Any]
     forward: Callable[[Item, bool], Any]
     """Returns the outputs for a padded item, with padding rows."""
     batch: Batch
     item: Item
-    """The padded form of the batch."""
+    """The padded batch."""
     axes: list[str | None] = field(default_factory=list)
-    """The axes of the outputs' rows; see `axes_of`."""
+    """What the rows of each output are, such as nodes; see `axes_of`."""
     _outputs: Any = None
 
     def plain(self) -> Any:
@@ -410,7 +410,7 @@ class _Compared:
         return self._outputs
 
     def padded(self, disturb: bool) -> Any:
-        """Return the outputs for the padded form, without padding rows."""
+        """Return the outputs for the padded batch, after removing padding rows."""
         # Copy the item: layers cache values in its rooted subgraphs, and the model may
         # change features in place.
         item = like(self.item, [each.clone() for each in tensors_of(self.item)])
@@ -452,7 +452,7 @@ def check_options(
 
 
 def _check_loss(loss: object, given: str) -> None:
-    """Raise `OptionError` unless a loss takes the arguments `given`."""
+    """Raise `OptionError` unless a loss can be called as `loss(given)`."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     inside: Any = loss

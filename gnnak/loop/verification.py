@@ -116,7 +116,7 @@ class _Place:
     memory: Tensor | None
     """A tensor with the buffer's memory, also after `buffer.data` was replaced."""
     copy: Tensor | None
-    """The values of the buffer, in host memory, which is larger than GPU memory."""
+    """A copy of the buffer's values in host memory, which is larger than GPU memory."""
     has_gradient: bool
 
     def is_replaced(self) -> bool:
@@ -169,7 +169,7 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers and call `run`; return its result and new buffers."""
+        """Restore the buffers and call `run`; return the result and new values."""
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
@@ -193,7 +193,7 @@ class SavedBuffers:
 
 
 def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
-    """Return `memory`, `copy` and `has_gradient` of a `_Place`."""
+    """Return `memory`, `copy` and `has_gradient` of the `_Place` of a buffer."""
     if tensor is None:
         return None, None, False
     copy = tensor.detach().to("cpu", copy=True)
@@ -354,8 +354,9 @@ def find_difference(
     weights and buffers, since new weights that are zero would hide a difference. Calls
     run without dropout and TF32; buffers and random generators are restored.
 
-    `plain()` and `padded(disturb)` return the outputs without padding rows. Returns a
-    text that says what differs, or None.
+    `plain()` calls the model without padding, and `padded(disturb)` with padding, which
+    is filled with other values if `disturb`; both return outputs without padding rows.
+    Returns a text that says what differs, or None.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -399,7 +400,7 @@ class _Calls:
     plain: Callable[[], Any]
     """Calls the model without padding."""
     padded: Callable[[bool], Any]
-    """`padded(disturb)` calls the model with padding; see `find_difference`."""
+    """Calls the model with padding; `padded(True)` also changes padding rows."""
     noisy: bool = False
     """Whether random numbers were added to the weights. An error in the call without
     padding then means that such weights are not possible, and nothing is compared."""
@@ -459,7 +460,7 @@ class _Calls:
         return gradients.difference(ours, theirs)
 
     def _changed_output(self, padded: Callable[[], Any]) -> str:
-        """Name the first innermost module whose output is changed by padding."""
+        """Name the first module without submodules whose output padding changes."""
         with _outputs_of_modules(self.model) as wanted:
             self.buffers.call(self.plain)
         with _outputs_of_modules(self.model) as found:

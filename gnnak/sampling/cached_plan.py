@@ -116,7 +116,10 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute the sampling plans of all graphs."""
+    """Compute the sampling plans of all graphs.
+
+    Returns None if "farthest" would need more than `limit` distances between nodes.
+    """
     store = cached.store
     work = 16 * store.num_nodes
     if drop.strategy == "farthest":

@@ -162,7 +162,7 @@ def sample_subgraphs(
     sampled: Tensor,
     plan: Plan | None = None,
 ) -> SampledSubgraphs:
-    """Select the subgraphs of a given mask and drop the others.
+    """Select the subgraphs in the mask `sampled`, and drop the others.
 
     Args:
         subgraphs: The s rooted subgraphs, one for every node.
@@ -212,7 +212,7 @@ def sample_subgraphs(
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the positions of True in several masks, given `pointers(mask)` of each."""
+    """Return the positions of True in each mask; `before` has each `pointers(mask)`."""
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
     return [
@@ -230,5 +230,5 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix of `plan_filling` for the sampled roots."""
+    """Compute the matrix that estimates encodings from those of the sampled roots."""
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

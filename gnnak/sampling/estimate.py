@@ -87,7 +87,8 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
 
     $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root.
-    Edge directions and duplicates are ignored; a node without a path has an empty row.
+    Edge directions and duplicates are ignored; a node without a path to a sampled
+    root has an empty row.
     """
     layer, source, target = _nearer_neighbors(edge_index, num_nodes, roots)
     share = counts_of(target, num_nodes).double().reciprocal()
@@ -119,8 +120,8 @@ def _nearer_neighbors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the neighbours of each node that are one step nearer to a sampled root.
 
-    Returns distances to the nearest root, [n] (-1 without a path), and the neighbours
-    and nodes.
+    Returns the distance of each node to the nearest root, [n] (-1 if there is no path),
+    and pairs of a neighbour and a node, as two tensors.
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
@@ -135,7 +136,7 @@ def _nearer_neighbors(
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the rows of nodes one step farther, from their neighbours' rows."""
+    """Compute the matrix rows of the nodes one step farther from the sampled roots."""
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]
     start = torch.searchsorted(nodes, source)

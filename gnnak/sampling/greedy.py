@@ -33,8 +33,9 @@ def sample_greedily(
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
-    Each step samples one subgraph in each unfinished component, the first one by
-    `rank`. Returns a boolean mask of the sampled subgraphs, [s].
+    Each step samples one subgraph in each connected component that is not covered yet.
+    The first step uses `rank` as the score. Returns a mask of the sampled subgraphs,
+    [s].
     """
     wanted = plan.held.clamp(max=min_coverage)
     covered = torch.zeros_like(plan.held)
@@ -84,7 +85,7 @@ def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 Array = np.ndarray
-"""Integers or booleans on the CPU."""
+"""A NumPy array of integers or booleans."""
 
 
 class Coverage:
@@ -224,13 +225,13 @@ class _Nearest:
         self.place = np.empty_like(self.nearest)
 
     def begin(self, nodes: Array) -> None:
-        """Begin to sample in a connected component with the given nodes."""
+        """Begin to sample in the connected component with the nodes `nodes`."""
 
     def of(self, subgraphs: Array | int) -> Array:
         return self.nearest[self.root[subgraphs]]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Search from a new root; return False, because no distance becomes larger."""
+        """Search from a new root; return False, because no score becomes larger."""
         frontier = self.root[subgraph : subgraph + 1]
         distance = 0
         while frontier.size:

@@ -63,18 +63,18 @@ class PairDistances:
     """The distance from node u to v of one component is `hop[start[u] + place[v]]`."""
 
     hop: Tensor
-    """[sum of squared component sizes], int32."""
+    """[sum of squared component sizes], int32: the distances in all components."""
     start: Tensor
     """[n]: where the distances of each node start in `hop`."""
     place: Tensor
     """[n]: position of each node among the nodes of its component."""
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances of q pairs of nodes, [q], each in one component."""
+        """Return the distances between `first[i]` and `second[i]`, for each i."""
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the positions in `hop` of the distances of q pairs of nodes, [q]."""
+        """Return where `hop` has the distances that `between` returns."""
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 
@@ -160,7 +160,11 @@ class Plan:
     distances are then computed while subgraphs are sampled."""
 
     def is_large(self, subgraphs: RootedSubgraphs) -> bool:
-        """Return whether `sample_one_by_one` samples, for more than `LARGE` nodes."""
+        """Return whether the function `sample_one_by_one` is used to sample.
+
+        It is used if a connected component has more than `LARGE` nodes, and if each
+        subgraph lies in a single component.
+        """
         if self.largest <= LARGE:
             return False
         of_root = self.component.index_select(0, subgraphs.root)
@@ -176,7 +180,7 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute a sampling plan; with `distances`, unless it is large."""
+    """Compute a `Plan`; with distances if `distances` and not `plan.is_large`."""
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
     plan = Plan(

@@ -53,7 +53,7 @@ def random_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample subgraphs in random order until each component is covered; a mask, [s]."""
+    """Sample subgraphs in random order until nodes are covered; return a mask, [s]."""
     held, component = plan.held, plan.component
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
     rank = random_order(subgraphs, generator)
@@ -77,8 +77,9 @@ def share_roots(
 ) -> Tensor:
     """Sample a fixed share of the roots, again and again until every node is covered.
 
-    In a component with c nodes, `int(share * c)` roots are sampled, at most `MAX_TRIES`
-    times; `random_roots` samples what is not covered then. Returns a boolean mask, [s].
+    In a component with q nodes, `int(share * q)` roots are sampled, at most `MAX_TRIES`
+    times; components that are still not covered are left to `random_roots`. Returns a
+    boolean mask, [s].
     """
     component, count = plan.component, plan.num_components
     wanted = plan.held.clamp(max=min_coverage)
@@ -125,7 +126,7 @@ def random_order(
 def _sample_each(
     group: Tensor, quota: Tensor, times: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Return `times` masks, [times, n], each of `quota[i]` random nodes of group i."""
+    """Return masks, [times, n], each with `quota[i]` random nodes of each group i."""
     device = group.device if generator is None else generator.device
     size = (times, group.numel())
     luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)
@@ -140,7 +141,7 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count the True entries of `values`, [times, m], per row and group `index`."""
+    """Count True by group `index` of columns, in each row of `values`, [times, m]."""
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

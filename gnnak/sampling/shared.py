@@ -22,7 +22,7 @@ MAX_CALLS = 2000
 """A `Replay` remembers the samples of the latest layer calls, at most this many."""
 
 Key = tuple[int, int]
-"""The ticket (a random number) of a layer call, and the fingerprint of its graph."""
+"""The random number of a layer call (its ticket), and the graph's fingerprint."""
 
 _LOCK = threading.Lock()
 
@@ -36,14 +36,14 @@ class Sample:
 
 
 class Replay:
-    """Remembers the samples of layer calls in all threads, to recompute layers."""
+    """Remembers which random subgraphs each layer call used, to recompute layers."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, Sample | None] = {}
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store the sample of a layer call; if a key has two samples, store None."""
+        """Store the sample of a layer call; None if its key has another sample."""
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed
@@ -77,8 +77,8 @@ class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
     `full` and `plan` do not depend on randomness. `sampled` are the random subgraphs of
-    the current forward pass, which `sample` can repeat; `replayed` are those of a layer
-    that was recomputed.
+    the current forward pass, which `sample` can repeat; `replayed` are the random
+    subgraphs of a layer that was recomputed.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -130,12 +130,15 @@ class CachedGraph:
 
     @property
     def counts_writes(self) -> bool:
-        """Whether PyTorch counts writes to the tensor (not in inference mode)."""
+        """Whether PyTorch counts writes to `edge_index` (not in inference mode)."""
         return self._version is not None
 
 
 class GraphCache:
-    """Holds the last `CachedGraph`, until its `edge_index` is freed (or `release`)."""
+    """Caches the last `CachedGraph` until its `edge_index` is freed.
+
+    Between the calls of `hold` and `release`, the graph stays in the cache.
+    """
 
     def __init__(self) -> None:
         self._held = False
@@ -147,11 +150,11 @@ class GraphCache:
         self._owner: weakref.ref[Tensor] | None = None
 
     def hold(self) -> None:
-        """Keep the cached graph until `release`, even if its tensor is freed."""
+        """Keep the cached graph until `release`, even if `edge_index` is freed."""
         self._held = True
 
     def release(self) -> None:
-        """End `hold`: release the cached graph if its tensor was freed meanwhile."""
+        """End `hold`: drop the graph if its `edge_index` was freed meanwhile."""
         self._held = False
         if self._owner is not None and self._owner() is None:
             self.clear()
@@ -164,9 +167,9 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; if there is none, cache a new one.
 
-        On a GPU, comparing synchronises. So the same, unwritten tensor counts as equal
-        if this forward pass has `compared` edges before, or while a CUDA graph is
-        captured.
+        Comparing edges synchronises on a GPU. If this forward pass has `compared` edges
+        before, or during a capture, the same tensor object without writes to it counts
+        as equal instead.
         """
         graph = self._graph
         if graph is not None:
@@ -223,7 +226,7 @@ class ThreadState(threading.local):
     def is_recomputing(self) -> bool:
         """Whether activation checkpointing calls a layer again in the backward pass.
 
-        If it calls the whole model again, this is a forward pass like any other.
+        False if checkpointing calls the whole model again, like any forward pass.
         """
         task = backward_task()
         return task is not None and not (self.in_model and self.task == task)
@@ -235,8 +238,9 @@ class SharedSubgraphs:
     The first layer that calls `get` extracts and samples the subgraphs, unless the
     caller or a `GraphLoader` provides them; the other layers get the same ones.
     Subgraphs that are not random stay in the cache while edges are equal. A forward
-    pass is a call of the model; outside of one, it ends when a layer is called for the
-    second time. Each thread has its own forward passes and cache.
+    pass is a call of the model. If layers are called without a model, a forward pass
+    ends when a layer is called for the second time. Each thread has its own forward
+    passes and cache.
     """
 
     def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
@@ -335,7 +339,7 @@ class SharedSubgraphs:
             return self._sampled(graph, edge_index, generator)
 
     def _given(self, edge_index: Tensor, num_nodes: int) -> RootedSubgraphs | None:
-        """Return the subgraphs that were handed in, or attached by a loader, if any."""
+        """Return subgraphs from the caller or from a loader; None if there are none."""
         if self._of_thread.given is not None:
             return self._of_thread.given
         found = attached_to(edge_index, num_nodes)
@@ -344,7 +348,11 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether given subgraphs need no sampling, and fit evaluation."""
+        """Return whether subgraphs from outside can be used in this forward pass.
+
+        SubgraphDrop trains on sampled subgraphs. Evaluation needs all subgraphs, not
+        random ones, unless the caller passed the subgraphs explicitly.
+        """
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None
@@ -365,7 +373,7 @@ class SharedSubgraphs:
         return same
 
     def _all_of(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
-        """Return the subgraphs that do not change from one forward pass to the next."""
+        """Return all subgraphs, without sampling; they are cached."""
         if graph.full is None and not self.extractor.random:
             given = self._given(edge_index, graph.num_nodes)
             graph.full = None if isinstance(given, SampledSubgraphs) else given
@@ -379,7 +387,7 @@ class SharedSubgraphs:
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Return the subgraphs of this forward pass, sampled in its first layer."""
+        """Return the random subgraphs of this forward pass; its first layer samples."""
         if generator is not None or not self._of_thread.layers:
             if graph.sampled is None:
                 graph.sampled = self._sample(graph, edge_index, generator)
@@ -392,7 +400,7 @@ class SharedSubgraphs:
         return graph.sampled
 
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
-        """Return the random subgraphs that a layer used, found by the same ticket."""
+        """Return the random subgraphs that a recomputed layer used before."""
         ticket = draw_ticket(edge_index.device)
         sample = self._replay.find((ticket, graph.fingerprint))
         if sample is None:

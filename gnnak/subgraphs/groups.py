@@ -32,7 +32,7 @@ class Compact:
 
 
 def _without_others(value: Any) -> Any:
-    """Clone a tensor if it is a view of a larger one; in a dict, all such tensors."""
+    """Clone a tensor that is a view of a larger one, or all such tensors in a dict."""
     if isinstance(value, dict):
         return {name: _without_others(part) for name, part in value.items()}
     if isinstance(value, Tensor) and value.untyped_storage().nbytes() > value.nbytes:
@@ -49,7 +49,7 @@ class Groups(Compact):
     """
 
     ptr: Tensor
-    """[groups + 1], int64."""
+    """[groups + 1], int64: where the rows of each group begin and end in `order`."""
     order: Tensor | None = None
     """[rows], int64: row numbers sorted by group; None if the rows are sorted."""
 

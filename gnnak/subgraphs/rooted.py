@@ -177,7 +177,7 @@ class RootedSubgraphs(Compact):
 
     @property
     def hop_range(self) -> tuple[int, int] | None:
-        """A lower and an upper bound of `hop`; None if the extractor set none.
+        """A lower and an upper bound of `hop`; None if the extractor did not set any.
 
         The lower bound is -1 if a node may have no path to its root. The bounds are
         known without reading `hop`, and need not be tight. Under `torch.compile`, this
@@ -348,7 +348,7 @@ class RootedSubgraphs(Compact):
         """Check that all fields have their documented properties; slow, for tests.
 
         Args:
-            edge_index: The edges of the original graph, [2, e]. If given, the edges of
+            edge_index: The edges of the original graph, [2, e]. If set, the edges of
                 the subgraphs are compared with these edges.
             num_nodes: Number of nodes of the graph; required with `edge_index`.
             induced: Whether to check that no edge between nodes of a subgraph is
@@ -362,7 +362,7 @@ class RootedSubgraphs(Compact):
         """
         if None not in (num_nodes, self.num_nodes) and num_nodes != self.num_nodes:
             raise SubgraphError(
-                f"the record is for a graph with {self.num_nodes} nodes, not "
+                f"the subgraphs are of a graph with {self.num_nodes} nodes, not "
                 f"{num_nodes}."
             )
         _check_shapes(self)
@@ -510,7 +510,7 @@ def _check_induced(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) 
 def _known(count: int | None) -> int:
     if count is None:
         raise SubgraphError(
-            "the size of the graph is not set in this record; build it with num_nodes "
+            "the size of the graph is unknown; build RootedSubgraphs with num_nodes "
             "and num_edges."
         )
     return count

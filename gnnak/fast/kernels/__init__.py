@@ -27,7 +27,7 @@ def _gpu_kernels() -> ModuleType:
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
-    """Return `kernels_for(values)`; `plain` if gradients are differentiated again."""
+    """Return the kernels of a backward pass; `plain` if it is differentiated again."""
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 

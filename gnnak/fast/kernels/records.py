@@ -50,7 +50,7 @@ class Lifted(NamedTuple):
         rows: Tensor,
         dtype: torch.dtype | None,
     ) -> "Lifted":
-        """Build a `Lifted` in `dtype` or, if None, in the wider of the two dtypes."""
+        """Build a `Lifted` in `dtype`; None: the wider dtype of `x` and `table`."""
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
         return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
@@ -106,7 +106,10 @@ MOST_HOP_LINEARS = 4
 
 
 class HopLinears(NamedTuple):
-    """Weights (or gradients) of the Linears of an added table, if any, and of gates."""
+    """Weights, or their gradients, of the Linears that compute `HopTables`.
+
+    If embeddings are added, the first Linear computes them; the others compute gates.
+    """
 
     weights: list[Tensor]
     """[c, h] each: the weights of all Linears."""
@@ -115,7 +118,7 @@ class HopLinears(NamedTuple):
 
 
 class NormConstants(NamedTuple):
-    """A batch norm with known statistics, as the function `scale * h + shift`."""
+    """A batch norm whose mean and variance are computed, as `scale * h + shift`."""
 
     scale: Tensor
     """[c]: weight * rstd."""

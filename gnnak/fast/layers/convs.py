@@ -45,7 +45,7 @@ HOOKS = tuple(
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
-    """Return whether `run_conv` can replace a conv on states of `width` columns."""
+    """Return whether `run_conv` can apply a conv to states with `width` columns."""
     if type(conv) not in RUNNERS or has_hooks(conv) or is_changed(conv):
         return False
     if type(conv) is GINEConv:
@@ -63,7 +63,7 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def is_changed(conv: nn.Module) -> bool:
-    """Return whether a conv has hooks, other methods, or options that are not fused."""
+    """Return whether a conv has PyG hooks, replaced methods or unsupported options."""
     if not isinstance(conv, MessagePassing):
         return False
     own, pool = vars(conv), conv.aggr_module
@@ -77,7 +77,7 @@ def is_changed(conv: nn.Module) -> bool:
 
 
 def has_dtype_of(conv: nn.Module, x: Tensor, e: Tensor | None) -> bool:
-    """Return whether states have the dtype of a conv's weights, or autocast is on."""
+    """Return whether `x` and `e` have the conv's dtype; always True in autocast."""
     if torch.is_autocast_enabled(x.device.type):
         return True
     weight = first_weight(conv)
@@ -95,7 +95,7 @@ def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 
 
 def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
-    """Return edge states, [e, w], to which the conv's Linear, if any, was applied."""
+    """Apply the Linear of a GINE conv, if it has one, to edge states; return [e, w]."""
     assert e is not None
     return e if conv.lin is None else conv.lin(e)
 
@@ -170,7 +170,7 @@ def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) ->
 def fits_gcn(
     conv: GCNConv, e: Tensor | None, subgraphs: RootedSubgraphs | None = None
 ) -> bool:
-    """Return whether `run_gcn` can replace a conv: default options, no edge states."""
+    """Return whether `run_gcn` supports a conv: default options and no edge states."""
     return (
         e is None
         and conv.normalize
@@ -203,7 +203,7 @@ def run_gcn(
 
 
 class _Gcn(torch.autograd.Function):
-    """Autograd function of `run_gcn`; its backward pass may recompute its input."""
+    """Autograd function of `run_gcn`; backward recomputes `c` if `recompute` is set."""
 
     @staticmethod
     def forward(
@@ -245,7 +245,7 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv inside all subgraphs or, if given, along `links` between them."""
+    """Apply a conv along `links` or, if None, along the edges inside the subgraphs."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -286,7 +286,7 @@ def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
 def _across_edges(
     subgraphs: RootedSubgraphs, links: AcrossEdges, e: Tensor | None
 ) -> Edges:
-    """Return what `edges_of` returns, for edges across rooted subgraphs."""
+    """Return the edges across rooted subgraphs as `Edges`, grouped as in `edges_of`."""
     with_edge = e is not None and e.size(0) != 1
 
     def find() -> Edges:

@@ -93,7 +93,7 @@ def mean_of(sums: Tensor, groups: Groups) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Autograd function of `values[index]`; `groups` has the positions of each row."""
+    """Autograd function of `values[index]`; `groups` is `index`, grouped by value."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:

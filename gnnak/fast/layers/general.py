@@ -44,8 +44,8 @@ def gated_pools(
 ) -> tuple[list[Tensor], Tensor]:
     """Multiply states by gates and sum them by group, for one or two groupings.
 
-    Also returns the states of the roots, [s, c]: with a single autograd function, the
-    backward pass reads the states only once.
+    Also returns the states of the roots, [s, c], so that a single backward pass handles
+    all results and reads the states only once.
     """
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()
@@ -131,7 +131,7 @@ def _can_fuse_conv(
 
 
 def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return for each node copy its row of the hop table, [m]."""
+    """Return which row of the hop table each node copy uses, [m]."""
     table = layer.hop_table
     return subgraphs.hop if table is None else table.rows(subgraphs)
 
@@ -144,7 +144,7 @@ def _embeddings(layer: GNNAK) -> Tensor | None:
 
 
 def is_small(table: HopTable | None) -> bool:
-    """Return whether kernels support the size of a hop table; True if it is None."""
+    """Return whether kernels support the size of a hop table; True without a table."""
     return table is None or len(table.weight) <= SMALL_HOP_TABLE
 
 
@@ -184,7 +184,7 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Turn sums into the encodings of a layer: divide for means, scale for samples."""
+    """Turn sums into encodings: divide them for a mean, or correct for SubgraphDrop."""
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

@@ -99,7 +99,10 @@ def can_fuse(
 
 
 def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
-    """Return whether all is float32, or all float64, or fits autocast to bfloat16."""
+    """Return whether fused layers support the dtypes of the weights, `x` and `e`.
+
+    These are all float32, all float64, or float32 weights in autocast to bfloat16.
+    """
     weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
     if asked is None:
         fits = x.dtype == weight and weight in (torch.float, torch.double)
@@ -145,7 +148,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute sums with one matrix product for the first Linears of all MLPs."""
+    """Compute all pooled sums; one matrix product covers the MLPs' first Linears."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -176,7 +179,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute sums with a product for each MLP, since each has its own dropout mask."""
+    """Compute all pooled sums; each MLP has its own dropout mask and matrix product."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}
@@ -229,7 +232,7 @@ def _pooled_sums(
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Apply the modules of an MLP after its second Linear, up to its last Linear."""
+    """Apply what follows the second Linear of an MLP, through its last Linear."""
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z

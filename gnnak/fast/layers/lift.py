@@ -13,12 +13,12 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
 def distinct_rows(e: Tensor | None) -> Tensor | None:
-    """Return only the first row of edge states, [1, w], if all rows are the same."""
+    """Return edge states; if `e` is one expanded row, return only this row, [1, w]."""
     return e if e is None or e.dim() < 2 or e.stride(0) != 0 else e[:1]
 
 
 def edges_of(subgraphs: RootedSubgraphs, e: Tensor | None) -> Edges:
-    """Return the edge copies, grouped by both ends and, if `e` differs, by edge."""
+    """Return the edge copies as `Edges`; `by_edge` is set if edges differ in `e`."""
     with_edge = e is not None and e.size(0) != 1
 
     def find() -> Edges:

@@ -54,7 +54,7 @@ def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
 
 
 def hop_tables(layer: GNNAK) -> HopTables:
-    """Compute added embeddings W d and gates Sigmoid(W d + b) for all distances."""
+    """Compute a layer's tables: added embeddings W d, and gates Sigmoid(W d + b)."""
     tables = _compute(layer, layer.hop_linear)
     remember_gates(layer, tables.gates)
     return tables
@@ -89,7 +89,7 @@ def hop_weights(
 ) -> tuple[Tensor, HopLinears] | None:
     """Return the embeddings of distances, [t, h], and the Linears of a layer's tables.
 
-    Returns None if the kernel cannot read the weights instead of calling modules.
+    Returns None if the kernel cannot replace the layer's modules.
     """
     table = layer.hop_table
     if table is None or has_hooks(table):
@@ -121,7 +121,7 @@ def hop_weights(
 def _weights_of(
     linear: nn.Module | None, d: Tensor
 ) -> tuple[Tensor, Tensor | None] | None:
-    """Return weight and bias of a plain Linear, or None if it must be called."""
+    """Return a Linear's weight and bias; None if kernels cannot replace the Linear."""
     if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
         return None
     weight, bias = map(linear._parameters.get, ("weight", "bias"))
@@ -148,7 +148,7 @@ def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
 
 
 class _Tables(torch.autograd.Function):
-    """Autograd function of all tables of a layer, in the order of `HopLinears`."""
+    """Autograd function: compute a layer's tables, in the order of `HopLinears`."""
 
     @staticmethod
     def forward(
@@ -181,7 +181,7 @@ class Copies(NamedTuple):
     add: bool
     """Whether the embedding is added to the state of the node, and not appended."""
     dtype: torch.dtype | None
-    """Dtype of the states; if None, that of the node states and embeddings."""
+    """Dtype of the states; if None, the dtype of the node states and embeddings."""
 
 
 def lifted_gine_sum(
@@ -197,8 +197,9 @@ def lifted_gine_sum(
 
     $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
-    $c_i$ is the state of a node, with or without a row of `table`. If `linears` are
-    given, they turn `table` into the added table and the gates, which are returned.
+    $c_i$ is the state of a node, to which a row of `table` is added or appended, unless
+    `table` is None. If `linears` is not None, `table` has the embeddings of distances;
+    the Linears turn these into the rows to add, and into gates, the second result.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
@@ -268,7 +269,7 @@ def _states(
 ) -> Tensor | Lifted:
     """Return the states of node copies, as a tensor or as a `Lifted`.
 
-    If embeddings of distances are added to `x`, it is a `Lifted`, whose states are
+    If rows of `table` are added to `x`, the result is a `Lifted`, whose states are
     computed when they are read.
     """
     node, rows, _, add, dtype = copies

@@ -34,7 +34,7 @@ from gnnak.nn.norm import BatchNorm, NormReluDropout
 
 
 class GivenNorm(NamedTuple):
-    """The tensors and options of a batch norm in training, for `norm_rows`."""
+    """A batch norm in training mode, as a record of tensors without a module."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -157,7 +157,7 @@ def norm_relu_linears(
 def _product_recompute(
     h: Rows, index: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
-    """Build the `Recompute` of `linear(ReLU(norm(h.chunk(count, dim=1)[index])))`."""
+    """Build the `Recompute` of result number `index` of `norm_relu_linears`."""
     recompute_h = recompute_function(h.recompute)
 
     def product(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
@@ -199,7 +199,10 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`, which also returns what norms need."""
+    """Autograd function of `norm_relu_linears`.
+
+    Also returns the column statistics of each result, and each norm's `NormConstants`.
+    """
 
     @staticmethod
     def forward(
@@ -260,7 +263,7 @@ class _NormLinears(torch.autograd.Function):
 def offset_grad(
     grad: Tensor, offset: Tensor | None, norm_follows: bool
 ) -> Tensor | None:
-    """Return the gradient of an offset of every row; zero if a norm follows."""
+    """Return the gradient of a Linear's bias, `offset`; zero if a norm follows."""
     if offset is None:
         return None
     if norm_follows:

@@ -34,7 +34,7 @@ def implements(*operations: str) -> Callable[[F], F]:
 def implementations_in(
     serves: Serves, *modules: ModuleType
 ) -> dict[str, Callable[..., Any]]:
-    """Map each operation to the function in `modules` that `implements` has marked."""
+    """Map the name of each operation to the fast implementation found in `modules`."""
     return {
         name: partial(value, serves)
         for module in modules

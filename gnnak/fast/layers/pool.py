@@ -1,4 +1,4 @@
-"""Second half of a fused GNN-AK layer: from the last norm to the encodings."""
+"""The second half of a fused GNN-AK layer, from the base GNN's last norm on."""
 
 from typing import Any, NamedTuple
 
@@ -48,8 +48,8 @@ def norm_add_linear(
 ) -> tuple[Rows, Tensor]:
     """Compute `s = residual + ReLU(norm(h))`, then a Linear, `z = s matrix^T + offset`.
 
-    The backward pass recomputes s and z. The second result has the rows of s at the
-    roots, with `BIAS_COLUMN` if `bias_column`.
+    The backward pass recomputes s and z. The second result has those rows of s that
+    belong to roots; if `bias_column`, `BIAS_COLUMN` is appended to each of these rows.
     """
     recompute_residual = recompute_function(residual.recompute)
 
@@ -94,8 +94,8 @@ def gate_pools(
 ) -> tuple[Tensor, ...]:
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    The columns of `z`, [m, c * encodings], are divided equally; `gates`, [t, c], are
-    gathered by `rows`, [m].
+    `z`, [m, c * encodings], has c adjacent columns for each encoding. `gates` has a
+    table, [t, c], for each encoding with gates; node copy i uses row `rows[i]`.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -106,7 +106,10 @@ def gate_pools(
 
 
 class _NormAddLinear(torch.autograd.Function):
-    """Autograd function of `norm_add_linear`; also returns constants and statistics."""
+    """Autograd function of `norm_add_linear`.
+
+    Also returns the `NormConstants` of the norm, and the column statistics of z.
+    """
 
     @staticmethod
     def forward(
@@ -156,7 +159,7 @@ class _NormAddLinear(torch.autograd.Function):
 
 
 class _GatePools(torch.autograd.Function):
-    """Autograd function of `gate_pools`; `parameters` are gates, then norm weights."""
+    """Autograd function of `gate_pools`; `parameters`: gates, then norm weights."""
 
     @staticmethod
     def forward(

@@ -32,7 +32,7 @@ def fused_block(
 def fused_pool_block(
     serves: Serves, block: PPGNBlock, x: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Compute `PPGNBlock.pool_block`, [n, 2w], with its last Linear after the sums."""
+    """Compute `PPGNBlock.pool_block`, [n, 2w]; the Linear `mix` runs after the sums."""
     if not serves(x) or has_hooks(block) or not can_fuse_block(block, x):
         return NotImplemented
     *arguments, matrix, bias = _arguments(block, x)
@@ -57,7 +57,7 @@ KINDS = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]
 
 
 def can_fuse_block(block: PPGNBlock, x: Tensor) -> bool:
-    """Return whether a block has the usual modules, without hooks, and one dtype."""
+    """Return whether a block has its original modules, without hooks, in one dtype."""
     inner = [*block.left, *block.right, block.mix]
     if [type(module) for module in inner] != [*KINDS, *KINDS, nn.Linear]:
         return False
@@ -93,7 +93,7 @@ def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
 
 
 def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
-    """Return `x @ matrix.t()`, [n, k, c'], with the mean of `x` in full precision.
+    """Return `x @ matrix.t()`, [n, 2, c'], with the mean of `x` in full precision.
 
     TensorFloat-32 rounds to 10 bits, which would erase small differences between rows.
     """
@@ -103,7 +103,7 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of a block; `weights` are those of `_mlps`, then of `mix`."""
+    """Autograd function of `fused_block`; `weights`: for `_mlps`, then for `mix`."""
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
@@ -136,7 +136,7 @@ class _Block(torch.autograd.Function):
 
 
 class _PooledBlock(torch.autograd.Function):
-    """Autograd function: apply `pool_pairs` to the states and products of a block."""
+    """Autograd function: `pool_pairs` of a block's input and of its matrix product."""
 
     @staticmethod
     def forward(
@@ -171,7 +171,8 @@ def _mlps(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the outputs of the first ReLUs, [p, 2w], and of the left and right MLP.
 
-    `weights` are weight and bias of both first Linears, stacked, and of the last ones.
+    `weights` has weight and bias of both first Linears (stacked into one Linear), of
+    the left MLP's last Linear, and of the right MLP's last Linear.
     """
     inner = linear_relu(x, *weights[:2])
     for_left, for_right = inner.chunk(2, dim=1)
@@ -193,7 +194,8 @@ def _mlp_gradients(
 ) -> list[Tensor]:
     """Compute the gradients of the weights of `_mlps`, in order.
 
-    `backs` are gradients before the last ReLUs; `grad_x` is added to, in place.
+    `backs` are the gradients of the inputs of the two last ReLUs. Unless `grad_x` is
+    None, the gradient of `x` is added to it, in place.
     """
     back, found = torch.empty_like(inner), []
     for of_one, given, weight, into in zip(

@@ -53,7 +53,8 @@ class Rows(NamedTuple):
 class CachedRecompute:
     """Recomputes a tensor at most once per backward pass, for several callers.
 
-    The last caller calls `release`. Set `caches` only if the backward pass will.
+    The last caller must call `release`. Leave `caches` False if no backward pass will
+    follow, since nobody would then clear the cache.
     """
 
     def __init__(self, function: TensorFunction) -> None:
@@ -78,14 +79,14 @@ def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None,
 
 
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
-    """Return `recompute.function`, since `ctx` must not hold on to tensors."""
+    """Return the function of a `Recompute`, to be kept in `ctx` without its tensors."""
     return None if recompute is None else recompute.function
 
 
 def saved_or_recomputed(
     saved: Sequence[Tensor | None], function: TensorFunction | None
 ) -> Tensor:
-    """Return the tensor in `saved` or, if a function is given, `function(*saved)`."""
+    """Return `function(*saved)` or, if `function` is None, the tensor in `saved`."""
     if function is not None:
         return function(*saved)
     (values,) = saved

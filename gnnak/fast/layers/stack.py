@@ -101,7 +101,11 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv; it needs several messages."""
+    """Return whether `run_pna` can replace a PNA* conv for these inputs.
+
+    The subgraphs must have at least two edge copies, because `run_pna` applies a batch
+    norm to the messages.
+    """
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
@@ -133,7 +137,8 @@ def run_pna(
 class _PairLinear(torch.autograd.Function):
     r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
 
-    W is the first Linear of the message MLP; a single row of `e` is every edge's.
+    W is the weight of the message MLP's first Linear. If `e` has a single row, this row
+    is the state of every edge.
     """
 
     @staticmethod
@@ -184,7 +189,7 @@ def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
 
 
 class _PnaPool(torch.autograd.Function):
-    """Autograd function: mean, minimum, maximum and standard deviation of messages."""
+    """Autograd function: mean, min, max and std of the messages of each group."""
 
     @staticmethod
     def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
@@ -205,11 +210,11 @@ class FusedConv(NamedTuple):
     """The fused implementation of one class of graph convolutions."""
 
     fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
-    """Returns whether `run` can replace a conv, given the edge states (None if there
-    are none) and the rooted subgraphs."""
+    """Gets a conv, the edge states (None if there are none) and the rooted subgraphs;
+    returns whether `run` can replace the conv."""
     run: Callable[[Any, Rows, Tensor | None, Edges, bool], tuple[Rows, Rows]]
-    """Applies the conv, given the states of node copies, [m, w], and of edges, [e, w'],
-    the edge copies, and `norm_follows`.
+    """Applies the conv. Its arguments are the conv, the states of node copies, [m, w],
+    the states of edges, [e, w'], the edge copies, and `norm_follows`.
 
     Returns the conv's output, [m, w], and the input states. A residual sum after the
     conv must use the returned input states, so that the conv's backward pass can add up
@@ -258,8 +263,8 @@ def run_stack(
 ) -> tuple[Rows, Tensor]:
     """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
 
-    Returns the Linear's output, [m, c'], and the GNN's states at the roots, [s, w],
-    with `BIAS_COLUMN` if `bias_column`.
+    Returns the Linear's output, [m, c'], and the base GNN's output states of the roots,
+    [s, w]; if `bias_column`, `BIAS_COLUMN` is appended to each of these states.
     """
     *before, (conv, norm) = _parts(stack)
     e = distinct_rows(e)

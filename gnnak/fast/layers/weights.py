@@ -49,7 +49,7 @@ def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
 
 @contextmanager
 def call_of(model: nn.Module) -> Iterator[None]:
-    """Context manager: `computed_for` caches results for a model with fixed weights."""
+    """Context manager for one call of a model: `computed_for` caches its results."""
     if torch.compiler.is_compiling():
         yield
         return
@@ -69,10 +69,10 @@ def computed_for(
     compute: Callable[[Sequence[GNNAK]], Sequence[T]],
     shapes: Callable[[GNNAK], Hashable],
 ) -> T:
-    """Return the result of `compute`, a function of several layers, for one layer.
+    """Return `compute([layer])[0]`, computed for several layers at once if possible.
 
-    In a `call_of` block, `compute` gets all layers with equal `shapes(layer)` at once,
-    except under activation checkpointing.
+    In a `call_of` block, `compute` gets all layers of the model with the same
+    `shapes(layer)` at once, except under activation checkpointing.
     """
     call = _current.get()
     if call is None or has_foreign_hooks():
@@ -163,7 +163,7 @@ def _products(layers: Sequence[GNNAK], dtype: torch.dtype) -> list[WeightProduct
 
 
 def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """Split tensors that are stacked over `count` layers into those of each layer."""
+    """Split tables that are stacked over `count` layers into one dict per layer."""
     parts = {name: of_all.unbind() for name, of_all in tables.items()}
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 

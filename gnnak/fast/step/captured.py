@@ -38,7 +38,7 @@ def can_capture(
 
 
 def _synchronises(network: nn.Module, precision: str) -> bool:
-    """Return whether the forward pass of any module synchronises, if not fused."""
+    """Return whether a module synchronises in its forward pass and is not fused."""
     known = isinstance(network, SYNCHRONISING_CONVS)
     if getattr(network, "synchronises", known):
         return True
@@ -80,8 +80,8 @@ class CapturedStep:
 
     A step runs without a capture for items without a shape, in the warm-up of a shape,
     and after a failed capture. Smaller shapes share the buffers of the largest; if an
-    item is larger, all are released. A released shape never becomes the largest again,
-    since two shapes could replace each other for ever.
+    item is larger, all buffers and CUDA graphs are released. A released shape never
+    becomes the largest again, since two shapes could replace each other for ever.
 
     Data that change between steps must be in tensors of the item, or at fixed
     addresses. `release` frees tensors that a step leaves in the graphs' memory.
@@ -128,7 +128,7 @@ class CapturedStep:
         return self.step(item) if buffers.replay is None else buffers.replay()
 
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
-        """Return the buffers of a shape, or None if the largest is not captured yet."""
+        """Return the buffers of a shape; None to run the step without a capture."""
         if shape in self._buffers:
             return self._buffers[shape]
         tensors = tensors_of(item)
@@ -211,7 +211,7 @@ class _StaticBuffers:
 class CapturedModel(CapturedStep):
     """A model whose forward and backward pass and update are captured per batch shape.
 
-    A call returns the outputs of the model, or its loss, in tuples, lists and dicts.
+    A call returns what `forward` returns: tensors, also in tuples, lists and dicts.
     Run the backward pass before the next call, which overwrites activations. `last` are
     the passes that the last call replayed.
     """
@@ -331,7 +331,7 @@ class _Passes:
         return tree_unflatten(leaves, self.spec)
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
-        """Replay the backward pass, given the outputs' gradients (None means zero)."""
+        """Replay the backward pass; `gradients` are the outputs' (None: zero)."""
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
         for weight, found in self.written:
@@ -344,7 +344,7 @@ class _Passes:
             weight.grad = found if before is None else before + found
 
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
-        """Return whether the captured backward pass computed all gradients."""
+        """Return whether each `grad` is the tensor that the capture writes to."""
         wanted = map(self.gradients.get, map(id, trained))
         return all(map(is_, [weight.grad for weight in trained], wanted))
 

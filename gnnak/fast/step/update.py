@@ -84,7 +84,7 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
 
 
 VARYING = ("params", "lr", "capturable", "fused")
-"""Entries of a parameter group that may change between replays of an update."""
+"""Options of a parameter group that may change between replays of an update."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 """Optimisers whose captured steps use `fused=True`, unless the user has chosen an
 implementation. A fused step runs a few kernels for all weights. By default, PyTorch's
@@ -143,7 +143,7 @@ class CapturedUpdate:
         return replay
 
     def can_replay(self, replay: Callable[[], object] | None) -> bool:
-        """Return whether `replay` may replace `run`; if so, copy the learning rates."""
+        """Return whether `replay` is still valid; if so, set its learning rates."""
         if replay is None or not self._is_current() or replay not in self._replays:
             return False
         if self._present_options() != self._captured_options:
@@ -217,7 +217,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: set `capturable` and `fused`; use `rates`, if given."""
+        """Context manager: set `capturable`, `fused` and, unless None, `rates`."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

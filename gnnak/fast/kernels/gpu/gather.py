@@ -57,7 +57,7 @@ def sum_by(
     dtype: torch.dtype | None = None,
     entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Sum the rows, or the weighted rows in `entries`, of each of k groups, [k, c]."""
+    """Sum the rows of each group, [groups, c], as `plain.sum_by` does."""
     width = values.size(1)
     index, weight = (groups.ptr, values) if entries is None else entries
     out = values.new_empty(len(groups), width, dtype=dtype)
@@ -75,7 +75,7 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the gradient of a table from which rows were gathered, [size, c]."""
+    """Return the gradient of a table, [size, c], from the gradient of `table[rows]`."""
     width, entries = values.size(1), min(128, max(16, next_power_of_2(size)))
     count, steps = parts(rows.numel())
     out = values.new_empty(count, size, width, dtype=sum_dtype(values))
@@ -179,7 +179,7 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
+    """Sum rows times gates by group, for each pool, as `plain.gated_sums` does."""
     width = values.size(1)
     outs = [values.new_empty(len(pool.groups), width) for pool in pools]
     groups, gates = (pools[0].groups, pools[-1].groups), (tables[0], tables[-1])
@@ -279,7 +279,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of tables; `gated` has gradients of sums, gates and keys."""
+    """Return the tables' gradients; `gated` has (gradient of sums, table, key) each."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
@@ -295,7 +295,7 @@ def _table_grads(
 
 @triton.jit
 def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
-    """Return, for each row of a tile, the gradient of its group's sum times its gate.
+    """Multiply the gradient of each row's group by the row's gate, for one tile.
 
     `key` points to the group of each row. The gate of a row is row `entry` of `table`.
     """

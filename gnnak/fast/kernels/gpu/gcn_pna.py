@@ -136,7 +136,7 @@ def pair_sum(
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
-    """Return `[mean || min || max || std]` of the rows of each group, [k, 4c]."""
+    """Return `[mean || min || max || std]` of the rows of each group, [groups, 4c]."""
     width = message.size(1)
     out = message.new_empty(len(groups), 4 * width)
     _pna_pool[tiles(len(groups), GROUPS, width)](

@@ -53,7 +53,7 @@ def hop_tables_backward(
 
 
 def _filled(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return `tensors`, and repeat the last one, since kernels take a fixed number."""
+    """Repeat the last tensor, so that there are `MOST_HOP_LINEARS` kernel arguments."""
     missing = MOST_HOP_LINEARS - len(tensors)
     return [*tensors, *(tensors[-1] for _ in range(missing))]
 

@@ -38,7 +38,7 @@ def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor
 def read_states(
     c: Tensor | Lifted,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
-    """Return the arguments by which kernels read states, and an empty result."""
+    """Return kernel arguments c, table, node, rows and LIFTED, and an empty output."""
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
     out = c.x.new_empty(c.node.size(0), c.x.size(1))
@@ -81,9 +81,9 @@ def find_edge(edge, at, live, SAME: tl.constexpr):
 
 @triton.jit
 def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
-    """Load the columns `column` of the state of an edge, row `of` of `e`.
+    """Load the columns `column` of an edge's state, which is row `of` of `e`.
 
-    If all edges have the `SAME` state, return this state, which is already loaded.
+    If all edges have the `SAME` state, return `same`, this state, loaded earlier.
     """
     if SAME:
         return same
@@ -129,9 +129,9 @@ def to_copies(
     grad_eps, grad_e, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of the gradient of `c`, and their share of that of `eps`.
+    """Compute `each` rows of c's gradient, and what they add to the gradient of eps.
 
-    If `SAME`, also compute their share of the gradient of the state of all edges.
+    If all edges have the `SAME` state, also compute what the rows add to its gradient.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

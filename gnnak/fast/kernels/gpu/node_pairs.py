@@ -48,10 +48,11 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 @triton.jit
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
-    """Return the nodes and columns of this program, and masks of the existing ones.
+    """Return the nodes and columns of this program, and masks of those that exist.
 
-    Also returns, for each node, the row of its first pair, its index in its graph, and
-    its graph's number of nodes. The last result is the largest of these numbers.
+    Also returns three values per node: the row of the node's first pair, the node's
+    index in its graph, and the graph's number of nodes. The last result is the number
+    of nodes of the largest of these graphs.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -125,7 +126,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the inputs of the two ReLUs before `pair_product`."""
+    """Return gradients for the inputs of the ReLUs that made `left` and `right`."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -144,7 +145,7 @@ def _run(kernel: triton.JITFunction, values: list[Tensor], pairs: NodePairs) -> 
 
 
 def _launches(pairs: NodePairs) -> Iterator[tuple[Tensor, Tensor, int, int]]:
-    """Group graphs by the number and size of their tiles; yield a launch per group."""
+    """Group graphs by number and size of tiles; yield each group's launch arguments."""
     first = last = 0
     of_last: tuple[int, int] | None = None
     for size, count in [*pairs.sizes, (0, 0)]:
@@ -250,7 +251,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the inputs of the two ReLUs before `pool_product`."""
+    """Return gradients for the inputs of the ReLUs that made `left` and `right`."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)

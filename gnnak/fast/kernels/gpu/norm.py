@@ -39,7 +39,7 @@ def norm_constants(
     real: Tensor | None,
     moments: Moments | None = None,
 ) -> NormConstants:
-    """Compute scale and shift of `norm` for `h`, [m, c], from `moments` if given."""
+    """Compute the `NormConstants` of `norm` for `h`, [m, c]; use `moments` if set."""
     if not norm.training:
         return plain.norm_constants(h, norm, real)
     rows, width = h.shape
@@ -338,7 +338,8 @@ def norm_grad_rows(
 ) -> None:
     """Write the gradient of the input `h` of `norm_act` to `into`, [m, c].
 
-    `sums` has the gradients of bias and weight, [2, c]; `s` receives the ReLU.
+    `sums` has the gradients of bias and weight, [2, c]. Unless it is None, `s` receives
+    the output of the ReLU.
     """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](

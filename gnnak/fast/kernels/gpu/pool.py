@@ -93,7 +93,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return gradients of weight, bias and `gate`; write that of `z` to `into`."""
+    """Return gradients of norm weight, norm bias and `gate`; write z's to `into`."""
     copies, width = z.shape
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None

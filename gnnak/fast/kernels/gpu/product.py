@@ -38,7 +38,8 @@ LEAST = 16
 PARTS = 2048
 """Approximate upper limit of the number of programs among which rows are divided."""
 SHARED_MEMORY = 2**17
-"""A GPU with this many bytes of shared memory per program has room for 4 stages."""
+"""A GPU with this many bytes of shared memory per program has room for 4 pipeline
+stages."""
 
 
 class Tile(NamedTuple):
@@ -99,7 +100,7 @@ def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
 
 
 def is_exact(values: Tensor) -> bool:
-    """Return whether products need full float32, which cuBLAS computes faster."""
+    """Return whether products need full float32 on a GPU, where cuBLAS is faster."""
     return values.is_cuda and values.dtype == torch.float and not _is_tf32(values)
 
 
@@ -193,7 +194,7 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset`, [m, c], and, with TF32, its column statistics."""
+    """Compute `plain.norm_linear` and, unless `is_exact(h)`, column statistics."""
     if is_exact(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)
@@ -306,7 +307,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the input s, [m, w], and of norm bias and weight, [2, w]."""
+    """Return gradients of the Linear's input and, stacked, of norm bias and weight."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)

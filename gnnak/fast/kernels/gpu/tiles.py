@@ -25,7 +25,7 @@ PARTS = 512
 
 
 def cdiv(numerator: int, denominator: int) -> int:
-    """Return the quotient, rounded up; `triton.cdiv` takes 7 us, as a launch does."""
+    """Return the quotient, rounded up; faster than `triton.cdiv`, which takes 7 us."""
     return -(-numerator // denominator)
 
 
@@ -35,12 +35,12 @@ def next_power_of_2(number: int) -> int:
 
 
 def wide_columns(width: int) -> int:
-    """Return the number of columns of a tile of one warp: a power of two, 16 to 256."""
+    """Return the width of a tile for one warp: a power of two from 16 to 256."""
     return min(256, max(16, next_power_of_2(width)))
 
 
 def columns(width: int) -> int:
-    """Return the number of columns of a tile of several rows: a power of two, 16-64."""
+    """Return the width of a tile with several rows: a power of two from 16 to 64."""
     return min(64, max(16, next_power_of_2(width)))
 
 
@@ -50,7 +50,7 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Return how many programs share the rows (about `most`), and tiles per program."""
+    """Return how many programs share the rows (at most `most`), and tiles of each."""
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
 
@@ -138,7 +138,7 @@ class CachedKernel(JITFunction):
     def version_key(
         self, args: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """Return a key that differs if Triton would compile another version."""
+        """Return a key that differs whenever Triton would compile another version."""
         if self._tensors is None:
             self._divide(args)
         tensors = [args[i] for i in self._tensors or ()]

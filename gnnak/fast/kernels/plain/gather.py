@@ -35,7 +35,11 @@ def sum_by(
     dtype: torch.dtype | None = None,
     entries: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Sum rows in each of k groups, [k, c]; with `entries`, as a CSR matrix product."""
+    """Sum the rows of each group, [groups, c].
+
+    If `entries` is a pair (index, weight), `weight[i] * values[index[i]]` takes the
+    place of row i: the result is a sparse matrix in CSR form times `values`.
+    """
     if entries is not None:
         index, weight = entries
         values = weight.to(values.dtype)[:, None] * values.index_select(0, index)
@@ -48,13 +52,13 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the gradient of a table, [size, c], from that of `table[rows]`, [m, c]."""
+    """Return the gradient of a table, [size, c], from the gradient of `table[rows]`."""
     values = values.to(dtype or values.dtype)
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """Return group and row number of each member of a group; padding is in no group."""
+    """Return the group and the row number of each row that belongs to a group."""
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
     row = torch.arange(key.numel(), device=counts.device)
@@ -67,7 +71,10 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum `table[rows] * values` by group, for one or two groupings, [k, c] each."""
+    """Sum `table[rows] * values` over each group, for one or two pools, [groups, c].
+
+    `tables` has the gates of each pool, [t, c], or None for a pool without gates.
+    """
     gated = [
         values if table is None else table.index_select(0, rows) * values
         for table in tables
@@ -85,7 +92,7 @@ def gated_sums_backward(
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Return the gradients of `values`, [m, c], and of each table, [t, c] or None.
 
-    If `centroids` is given, its values are added to the gradients of the roots' rows.
+    Unless `centroids` is None, its values are added to the gradients of roots' rows.
     """
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []

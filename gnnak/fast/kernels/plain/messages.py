@@ -29,7 +29,10 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `c` (plus `more`), `e` and, if `with_eps`, `eps`."""
+    """Compute the gradients of `c`, `e` and, if `with_eps`, `eps`.
+
+    `more`, unless None, is added to the gradient of `c`.
+    """
     c = c.stored() if isinstance(c, Lifted) else c
     _, vjp, *_ = torch.func.vjp(lambda c, e, eps: messages(c, e, eps, edges), c, e, eps)
     grad_c, grad_e, grad_eps = vjp(grad)
@@ -55,7 +58,8 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    In the backward pass, `end` has the targets, and `h` is the gradient of the output.
+    `end` has the source of each edge copy. In the backward pass, `end` has the targets,
+    and `h` is the gradient of the output.
     """
     key, row = group_members(groups)
     other = end.index_select(0, row)
@@ -78,7 +82,8 @@ def pair_sum(
 ) -> tuple[Tensor, Moments | None]:
     """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    This is a Linear of (target, source, edge), whose parts the caller has applied.
+    r is the edge of the graph. The sum is the output of a Linear on the joined states
+    of target, source and edge; the caller has applied the Linear to each of them.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
@@ -88,7 +93,7 @@ def pair_sum(
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
-    """Return `[mean || min || max || std]` of the messages of each group, [k, 4c].
+    """Return `[mean || min || max || std]` of the messages of each group, [groups, 4c].
 
     std = sqrt(variance + `LEAST`); messages, [f, c], are sorted by group.
     """

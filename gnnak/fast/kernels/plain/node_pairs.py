@@ -26,7 +26,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the ReLU inputs whose outputs are `left` and `right`."""
+    """Return gradients for the inputs of the ReLUs that made `left` and `right`."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -37,7 +37,7 @@ def pair_product_backward(
 def _products(
     left: list[Tensor], right: list[Tensor], like: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Multiply matrices, given as [count, k, k, w] for each size k; return [p, w]."""
+    """Multiply matrices, [count, size, size, w] for each size; return [p, w]."""
     out = torch.empty_like(like, memory_format=torch.contiguous_format)
     for one, two, into in zip(left, right, pairs.split(out), strict=True):
         _multiply(one, two, into)
@@ -45,7 +45,7 @@ def _products(
 
 
 def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """Write the products of matrices of one size, [count, k, k, w], to `out`.
+    """Write the products of matrices of one size, [count, size, size, w], to `out`.
 
     PyTorch's batched matrix product is slow on a CPU for small matrices. Up to size
     `SMALL`, L R is therefore computed as a sum of outer products: column j of L times
@@ -98,7 +98,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the inputs of the two ReLUs before `pool_product`."""
+    """Return gradients for the inputs of the ReLUs that made `left` and `right`."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))
@@ -119,5 +119,5 @@ def pool_product_backward(
 
 
 def by_rank(rows: Tensor, pairs: NodePairs) -> Tensor:
-    """Sort rows of nodes, [n, c], by the row number of each node's first pair."""
+    """Sort node states, [n, c], by the row number of each node's first pair."""
     return torch.empty_like(rows).index_copy_(0, pairs.rank, rows)

@@ -25,8 +25,8 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
-    Statistics are those of the real rows or, in evaluation mode and for a single row,
-    the running statistics; `moments` is ignored here.
+    In training, mean and variance are those of the real rows. In evaluation, and if
+    there is only one real row, they are the running ones. `moments` is not used here.
     """
     # The running mean changes in place below, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
@@ -54,7 +54,8 @@ def norm_act(
 ) -> Tensor:
     """Return `residual + ReLU(scale h + shift)`, [m, c]; with `relu=False`, no ReLU.
 
-    With batch statistics, padding rows of the ReLU are zero, or they could grow.
+    With batch statistics, the ReLU's output is set to zero in padding rows, since
+    these values could otherwise grow from layer to layer.
     """
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
@@ -109,7 +110,7 @@ def norm_backward(
 
 
 def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean [c], biased variance [c] and number (1 or more) of real rows."""
+    """Return mean, [c], biased variance, [c], and number (at least 1) of real rows."""
     h = h.to(torch.promote_types(h.dtype, torch.float))
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
@@ -144,7 +145,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return gradients of weight, bias and `gate`; write that of `z` to `into`."""
+    """Return gradients of norm weight, norm bias and `gate`; write z's to `into`."""
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
     if gate is not None:
@@ -163,7 +164,7 @@ def norm_linear(
     real: Tensor | None,
     norm_act: Callable[..., Tensor] = norm_act,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `ReLU(norm(h)) matrix^T + offset`, and None; without a norm if no `k`."""
+    """Return `s matrix^T + offset` and None; s is ReLU(norm(h)) or, without `k`, h."""
     rows = h if k is None else norm_act(h, k, True, None)
     offset = None if offset is None else offset.to(h.dtype)
     return linear(rows, matrix.to(h.dtype), offset), None
@@ -182,8 +183,9 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
 
-    `more` is a gradient of s at the roots, and `s` is None if it has no residual; the
-    gradient of `h` is written to `into`, which may be `h`.
+    s, the Linear's input, is ReLU(norm(h)) plus a residual; `s` is None if there is no
+    residual. `more` is a further gradient of those rows of s that belong to roots. The
+    gradient of `h` is written to `into`, which may be `h` itself.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix.to(grad.dtype)
