@@ -157,6 +157,40 @@ def test_a_run_with_captured_steps_that_is_stopped_goes_on_with_equal_losses(
         assert rest["curves"][curve] == pytest.approx(wanted, abs=1e-9)
 
 
+def of_two_processes(checkpoint):
+    checkpoint["unfinished"] *= 2
+
+
+def of_another_device(checkpoint):
+    (state,) = checkpoint["unfinished"]
+    state["random"] = {"cuda": state["random"]["cpu"]}
+
+
+@pytest.mark.parametrize("changed", [of_two_processes, of_another_device])
+def test_a_run_that_is_stopped_in_an_epoch_goes_on_on_another_machine(
+    changed, tmp_path, steps, monkeypatch
+):
+    config = change(
+        small_config(), STOPPABLE | {"model.name": "gin-ak+", "model.dropout": 0.0}
+    )
+    cpu, data, part = Machine("cpu"), edge_counts(48), tmp_path / "part"
+    whole = run(config, data, tmp_path / "whole", cpu)
+    steps.clear()
+    steps.stop, save = ("training_step", 8), GraphTask.on_save_checkpoint
+
+    def save_changed(task, checkpoint):
+        save(task, checkpoint)
+        if "unfinished" in checkpoint:
+            changed(checkpoint)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GraphTask, "on_save_checkpoint", save_changed)
+        with pytest.raises(Stopped):
+            run(config, data, part, cpu)
+    rest = run(config, data, part, cpu, resume=True)
+    assert outcome(part, rest) == outcome(tmp_path / "whole", whole)
+
+
 def test_a_run_that_is_stopped_several_times_goes_on_bit_by_bit(tmp_path, steps):
     config, part = change(small_config(), STOPPABLE), tmp_path / "part"
     cpu, data = Machine("cpu"), edge_counts(48)
