@@ -22,6 +22,21 @@ from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes, wri
 
 SUMS = "SHA256SUMS"
 """File with checksums, in the format of the command `sha256sum`."""
+PINNED = {
+    "MUTAG.zip": "c419bdc853c367d2d83da4973c45100954ae15e10f5ae2cddde6ca431f8207f6",
+    "PTC_MR.zip": "5699a6d9f1bc5b3d71495f09ef50de53fa3e6bb24ead1150da678500229f5237",
+    "PROTEINS.zip": "2da8de15284b88edabca2888ce5444d62f364ed41159260977088c4e53d4d848",
+    "NCI1.zip": "10e1458f3bd9224f14e6d7627e74dcfd13e48d376d73935e7bd2900590ef1d82",
+    "IMDB-BINARY.zip": (
+        "b291ec8b26d85c70faa2ba0a2433e1f407ed2ef5d0fc072d36b9a95e49a1bb27"
+    ),
+    "REDDIT-BINARY.zip": (
+        "982dc64ddade42a6365ba9c93f5080d0b9d315df0df492b57fd9fbb7e40dbe16"
+    ),
+    "ogbg-pcba.zip": "0bb12da2f3ec8b0bb80564114a6174fad2df6a3a0d3c19470b3a27813a7d4e53",
+}
+"""SHA-256 checksums of archives, by file name, as other projects have published them:
+GraphDatasets.jl those of the TU collection, TensorFlow Datasets that of MolPCBA."""
 CHUNK = 2**20
 TIMEOUT = 60
 """Timeout of a connection, in seconds."""
@@ -55,21 +70,25 @@ def open_url(url: str) -> Any:
 def fetch(url: str, folder: Path, name: str) -> Path:
     """Download a file to `folder / name`, unless it is already there; return its path.
 
-    A file with the checksum recorded in `SHA256SUMS` is not downloaded again. A file
-    with another checksum raises `FileFormatError`, a failed download `OSError`.
+    A file with the checksum recorded in `SHA256SUMS`, or else in `PINNED`, is not
+    downloaded again. A file with another checksum raises `FileFormatError`, a failed
+    download `OSError`.
     """
     path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
-    if path.is_file() and recorded == sha256_of(path):
+    known = recorded or PINNED.get(name)
+    if path.is_file() and known == sha256_of(path):
         return path
     draft = path.with_name(f".{name}.{secrets.token_hex(8)}.part")
     try:
         _save(url, draft)
         found = sha256_of(draft)
-        if recorded not in (None, found):
+        if known not in (None, found):
+            who = folder / SUMS if recorded else "gnnak"
             raise FileFormatError(
-                f"{name} from {url} has the SHA-256 checksum {found}, but "
-                f"{folder / SUMS} says {recorded}; the archive was changed: if "
-                "you trust the new one, delete its line in this file."
+                f"{name} from {url} has the SHA-256 checksum {found}, but {who} says "
+                f"{known}; the archive was changed: if you trust the new one, write "
+                f"the line '{found}  {name}' into {folder / SUMS}, in place of an "
+                "earlier one."
             )
         os.replace(draft, path)
     finally:

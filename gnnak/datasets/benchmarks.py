@@ -46,6 +46,30 @@ def concatenated(stores: Iterable[GraphStore]) -> GraphFile:
     return GraphFile(GraphStore.concatenate(parts), split)
 
 
+SIZES = {
+    "zinc": ((10_000, 1_000, 1_000), 277_864),
+    "cifar10": ((45_000, 5_000, 10_000), 7_058_005),
+    "molhiv": ((32_901, 4_113, 4_113), 1_049_163),
+}
+"""The data sets whose archives have no checksum in `PINNED`: the number of training,
+validation and test graphs, and the number of nodes in all graphs."""
+
+
+def _checked(name: str, file: GraphFile) -> GraphFile:
+    """Return downloaded graphs; raise `FileFormatError` if `SIZES` has other sizes."""
+    assert file.split is not None
+    parts = tuple(file.split.bincount(minlength=3).tolist())
+    found = parts, int(file.store.num_nodes.sum())
+    known = SIZES.get(name, found)
+    if found != known:
+        shown, wanted = (f"{' / '.join(map(str, n))} graphs" for n, _ in (found, known))
+        raise FileFormatError(
+            f"the archive of {name} has {shown} (train / validation / test) with "
+            f"{found[1]} nodes, not {wanted} with {known[1]} nodes; it was changed."
+        )
+    return file
+
+
 CIFAR10_URL = "https://data.pyg.org/datasets/benchmarking-gnns/CIFAR10_v2.zip"
 CIFAR10_MEMBER = "CIFAR10_v2.pt"
 
@@ -71,11 +95,12 @@ def fetch_cifar10(folder: Path) -> GraphFile:
                 "not read, because it could run code."
             ) from error
         try:
-            return concatenated(_superpixels(part) for part in parts)
+            file = concatenated(_superpixels(part) for part in parts)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise FileFormatError(
                 f"{CIFAR10_MEMBER} does not contain superpixels."
             ) from error
+        return _checked("cifar10", file)
 
 
 def _superpixels(graphs: list[dict[str, Any]]) -> GraphStore:
@@ -128,7 +153,8 @@ def fetch_zinc(folder: Path) -> GraphFile:
         index = fetch(url, folder, f"zinc-{split}.index")
         positions[split] = index.read_text().replace(",", " ").split()
     with opened_archive(MOLECULES, folder, "molecules.zip") as archive:
-        return concatenated(_part(archive, *each) for each in positions.items())
+        parts = [_part(archive, *each) for each in positions.items()]
+        return _checked("zinc", concatenated(parts))
 
 
 def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphStore:
@@ -252,11 +278,12 @@ def fetch_ogb(name: str, folder: Path) -> GraphFile:
             return read_csv(content, kind)
 
         try:
-            return _file(read)
+            file = _file(read)
         except (ValueError, IndexError, EOFError, gzip.BadGzipFile) as error:
             raise FileFormatError(
                 f"{title}.zip is not a molecule data set of OGB: {error}."
             ) from error
+        return _checked(name, file)
 
 
 def read_csv(content: bytes, kind: Any) -> Tensor:

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from gnnak.datasets import archive
+from gnnak.datasets import archive, benchmarks
 
 
 class Internet:
@@ -63,7 +63,9 @@ def no_data(monkeypatch):
 
 @pytest.fixture
 def internet(monkeypatch, no_data):
-    """Return an internet without any address."""
+    """Return an internet without any address, whose archives may have any content."""
+    monkeypatch.setattr(archive, "PINNED", {})
+    monkeypatch.setattr(benchmarks, "SIZES", {})
     found = Internet()
     monkeypatch.setattr(archive, "open_url", found.open)
     return found

@@ -75,6 +75,22 @@ def test_fetch_obeys_a_checksum_that_the_user_wrote(internet, tmp_path):
         fetch(URL, tmp_path, "a.zip")
 
 
+def test_fetch_obeys_a_pinned_checksum_unless_the_user_wrote_another(
+    internet, tmp_path, monkeypatch
+):
+    right, other = (hashlib.sha256(text).hexdigest() for text in (b"right", b"other"))
+    monkeypatch.setattr(archive, "PINNED", {"a.zip": right})
+    internet.contents["a.zip"] = b"other"
+    with pytest.raises(FileFormatError, match=f"gnnak says {right}; .* '{other}  a.z"):
+        fetch(URL, tmp_path, "a.zip")
+    assert [path.name for path in tmp_path.iterdir()] == []
+    (tmp_path / "a.zip").write_bytes(b"right")
+    assert fetch(URL, tmp_path, "a.zip").read_bytes() == b"right"
+    assert len(internet.opened) == 1
+    (tmp_path / SUMS).write_text(f"{other}  a.zip\n")
+    assert fetch(URL, tmp_path, "a.zip").read_bytes() == b"other"
+
+
 def test_fetch_refuses_an_archive_that_is_too_large(internet, tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "MAX_BYTES", 5)
     internet.contents["a.zip"] = b"content"

@@ -1,14 +1,19 @@
 import gzip
 import io
 import pickle
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from gnnak.datasets import load_dataset
+from gnnak.datasets import DATASETS, benchmarks, load_dataset
+from gnnak.datasets.archive import PINNED
 from gnnak.datasets.benchmarks import (
+    OGB_NAMES,
+    SIZES,
+    TU_NAMES,
     _neighbors,
     fetch_tu,
     folds_by_group,
@@ -360,3 +365,47 @@ def test_a_wrong_archive_is_downloaded_again(zinc):
             load_dataset("zinc")
     zinc.contents["molecules.zip?dl=1"] = right
     assert len(load_dataset("zinc").store) == 4
+
+
+PINS = {**PINNED}
+SIZED = {**SIZES}
+FILES = {"zinc": "zinc12k", "cifar10": "cifar10-superpixels", "molhiv": "molhiv"}
+
+
+def test_every_archive_has_a_pinned_checksum_or_the_size_of_the_real_data(data_dir):
+    """The sizes are those of the data at hand."""
+    pinned = {f"{title}.zip" for title in TU_NAMES.values()} | {"ogbg-pcba.zip"}
+    assert set(PINS) == pinned
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for value in PINS.values())
+    downloads = {
+        entry.name for entry in DATASETS.values() if entry.origin == "download"
+    }
+    assert downloads == {*TU_NAMES, *OGB_NAMES, "zinc", "cifar10"}
+    assert set(SIZED) == downloads - {*TU_NAMES, "molpcba"}
+    for name, size in SIZED.items():
+        with np.load(data_dir / f"{FILES[name]}.npz") as file:
+            nodes = int(file["num_nodes"].sum(dtype=np.int64))
+            assert size == (tuple(np.bincount(file["split"]).tolist()), nodes)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "content", "found"),
+    [
+        ("zinc", "molecules.zip?dl=1", zinc_archive(), "2 / 1 / 1 graphs .* 12 nodes"),
+        (
+            *("cifar10", "CIFAR10_v2.zip"),
+            cifar10_archive([[graph(4)], [graph(5)], [graph(6)]]),
+            "1 / 1 / 1 graphs .* 60 nodes",
+        ),
+        ("molhiv", "hiv.zip", ogb_archive("hiv", 1), "1 / 1 / 1 graphs .* 5 nodes"),
+    ],
+)
+def test_an_archive_of_another_size_is_refused_and_downloaded_again(
+    name, address, content, found, zinc, monkeypatch
+):
+    monkeypatch.setattr(benchmarks, "SIZES", SIZED)
+    zinc.contents[address] = content
+    for _ in range(2):
+        with pytest.raises(FileFormatError, match=f"archive of {name} has {found}"):
+            load_dataset(name)
+    assert sum(opened.endswith(address) for opened in zinc.opened) == 2
