@@ -91,7 +91,10 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return whether each pair is distinguished (None if not run), and why not."""
+    """Test pairs; return whether each is distinguished, and why some were not tested.
+
+    A pair that was not tested has None, because the test would need too much memory.
+    """
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

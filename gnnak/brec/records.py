@@ -45,7 +45,7 @@ def count_ceiling(
     records: Path,
     progress: Callable[[int], None],
 ) -> Record:
-    """Count the pairs that `bound` distinguishes; read known counts from `records`."""
+    """Count the pairs that `bound` distinguishes; reuse counts in `records`."""
     counts = {
         group: found
         for group, found in _recorded(bound, records).items()
@@ -141,7 +141,7 @@ def network_record(
 
 
 def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
-    """Return the numbers of distinguished and untested pairs in a group or in "all"."""
+    """Return how many pairs of a group, or of "all", are distinguished and untested."""
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
         return sum(apart.values()), sum(not_run.values())
@@ -149,7 +149,7 @@ def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
 
 
 def _above(seeds: Record, ceiling: Record) -> list[str]:
-    """Return a text for each count that is above the ceiling of its group."""
+    """Return a text for each count of a network that exceeds the count of its bound."""
     return [
         f"{count} of {name} (seed {seed}, {words})"
         for seed, by_group in seeds.items()
@@ -192,7 +192,7 @@ def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
 
 
 def wl_record(contender: Contender, counts: Sequence[BrecCount]) -> Record:
-    """Return the record of one WL test: a JSON object with its counts in all groups."""
+    """Return the record of a WL test: its counts and missed pairs in every group."""
     shown = ("pairs", "apart", "missed", "not_run", "seconds")
     groups = {}
     for each in counts:

@@ -130,7 +130,7 @@ have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Return random relabellings of a graph, with distinct edges if it has enough."""
+    """Return random relabellings of a graph, all different if it has enough of them."""
     edge_index, num_nodes = graph
     found: list[Graph] = []
     seen = set()
@@ -210,7 +210,11 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
 
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
-    """Return whether a pair is distinguished, and whether the test is reliable."""
+    """Return whether a pair is distinguished, and whether the test is reliable.
+
+    `value` is that of the test for the pair, and `same_graph` that for two samples of
+    relabellings of one graph.
+    """
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 
@@ -241,7 +245,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return how many bytes activations must have to be recomputed, not stored."""
+    """Return the number of bytes from which activations are recomputed, not stored."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory

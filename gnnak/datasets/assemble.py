@@ -90,7 +90,7 @@ def build(
     node_features: Features | None = None,
     edge_features: Features | None = None,
 ) -> Dataset:
-    """Build a `Dataset`, and check that its targets and features fit the task."""
+    """Build a `Dataset`; raise an error if the file lacks what `info` describes."""
     store, y = file.store, file.store.y
     if y is None:
         raise FileFormatError(
@@ -153,7 +153,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` unless `found` is `wanted`, or has fewer categories."""
+    """Raise `FileFormatError` unless `found` is `wanted`, but for fewer categories."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

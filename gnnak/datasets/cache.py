@@ -91,7 +91,7 @@ def cached_path(name: str, *options: object) -> Path:
 
 
 def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
-    """Read graphs from a cache file; if it does not exist, create graphs and file."""
+    """Read graphs from a cache file; if it does not exist, call `make` and write it."""
     if path.is_file():
         try:
             return read_npz(path)

@@ -82,7 +82,7 @@ def pattern_graphs(
 def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
-    """Generate a graph for each pattern: numbers of nodes, of edges, edges, x and y."""
+    """Generate a graph per pattern: its node count, edge count, edges, x and y."""
     graphs = len(pattern_size)
     communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
     ends = np.cumsum(np.column_stack([pattern_size, communities]), axis=1)
@@ -104,7 +104,7 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample upper triangles, [g, n, n], from communities, [g, n], and patterns."""
+    """Sample edges as upper triangles, [g, n, n]; `block` has the communities."""
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)

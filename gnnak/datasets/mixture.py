@@ -24,7 +24,7 @@ PARTS = ((512, range(15, 25)), (128, range(15, 20)), (256, range(15, 20)))
 """For training, validation and test: the number of graphs of each size, and the sizes
 (numbers of nodes)."""
 KEEP_THRESHOLD = 0.9
-"""Threshold with which `toggled` keeps an edge of a sparse graph."""
+"""`toggled` keeps an edge of a sparse graph if a random number is below this."""
 ENTROPY = 0
 """Seed of the random generator, combined with the user's seed. The mean number of edges
 varies by 1.4 % between seeds; with seed 0 it is within 1 % of the paper's."""
@@ -98,8 +98,9 @@ def property_graphs(
 ) -> GraphFile:
     """Generate random graphs for the task of predicting graph properties.
 
-    Each is sampled from `MIXTURE` and `toggled`, without isolated nodes. `x` [n, 2]
-    marks a random node, and has uniform noise. `share` scales the number of graphs.
+    Each graph is sampled from `MIXTURE` and changed by `toggled`, until it has no
+    isolated nodes. The first column of `x`, [n, 2], marks a random node; the second has
+    uniform noise. The numbers of graphs in `PARTS` are multiplied by `share`.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -126,8 +127,8 @@ def property_graphs(
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some random edges of an adjacency matrix [n, n] and add about as many.
 
-    As in the paper's code, a pair's random number is the mean of two uniform numbers,
-    so that the threshold 0.9 keeps 98 % of the edges instead of 90 %.
+    As in the paper's code, the random number of a pair of nodes is the mean of two
+    uniform numbers, so that the threshold 0.9 keeps 98 % of the edges, not 90 %.
     """
     size = len(joined)
     edges = joined.sum() / 2

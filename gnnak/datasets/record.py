@@ -178,13 +178,13 @@ class Dataset:
     split: Tensor | None = None
     """[g], int64: 0 train, 1 validation, 2 test; None if there is no split."""
     folds: Tensor | None = None
-    """[k, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
+    """[folds, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
     features: FeatureUse | None = None
     """Names of features and of unused attributes, if the data are the user's own."""
 
     @property
     def num_folds(self) -> int:
-        """Number of cross-validation folds, k; 0 if there are none."""
+        """Number of cross-validation folds; 0 if there are none."""
         return 0 if self.folds is None else self.folds.size(0)
 
     def subset(self, indices: Tensor) -> Dataset:

@@ -32,7 +32,7 @@ class Neighbors(NamedTuple):
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where each node's neighbours start in `node`, and their number."""
+        """Return each node's first row in `self.node`, and its number of neighbours."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr[1:].index_select(0, nodes) - start
 
@@ -86,7 +86,7 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """Return the weakly connected component of each node, [n], and how many there are.
+    """Return the weakly connected component of each node, [n], and their number.
 
     Components are numbered in the order of their smallest nodes.
     """

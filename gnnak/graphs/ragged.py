@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Return the row pointer of rows of lengths `counts`: [..., rows + 1]."""
+    """Return 0 and the running totals of `counts`, [..., rows + 1]: a row pointer."""
     start = counts.new_zeros(*counts.shape[:-1], counts.size(-1) + 1)
     torch.cumsum(counts, -1, out=start[..., 1:])
     return start
@@ -18,7 +18,7 @@ def ragged_ranges(
 
     Returns two tensors [total]: the index `i` of each entry's range, and the entries.
     If `total`, the sum of `count`, is None, it is computed, which synchronises with the
-    device. `ptr` is the row pointer of `count`, if known.
+    device. `ptr` is `pointers(count)`, or None if the caller has not computed it.
 
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
@@ -31,13 +31,16 @@ def ragged_ranges(
 def ragged_ranges_to(
     stop: Tensor, count: Tensor, end: Tensor, total: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Like `ragged_ranges`, given the `stop` of ranges and the `end` of their sums."""
+    """Do what `ragged_ranges` does, for ranges `stop[i] - count[i], ..., stop[i] - 1`.
+
+    `end` is the cumulative sum of `count`.
+    """
     # Entry j of the concatenation is `end[i] - j` before the end of its range.
     return _shifted(stop - end, count, total)
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return each entry's range, and its position plus the `shift` of the range."""
+    """Return the range of each entry, and the entries: `shift[range] + position`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -61,7 +64,11 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Return positions that split rows into chunks whose `work` is about `limit`.
+    """Return the rows at which to cut `work` into chunks that sum to about `limit`.
+
+    A cut is before each row that takes the running total above a multiple of `limit`.
+    In the example, the running totals are 3, 6, 9, 18 and 19. A chunk can exceed
+    `limit` by at most the work of its first row.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]

@@ -56,7 +56,7 @@ def as_indices(indices: Indices, size: int) -> Tensor:
 def indices_at(
     indices: Indices, size: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Convert indices to positions in 0..size-1, both on the CPU and on `device`."""
+    """Convert indices to positions in 0..size-1, once on the CPU, once on `device`."""
     chosen = as_indices(indices, size)
     host = chosen.cpu()
     there = chosen if chosen.device == device else host.to(device, non_blocking=True)
@@ -328,7 +328,7 @@ def add_reverse_edges(
 
 
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
-    """Add reverse edges like `add_reverse_edges`; attributes are those of the edges."""
+    """Add reverse edges by `add_reverse_edges`, with the attributes of the edges."""
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
     return replace(
@@ -378,7 +378,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Number the edges, [e]; edges of equal ends and attributes share a number."""
+    """Return a number per edge, [e], equal for edges with equal ends and attributes."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     size = int(store.node_ptr[-1])
     pair = ends.amin(dim=0) * size + ends.amax(dim=0)

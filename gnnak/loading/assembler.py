@@ -87,7 +87,7 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
     def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return the argument `counts` of `make_window`; None if it is unknown."""
+        """Return `counts` for `make_window`, or None if only the device has them."""
         if self.extractor is not None or self.drop is not None:
             return None
         counts = store.counts if self.cached is None else self.cached.counts
@@ -97,7 +97,7 @@ class Subgraphs:
 def find_subgraphs(
     store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
 ) -> Subgraphs:
-    """Cache all subgraphs, unless they are random or need too much memory."""
+    """Cache all rooted subgraphs, unless these are random or need too much memory."""
     if extractor is None:
         return Subgraphs()
     cached = cache_if_small(store, extractor)
@@ -130,7 +130,11 @@ def memory_shares(
 
 
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
-    """Lower memory shares, [g], so that about `WINDOW_BATCHES` batches fit a window."""
+    """Reduce the memory share of each graph, [g], so that windows have more batches.
+
+    A window then has about `WINDOW_BATCHES` batches, unless these need more than
+    `MAX_FACTOR` times the memory budget.
+    """
     wanted = WINDOW_BATCHES * batch_size * share.mean()
     return share / wanted.clamp(1, MAX_FACTOR)
 
@@ -141,7 +145,7 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate (memory of sampled subgraphs) / (memory of all), from `most` graphs."""
+    """Estimate, from `most` graphs, the share of subgraph memory that `drop` keeps."""
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -235,7 +239,7 @@ class Assembled(NamedTuple):
     item: Item
     """The batch; it has padding only if `Padder.both` is False."""
     padded: Item | None
-    """The padded form of the batch, or None if there is none."""
+    """The padded form of the batch: the same batch with padding. None if not needed."""
 
 
 class Assembler:
@@ -278,7 +282,7 @@ class Assembler:
     def _items(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> tuple[list[Item], list[Item]]:
-        """Return the batches of a window, and the padded forms of the first few."""
+        """Return the batches of a window, and the padded forms of its first batches."""
         store, attributes = self.graphs.store, self.graphs.attributes
         positions = torch.cat(batches)
         graphs = store[positions]

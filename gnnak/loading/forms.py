@@ -1,4 +1,7 @@
-"""Convert assembled batches to PyG batches, which may have a padded form."""
+"""Convert assembled batches to PyG batches.
+
+A batch may have a padded form: the same batch with padding.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,11 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts assembled batches to PyG batches, which a `padder` can pad.
+    """Converts assembled batches to PyG batches.
 
-    If `wants_padding`, and a field of the graphs prevents padding, batches say which.
+    With a `padder`, each batch also has a padded form, or what is needed to compute
+    this form. If `wants_padding` is True but a field of the graphs cannot be padded,
+    the attribute `FORM` of each batch names this field.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class BatchMaker:
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
     def make(self, item: Item, padded: Item | None) -> Batch:
-        """Return a PyG batch that refers to its padded form, if there is one."""
+        """Return a PyG batch that refers to its padded form, if any, as `FORM` says."""
         batch = self.build(item)
         if self.padder is None:
             if self._obstacle is not None:
@@ -175,10 +180,10 @@ class _Lazy(Mapping):
 
 @dataclass(frozen=True, eq=False)
 class PaddedForm:
-    """The padded form of a PyG batch, and the batch's fields at the time of padding."""
+    """A PyG batch with padding, and the batch's fields at the time of padding."""
 
     item: Item
-    """The padded batch."""
+    """The batch with padding."""
     build: Callable[[Item], Batch]
     """Converts a padded item to a PyG batch, whose attribute `REAL` has the numbers of
     real rows."""
@@ -200,7 +205,7 @@ class PaddedForm:
         return type(None), ()
 
     def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
-        """Return the name, the dtype and the shape of a row, for each tensor field."""
+        """Return the name, dtype and shape of one row of each tensor field, sorted."""
         given = self.item.batch
         fields = {"x": given.x, "edge_attr": given.edge_attr, "y": given.y}
         tensors = {k: v for k, v in (fields | self.item.extra).items() if v is not None}
@@ -329,7 +334,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Return the axis with as many rows as a field, or None if that is ambiguous."""
+    """Return the only axis with as many rows as `value`; None if there is not one."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None

@@ -77,10 +77,11 @@ class GraphLoader:
         drop: Samples the rooted subgraphs of each batch (SubgraphDrop), for training.
             If None, batches have all subgraphs.
         seed: Random seed of the order and of random subgraphs.
-        pad: Whether each batch also gets a padded form, which `TrainingStep` needs to
-            capture CUDA graphs. The batch itself never has padding. If None, batches on
-            a GPU are padded in advance while a `TrainingStep` uses the padded forms;
-            any other batch is padded when a `TrainingStep` first gets it.
+        pad: Whether each batch also gets a padded form: the same batch with padding,
+            which `TrainingStep` needs to capture CUDA graphs. The batch itself never
+            has padding. If None, batches on a GPU are padded in advance while a
+            `TrainingStep` uses their padded forms; any other batch is padded when a
+            `TrainingStep` first gets it.
         drop_last: Whether to leave out a last batch that is smaller than the others.
             Not allowed with a `Budget`.
 

@@ -31,7 +31,7 @@ class Shape:
     """Number of entries of the `Filling` of SubgraphDrop."""
 
     def fits(self, rows: Mapping[str, int]) -> bool:
-        """Return whether this shape has more than the given `rows` on every axis."""
+        """Return whether this shape has, on every axis, more rows than `rows` says."""
         return all(count < getattr(self, axis) for axis, count in rows.items())
 
 

@@ -91,7 +91,7 @@ def device_of(value: object) -> torch.device:
 
 
 def read_large_graph(data: object, with_subgraphs: bool) -> LargeGraph:
-    """Read the graph of a `RootLoader`; see there."""
+    """Read the argument `data` of a `RootLoader`: a PyG `Data` or a pair of stores."""
     if isinstance(data, Data):
         return _read_data(data, with_subgraphs)
     if isinstance(data, list | tuple) and len(data) == 2:
@@ -132,7 +132,7 @@ def _read_data(data: Data, with_subgraphs: bool) -> LargeGraph:
 
 
 def as_tensor(value: Any) -> Any:
-    """Return a NumPy array of numbers as a tensor of the same memory."""
+    """Return a NumPy array of numbers as a tensor that shares its memory."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
         return value
     with warnings.catch_warnings():
@@ -142,7 +142,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def node_attributes(store: FeatureStore) -> list[Any]:
-    """Return the attributes of nodes in a store; those of edges belong to a triple."""
+    """Return the attributes of nodes in a store, which have no tuple as group name."""
     every = store.get_all_tensor_attrs()
     return [each for each in every if not isinstance(each.group_name, list | tuple)]
 

@@ -33,8 +33,8 @@ ENOUGH_BATCHES = 8
 """Number of batches that are padded to the largest shape before smaller shapes are
 used. The sizes of these batches determine the smaller shapes."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""The smaller shapes: each entry s gives the size mean + s * std over the sizes of
-batches. Fewer shapes would mean more padding, and more shapes more CUDA graphs."""
+"""The smaller shapes: each number z gives a shape whose sizes are mean + z * std of the
+sizes of batches. Fewer shapes would mean more padding, more shapes more CUDA graphs."""
 LEAST_STEP = 64
 """The sizes of a shape are rounded up to multiples of a step. The step is this number
 or about 1/128 of the size, whichever is larger."""
@@ -43,9 +43,9 @@ or about 1/128 of the size, whichever is larger."""
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape with room for `most` rows, and for padding rows, on each axis.
 
-    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, any
-    two other axes have different sizes, so the number of rows of a tensor tells its
-    axis.
+    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, all
+    other axes have different sizes, so that the number of rows of a tensor tells which
+    axis its rows are on.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies
@@ -72,10 +72,10 @@ def _rounded(rows: int) -> int:
 class Shapes:
     """The shapes that batches are padded to: a largest one and a few smaller ones.
 
-    The largest shape grows when a batch does not fit; it never shrinks on any axis. The
-    smaller shapes are chosen once, after the first few batches. After each change of
-    the largest shape, the next few batches are padded to it, so that its training step
-    is captured before those of the smaller shapes.
+    The largest shape grows when a batch has too many rows for it; it never shrinks on
+    any axis. The smaller shapes are chosen once, after the first few batches. After a
+    change of the largest shape, the next few batches are padded to this shape, so that
+    its training step is captured before those of the smaller shapes.
     """
 
     def __init__(self, distinct: bool = False) -> None:
@@ -90,9 +90,10 @@ class Shapes:
         self._only_largest = 0
 
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
-        """Return the smallest fitting shape for each of the first `until` batches.
+        """Return the smallest shape with room for each of the first `until` batches.
 
-        New shapes are chosen by the first `full` batches; later ones have fewer graphs.
+        If new shapes are needed, these are chosen from the sizes of the first `full`
+        batches, because the last batch of an epoch has fewer graphs.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -233,10 +234,11 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return the padded forms of a window's batches, and the batches themselves.
+        """Return a window's batches with padding, then the same without padding.
 
-        If `both` is False, return no padded forms, and batches with padding. The lists
-        lack batches that cannot be padded; both are empty if padding is unused.
+        Both lists lack batches that cannot be padded, and are empty if no
+        `TrainingStep` uses padding. If `both` is False, the first list is empty, and
+        the second has the batches with padding.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
         if not shapes:

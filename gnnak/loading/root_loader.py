@@ -26,7 +26,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import as_count, check_choice, check_flag
 
 Mode = Literal["shared", "scope"]
-"""Whether the seeds of a batch share one neighbourhood, or have a scope each."""
+"""Whether the seeds of a batch share one neighbourhood, or each has its own scope."""
 MODES: tuple[Mode, ...] = ("shared", "scope")
 
 
@@ -55,27 +55,28 @@ class RootLoader:
     scope, as in ShaDow-GNN; a batch is the disjoint union of the scopes. A model of any
     depth can run on the scopes, since they do not grow with the number of layers.
 
-    A batch is a PyG `Data` with the rows of its nodes and edges of all fields, and with
+    A batch is a PyG `Data` with every field of the graph, but only the rows of the
+    batch's own nodes and edges, and with
 
     - `n_id`, `e_id`: the node or edge of the large graph in each row;
     - `batch_size`: the number of seeds, which are in the first rows;
-    - `input_id`: the node of each seed; if `input_nodes` has node numbers, the position
-      of the seed in it;
+    - `input_id`: the number of each seed in the large graph; or, if `input_nodes` is a
+      list of node numbers, the position of the seed in `input_nodes`;
     - `batch`: the number of the scope that each node is in; in mode "scope" only.
 
     Batches of a plain model in mode "shared" have the edges that the search has
     followed; all others have all edges between their nodes. With `subgraphs`, a batch
-    also has the field `subgraphs`, its rooted subgraphs, which are attached to the
-    batch's `edge_index`: an uplifted model extracts none. In mode "shared", those of
-    nodes found in the last $k$ hops are incomplete, and no seed needs them, so they
-    consist of their root only.
+    also has the field `subgraphs`, its rooted subgraphs. An uplifted model that is
+    called with the batch's `edge_index` uses these and extracts none. In mode "shared",
+    the subgraphs of nodes found in the last $k$ hops would be incomplete, and no seed
+    needs them, so they consist of their root only.
 
     Neighbours are sampled on the device of the batches, and nothing of the size of the
     graph is allocated for a batch. Fields stay where they are, for example in a
     memory-mapped NumPy file, and their rows are gathered for each batch; for a GPU, in
     a thread.
 
-    Each iteration is one epoch, with other samples; they depend only on `seed` and
+    Each iteration is one epoch, with new samples, which depend only on `seed` and
     `epoch`. In distributed training (`torch.distributed`), each process gets its share
     of the seeds of an epoch. As with `DistributedSampler`, a few seeds occur in two
     processes if the seeds cannot be divided evenly. `shuffle` and the samples are the
@@ -88,20 +89,22 @@ class RootLoader:
             If None, all nodes.
         batch_size: Number of seeds per batch, in each process.
         shuffle: Whether the seeds are in a random order, a new one in each epoch.
-        mode: "shared" or "scope".
+        mode: "shared" or "scope", see above.
         num_layers: Number of layers of the model; with `subgraphs` and `context`, it
             determines the number of hops, see above.
-        num_neighbors: At most this many neighbours of a node are sampled per hop, all
-            if it has no more; -1 or None = all. Or a list with a number for each hop;
-            the number of hops is then the length of the list.
-        subgraphs: Extracts the rooted subgraphs of a batch; that of the uplifted model,
-            for example `EgoNets(2)`. If None, batches have no subgraphs.
+        num_neighbors: Largest number of neighbours that are sampled per node and hop.
+            If -1 or None, all neighbours are taken. A list has one number per hop, and
+            its length is the number of hops.
+        subgraphs: Extracts the rooted subgraphs of a batch, for example `EgoNets(2)`;
+            give the extractor of the uplifted model. If None, batches have no
+            subgraphs.
         context: Whether the uplifted model uses the context encoding.
         drop_last: Whether to leave out a last batch that is smaller than the others.
         device: The device of the batches and of the search; the edges are copied to it
             once. If None, the device of the edges.
         seed: Random seed of the order and of all samples.
-        others: None. Options of PyG's loaders are refused by name.
+        others: Not allowed: an option of PyG's loaders, such as `num_workers`, raises
+            an error with the name of the option.
 
     Attributes:
         epoch: Number of the next epoch.
@@ -257,7 +260,7 @@ OPTIONS = tuple(RootLoader.__init__.__annotations__)[:-2]
 
 
 def refuse_others(others: Mapping[str, object]) -> None:
-    """Raise `OptionError` if there are further options, such as those of PyG."""
+    """Raise `OptionError` if `others` has an option, such as `num_workers` of PyG."""
     for name in others:
         raise OptionError(
             f"RootLoader has no option {name!r}: it samples neighbours uniformly, "
@@ -267,7 +270,7 @@ def refuse_others(others: Mapping[str, object]) -> None:
 
 
 def check_subgraphs(extractor: object) -> None:
-    """Raise `OptionError` unless an extractor, or None, can be used for batches."""
+    """Raise `OptionError` unless `extractor` is None, or extracts parts of a graph."""
     if extractor is None:
         return
     check_extractor("subgraphs", extractor)
@@ -279,7 +282,7 @@ def check_subgraphs(extractor: object) -> None:
 
 
 def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
-    """Return the largest number of sampled neighbours for each hop; None = all.
+    """Return the largest number of sampled neighbours for each hop; None means all.
 
     >>> read_caps(10, 2), read_caps([5, -1, 3], 2)
     ([10, 10], [5, None, 3])
@@ -306,8 +309,10 @@ def search_plan(
 ) -> list[Hop]:
     """Return the hops of the search, from the last layer of the model to the first.
 
-    For each layer, `radius` hops forwards find the roots whose subgraphs contain the
-    nodes, and as many hops backwards find the nodes of these subgraphs.
+    `most` has the largest number of sampled neighbours for each hop. For each layer,
+    `radius` hops forwards find the roots whose subgraphs contain the nodes found until
+    then, and as many hops backwards find the nodes of these subgraphs. Models without
+    the context encoding need no hops forwards: `forwards` is then `backwards`.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]

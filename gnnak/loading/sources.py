@@ -88,7 +88,7 @@ PARTS = ("train", "validation", "test")
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Return graphs that have a length; a name is loaded as a `GraphStore`."""
+    """Return graphs with a length: load a data set by name, and list an iterator."""
     if isinstance(graphs, str):
         return _named(graphs)
     if isinstance(graphs, Dataset):

@@ -1,4 +1,4 @@
-"""The base GNNs from which models are built: known ones by name, or users' classes."""
+"""The base GNNs of models: those that gnnak has by name, and users' own classes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def find_class(name: str) -> type[nn.Module]:
 def make_own(name: str, width: int) -> nn.Module:
     """Build a user's own base GNN, as `Class(width)` or `Class(width, width)`.
 
-    The second `width` is `out_channels`, and `edge_dim=width` is added, if they exist.
+    The second `width` is for a class with the argument `out_channels`. A class with the
+    argument `edge_dim` also gets `edge_dim=width`.
     """
     kind = find_class(name)
     known = inspect.signature(kind).parameters

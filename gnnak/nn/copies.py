@@ -8,7 +8,7 @@ and that pass messages (`inside`, `across`). Their arguments are:
 - `x`: states $x_i$ of n nodes, [n, c].
 - `z`: states $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, for all m node
   copies, [m, c].
-- `s`: states $s_j$ of s rooted subgraphs, [s, c].
+- `s`: states $s_j$ of the subgraphs rooted at $j$, [s, c].
 - `subgraphs`: the rooted subgraphs.
 - `reduce`: whether POOL is "sum" or "mean".
 """
@@ -33,7 +33,7 @@ attributes (or None) and `batch` (the index of the graph that each node is in)."
 
 @operation
 def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the states of nodes to their node copies: $z_{i|j} = x_i$, [m, c]."""
+    """Copy the state of each node to its node copies: $z_{i|j} = x_i$, [m, c]."""
     return x.index_select(0, subgraphs.node)
 
 
@@ -57,14 +57,14 @@ def lift_subgraph(s: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def at_root(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return for each node copy $(i, j)$ the state $z_{j|j}$ of its root, [m, c]."""
+    """Return, for each node copy $(i, j)$, the state $z_{j|j}$ of the root, [m, c]."""
     return lift_subgraph(at_centroid(z, subgraphs), subgraphs)
 
 
 def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
     """Move the state of each subgraph $j$ to its root: $x_j = s_j$, [num_nodes, c].
 
-    The state of a node whose subgraph SubgraphDrop dropped is zero.
+    A node gets the state zero if SubgraphDrop dropped the subgraph rooted at the node.
     """
     zeros = s.new_zeros(num_nodes, s.size(1))
     return zeros.index_copy(0, subgraphs.root, s)
@@ -73,7 +73,7 @@ def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
 def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
     """Return for each node copy $(i, j)$ the state $z_{i|i}$ in $i$'s own subgraph.
 
-    The result, [m, c], is zero for nodes whose own subgraph SubgraphDrop dropped.
+    The result, [m, c], is zero if SubgraphDrop dropped the subgraph rooted at $i$.
     """
     own = to_nodes(at_centroid(z, subgraphs), subgraphs, num_nodes)
     return lift(own, subgraphs)
@@ -89,7 +89,7 @@ def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tens
 def pool_context(
     z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
 ) -> Tensor:
-    r"""Pool the states of node $i$ in all its subgraphs $j$: $\text{POOL}_j\, z_{i|j}$.
+    r"""Pool node $i$ over all subgraphs $j$ with node $i$: $\text{POOL}_j\, z_{i|j}$.
 
     The result, [num_nodes, c], is zero for a node in no subgraph.
     """
@@ -111,9 +111,9 @@ def inside(
 ) -> Tensor:
     r"""Pass messages inside each subgraph, $z_{i'|j}$ to $z_{i|j}$, for $i' \to i$.
 
-    `conv` computes the messages, on the disjoint union of all subgraphs, from `z` and
-    the attributes of the edges of the graph, [e, c] or [e], if there are any. The
-    result has new states of the node copies, [m, c].
+    `conv` runs once, on the disjoint union of all subgraphs. `edge_attr`, [e, c] or
+    [e], has the attributes of the graph's edges, or is None. Returns the new states of
+    the node copies, [m, c].
     """
     e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
     with on_copies(subgraphs):
@@ -139,7 +139,7 @@ def across(
         subgraphs: The rooted subgraphs.
         edge_index: Directed edges of the graph, [2, e].
         edge_attr: Attributes of the edges of the graph, [e, c] or [e], or None.
-        whole: Whether every subgraph is the whole graph of its root. If so,
+        whole: Whether every subgraph is a whole graph, not a part of one. If so,
             `across_whole` finds the edges across subgraphs, which is faster.
     """
     find_links = across_whole if whole else across_edges
@@ -163,10 +163,10 @@ def pass_across(
 
 @operation
 def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Gather the rows `index`, [m], of a small table, such as embeddings, as [m, c].
+    """Return the rows `index`, [m], of a small table of embeddings, [m, c].
 
-    The backward pass sums many gradients into few rows. A backend can replace this
-    function by one whose backward pass is faster.
+    The backward pass sums the gradients of many rows into few. A backend can replace
+    this function by one whose backward pass is faster.
     """
     return table.index_select(0, index)
 

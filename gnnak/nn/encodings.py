@@ -32,11 +32,11 @@ class HopTable(nn.Module):
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return the row number in `weight` for the distance of each node copy, [m]."""
+        """Return, for each node copy, the row of `weight` for its distance, [m]."""
         return subgraphs.hop_rows(self.max_hops + 2)
 
     def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return the row of `table` for the distance of each node copy, [m, c]."""
+        """Return, for each node copy, the row of `table` for its distance, [m, c]."""
         return lookup(table, self.rows(subgraphs))
 
     def extra_repr(self) -> str:
@@ -124,7 +124,7 @@ def context_encoding(
 
 
 def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Estimate sums over all subgraphs, [n, c], from sums over sampled subgraphs."""
+    """Estimate the sum over all subgraphs, [n, c], from that over sampled subgraphs."""
     if not isinstance(subgraphs, SampledSubgraphs):
         return context
     return context * subgraphs.scale(context.dtype)[:, None]

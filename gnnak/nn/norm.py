@@ -47,9 +47,9 @@ def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training ignore padding rows of their input.
 
     A BatchNorm computes mean and variance from the real rows, which come first, and
-    replaces padding rows by the mean, so that their values stay bounded. The numbers of
-    real rows are tensors on the device, so nothing synchronises. Not supported with
-    several processes.
+    replaces padding rows by the mean, so that padding rows stay bounded. The numbers of
+    real rows are tensors on the device, so nothing synchronises. Not supported in
+    distributed training.
 
     >>> norm = BatchNorm(1)
     >>> with real_rows(RealRows(nodes=torch.tensor(2))):
@@ -65,7 +65,7 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the `RealRows` of the enclosing block; in compiled code, `ALL_REAL`."""
+    """Return the rows set by `real_rows`; in `torch.compile`d code, `ALL_REAL`."""
     return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
 
 
@@ -123,7 +123,7 @@ class BatchNorm(nn.BatchNorm1d):
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c], with the statistics of this process."""
+        """Normalise the rows of `x`, [n, c], by statistics of this process only."""
         real = self.real_rows()
         if real is not None:
             return self._over_real_rows(x, real)
@@ -194,7 +194,7 @@ class NormalisedRows(NamedTuple):
     """[n, c], in float32 or float64; padding rows are zero."""
     mean: Tensor
     variance: Tensor
-    """[c]: the unbiased variance."""
+    """[c]: the unbiased variance of the real rows."""
     several: Tensor
     """0-dim bool: whether there are two or more real rows."""
 
@@ -204,8 +204,8 @@ def normalised_real_rows(
 ) -> NormalisedRows:
     r"""Compute $(x - \mu) / \sqrt{\sigma^2 + \epsilon}$ over the first `count` rows.
 
-    If there are fewer than two real rows and `running` has a mean and a variance, these
-    are used instead of the statistics of `x`.
+    If there are fewer than two real rows, the mean and the variance in `running`, if
+    not None, are used instead of those of `x`.
     """
     x = x if x.dtype == torch.double else x.float()
     padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]

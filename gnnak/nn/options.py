@@ -33,9 +33,9 @@ class LayerOptions:
     """
 
     hop_channels: int = 16
-    """Width of the embedding of a node's distance to the root of its subgraph (the
-    paper's D2C, distance to the centroid). If 0, the layer uses no distances and no
-    gates, as in GNN-AK."""
+    """Width of the embedding of the distance from a node to the root (D2C, distance to
+    the centroid, in the paper). If 0, the layer uses no distances and no gates, as in
+    GNN-AK."""
     encodings: tuple[Encoding, ...] | None = None
     """The encodings that are fused to the new state of a node. If None, these are all
     three: the centroid, the subgraph and the context encoding."""

@@ -17,8 +17,9 @@ def recomputed(
 ) -> Any:
     """Call a module without saving its activations; the backward pass recomputes them.
 
-    If there is a `function` that computes a part of the module, it is called instead.
-    The recomputation uses the same dropout masks and updates no running statistics.
+    If `function` is not None, it is called instead of the module, of which it computes
+    a part. The recomputation uses the same dropout masks, and updates no running
+    statistics.
     """
     again = SecondPass(module)
     return checkpoint(
@@ -30,11 +31,11 @@ def recomputed(
 
 
 class SecondPass:
-    """Context manager: restore the forward pass's contexts, and freeze statistics.
+    """Context manager for the recomputation of a module in the backward pass.
 
-    The recomputation runs in the backward pass, maybe in another thread, after the
-    `with` blocks around the forward pass have ended. It runs again in a second backward
-    pass through the same graph.
+    The recomputation may run in another thread, and runs after the `with` blocks around
+    the forward pass have ended. So the backend and the numbers of real rows of the
+    forward pass are set again. The running statistics of BatchNorms are frozen.
     """
 
     def __init__(self, module: nn.Module) -> None:

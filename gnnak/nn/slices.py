@@ -1,7 +1,8 @@
-"""Encode the rooted subgraphs of a layer slice by slice, in bounded memory.
+"""Encode the rooted subgraphs of a layer in several slices, in bounded memory.
 
-In training, the backward pass recomputes the activations of each slice. The gradients
-are those of the whole: BatchNorms take their statistics over the rows of all slices.
+A slice is some consecutive rooted subgraphs. In training, the backward pass recomputes
+the activations of each slice. The gradients are the same as without slices, because
+BatchNorms take their statistics over the rows of all slices.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ Encodings = dict[Encoding, Tensor]
 
 
 class Slices(Sequence[RootedSubgraphs]):
-    """Consecutive slices of rooted subgraphs, of about `max_copies` node copies each.
+    """Rooted subgraphs, cut into slices of about `max_copies` node copies each.
 
-    A subgraph with more nodes is a slice by itself. Each slice numbers node copies and
-    subgraphs from 0, while `node` and `edge` still refer to the whole graph. A slice is
-    cut when it is read, so that only one needs memory at a time.
+    A subgraph with more than `max_copies` nodes is a slice by itself. Each slice has
+    node copies and subgraphs numbered from 0, while its fields `node` and `edge` refer
+    to the whole graph. `slices[i]` makes slice i, so that only one slice needs memory
+    at a time. In the example, each of six subgraphs has three nodes.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
@@ -87,14 +89,14 @@ class Slices(Sequence[RootedSubgraphs]):
 
 
 def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
-    """Return the BatchNorms of a layer that take the statistics of the batch."""
+    """Return the BatchNorms of a layer that are in training mode."""
     return [m for m in layer.modules() if isinstance(m, _BatchNorm) and m.training]
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
 
-    With several processes, BatchNorms in training sum over processes, not over slices.
+    This is not so with padding, nor if BatchNorms sum over several training processes.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     return one_process and layer.reduce in ("sum", "mean") and subgraphs.real is None
@@ -108,15 +110,15 @@ def sliced_encodings(
     max_copies: int,
     reduce: Reduce,
 ) -> Encodings:
-    """Encode slices of the subgraphs one after the other, to save memory.
+    """Encode one slice of the rooted subgraphs after the other, to save memory.
 
     The centroid and the subgraph encodings of the slices are concatenated. `encode`
     must return context encodings as sums. These are added and, if `reduce` is "mean",
     divided by the number of subgraphs that contain each node.
 
-    BatchNorms in training need statistics of all slices. One pass over the slices
-    computes them for the first call of a BatchNorm, the next pass for the second call,
-    and so on; the last pass computes the encodings.
+    In training, a BatchNorm needs statistics over the rows of all slices. One pass over
+    the slices computes these for the first call of a BatchNorm, the next pass for the
+    second call, and so on; the last pass computes the encodings.
     """
     parts = Slices(subgraphs, max_copies)
     if not len(parts):
@@ -153,7 +155,7 @@ def sliced_encodings(
 
 
 def _combined(results: Iterator[Encodings | NormInput]) -> Encodings | Statistics:
-    """Combine what all slices return: encodings, or inputs of the next BatchNorm."""
+    """Combine the encodings of all slices, or their inputs of the next BatchNorm."""
     first = next(results)
     if isinstance(first, NormInput):
         return Statistics.of([first, *results])
@@ -169,7 +171,7 @@ def _combined(results: Iterator[Encodings | NormInput]) -> Encodings | Statistic
 
 @contextmanager
 def seeded(seed: int | None, index: int, device: torch.device) -> Iterator[None]:
-    """Context manager: draw the random numbers of slice `index`; none if no seed."""
+    """Context manager: seed random numbers for slice `index`, if `seed` is not None."""
     if seed is None:
         yield
         return
@@ -179,14 +181,14 @@ def seeded(seed: int | None, index: int, device: torch.device) -> Iterator[None]
 
 
 class NormInput(NamedTuple):
-    """What one slice contributes to the statistics of a BatchNorm."""
+    """Moments of the input that a BatchNorm gets in one slice of the subgraphs."""
 
     running_mean: Tensor | None
-    """The running mean of the BatchNorm, by which the module is found."""
+    """The running mean of the BatchNorm, a tensor that identifies the BatchNorm."""
     rows: int
     mean: Tensor
     m2: Tensor
-    """Sums of squared deviations from `mean`, by column."""
+    """For each column, the sum of squared deviations from `mean`."""
 
 
 class Statistics(NamedTuple):
@@ -199,7 +201,7 @@ class Statistics(NamedTuple):
 
     @staticmethod
     def of(parts: Sequence[NormInput]) -> Statistics:
-        """Combine the moments of all slices."""
+        """Compute the statistics over all slices from the moments of each slice."""
         norm = parts[0].running_mean
         if any(getattr(part, "running_mean", part) is not norm for part in parts):
             raise OptionError(
@@ -214,7 +216,7 @@ class Statistics(NamedTuple):
         return Statistics(norm, rows, mean, sum(spread) / total)
 
     def update_running(self, norms: Sequence[_BatchNorm]) -> None:
-        """Update the running statistics as one BatchNorm call on all rows does."""
+        """Update running statistics as one call of the BatchNorm on all rows would."""
         for norm in norms:
             if norm.running_mean is None or norm.running_mean is not self.running_mean:
                 continue
@@ -229,7 +231,10 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """Ends the computation of a slice at a BatchNorm whose statistics are not known."""
+    """Raised by a BatchNorm whose statistics over all slices are not computed yet.
+
+    It ends the encoding of one slice; `norm_input` has what the BatchNorm got there.
+    """
 
     def __init__(self, norm_input: NormInput) -> None:
         super().__init__()
@@ -237,9 +242,9 @@ class UnknownStatisticsError(Exception):
 
 
 class BatchStatistics(TorchFunctionMode):
-    """In its block, the i-th BatchNorm in training has the i-th of known statistics.
+    """Context manager: the i-th BatchNorm call in training uses `known[i]`.
 
-    The first one whose statistics are not known raises `UnknownStatisticsError`.
+    The first call without statistics in `known` raises `UnknownStatisticsError`.
     """
 
     def __init__(self, known: Sequence[Statistics]) -> None:
@@ -249,7 +254,7 @@ class BatchStatistics(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
     ) -> Any:
-        """Call `func`, or compute a BatchNorm with statistics of all slices."""
+        """Call `func`, or, if it is PyTorch's `batch_norm`, `self.batch_norm`."""
         kwargs = kwargs or {}
         if func is not F.batch_norm:
             return func(*args, **kwargs)

@@ -153,7 +153,7 @@ class GNNAK(nn.Module):
 
     @property
     def synchronises(self) -> bool:
-        """Whether a forward pass synchronises, to find where slices end."""
+        """Whether a forward pass synchronises, to cut the subgraphs into slices."""
         return self.max_copies is not None
 
     def forward(
@@ -287,12 +287,15 @@ class GNNAK(nn.Module):
     def check(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> None:
-        """Raise an error if the arguments of `forward` do not fit the layer.
+        """Raise an error if an argument of `forward` is wrong for this layer.
 
         Raises:
-            WidthError: If `x` does not fit `in_channels` or the weights.
-            SubgraphError: If the subgraphs do not fit `x` or `max_hops`.
-            EdgeAttrError: If `edge_attr` does not fit the graph or the base GNN.
+            WidthError: If `x` has a wrong shape, or another dtype or device than the
+                weights.
+            SubgraphError: If the subgraphs belong to other nodes than `x`, or contain
+                nodes farther than `max_hops` from the root.
+            EdgeAttrError: If `edge_attr` has a wrong shape, dtype or device, or if the
+                base GNN reads no edge attributes.
         """
         check_states(x, self.in_channels)
         e = None if isinstance(edge_attr, Inputs) else edge_attr
@@ -324,7 +327,7 @@ def check_states(x: Tensor, channels: int) -> None:
 
 
 def check_weights(gnn: nn.Module, x: Tensor, edge_attr: Tensor | None) -> None:
-    """Raise an error unless device and dtype of `x` and `edge_attr` fit the weights."""
+    """Raise an error unless `x` and `edge_attr` have the weights' device and dtype."""
     weight, name = first_weight(gnn), type(gnn).__name__
     if weight is None:
         return
@@ -352,7 +355,7 @@ def check_weights(gnn: nn.Module, x: Tensor, edge_attr: Tensor | None) -> None:
 def check_subgraphs(
     subgraphs: RootedSubgraphs, x: Tensor, edge_attr: Tensor | None
 ) -> None:
-    """Raise an error unless the subgraphs fit the node states and edge attributes."""
+    """Raise an error unless the subgraphs are those of the nodes and edges given."""
     num_nodes = x.size(0)
     if not isinstance(subgraphs, RootedSubgraphs):
         raise SubgraphError(

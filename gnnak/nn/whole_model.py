@@ -168,7 +168,7 @@ def _choose(
 
 
 def matches(selector: Selector, name: str, module: nn.Module) -> bool:
-    """Return whether `selector` is the type or name of `module`, or names a parent.
+    """Return whether `selector` matches the type, name or parent's name of a module.
 
     >>> matches("convs.*", "convs.0", nn.Identity())
     True

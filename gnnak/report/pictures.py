@@ -252,7 +252,7 @@ def _ratio_line(
 
 @rc_context(STYLE)
 def growth_figure(records: Sequence[Record], what: str) -> str:
-    """Plot how time and memory grow with `what`; return an `<svg>` element."""
+    """Plot time per graph and memory over the quantity `what`; return an `<svg>`."""
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
         lines.setdefault(_growth_label(record), {})[record["value"]] = record

@@ -125,7 +125,7 @@ SHORTENED = (
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
-    """Return why our number is worse than the paper's; None if not, or if unknown."""
+    """Return why our number is worse than the paper's; None if not worse or unknown."""
     if compare(cell, ours) != "worse":
         return None
     of_seeds = cell.plan is None or cell.plan.folds is None
@@ -163,9 +163,9 @@ def _known() -> Mapping[str, str]:
 
 
 LEGEND = (
-    "Our number (the paper's). ≈ at most two of the paper's standard deviations apart "
-    "(5 % where it gives none); ▲ better, ▼ worse by more; ▲ also where the paper's "
-    "run was out of memory (OOM)."
+    "Our number, then the paper's in brackets. ≈: at most two of the paper's standard "
+    "deviations apart (at most 5 % if the paper gives none); ▲: better by more than "
+    "that, or the paper ran out of memory (OOM); ▼: worse by more than that."
 )
 NOT_RUN = "[n min]: not run; one seed would take about n minutes, alone on one {}."
 

@@ -113,7 +113,7 @@ _TERMS: dict[Loss, Callable[[Tensor, Tensor, Tensor], TermsAndWeights]] = {
 
 
 class Scaler(nn.Module):
-    r"""Normalises targets, $z = (y - \mu) / \sigma$; restores $y = \sigma z + \mu$."""
+    """Normalises targets to mean 0 and deviation 1, and converts outputs back."""
 
     mean: Tensor
     """[targets]: the mean of each target."""

@@ -26,7 +26,7 @@ from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 
 THRESHOLD = 1e-4
-"""Relative improvement that counts as a better score, as in `ReduceLROnPlateau`."""
+"""Least relative improvement that is a better score, as in `ReduceLROnPlateau`."""
 
 
 def learning_rate(

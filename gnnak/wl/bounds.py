@@ -1,4 +1,7 @@
-"""Find a Weisfeiler-Leman (WL) test that bounds a network."""
+"""Find a Weisfeiler-Leman (WL) test that bounds a network.
+
+A test bounds a network if it distinguishes all graphs that the network distinguishes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -230,7 +230,7 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs of graphs of a family, and those of different `classes`."""
+    """Count all pairs of graphs of one group, and those with different `classes`."""
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]

@@ -37,7 +37,7 @@ def rank_pairs(first: Tensor, second: Tensor) -> Tensor:
 
 
 def rank_rows(*columns: Tensor) -> Tensor:
-    """Replace each row of a table, given its columns, by its lexicographic rank."""
+    """Replace each row of a table with these columns by its lexicographic rank."""
     ranked = columns[0]
     for column in columns[1:]:
         ranked = rank_pairs(ranked, column)

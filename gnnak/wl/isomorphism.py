@@ -10,13 +10,13 @@ from gnnak.wl.refinement import color_refinement, stable
 
 
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """Run 1-WL; return the union with stable colours, and its fingerprints, [g]."""
+    """Run 1-WL; return the graphs with stable colours, and each graph's result, [g]."""
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask, [n], of the nodes with the lowest shared colour of their graph."""
+    """Mark, in each graph, the nodes of the lowest colour that several nodes have."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1
@@ -52,7 +52,7 @@ and of one graph. Beyond either limit, remaining graphs are compared pair by pai
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
-    """Return the isomorphism class of each coloured graph, [g], by at most a search."""
+    """Return the isomorphism class of each coloured graph, [g]; search if needed."""
     colored, kind = refined(union)
     if not kind.numel():
         return kind
@@ -98,7 +98,12 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 
 
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return each graph's class, an isomorphic graph, and whether to search further."""
+    """Find isomorphic graphs without a search, by giving single nodes unique colours.
+
+    Returns, for each graph: a number that differs only between non-isomorphic graphs;
+    the first graph known to be isomorphic to it; whether other graphs with its number
+    must still be compared with it by a search.
+    """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
     fingerprint = kind

@@ -145,8 +145,9 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the WL test that bounds its power, on every family.
 
-    Yields three results each: of the test, of random weights, and after `steps` steps
-    of `push_apart`. An impossible network raises `OptionError` at the call.
+    For each network and family, yields three results: that of the test, that of the
+    network with random weights, and that after `steps` steps of `push_apart`. A network
+    that cannot be built raises `OptionError` at the call.
     """
     names = list(names)
     for name in names:

@@ -74,14 +74,14 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The f entries of the multisets that a round collects: a label and other pairs."""
+    """The q entries of all multisets that a round collects: labels and other pairs."""
 
     target: Tensor
-    """[f]: the index of the pair (u, v) whose multiset contains the entry."""
+    """[q]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
-    """[f]: a number for the colours of the edges that the entry includes."""
+    """[q]: a number for the colours of the edges that the entry includes."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [f]: the indices of the pairs whose colours an entry has."""
+    """One or two tensors [q]: the indices of the pairs whose colours an entry has."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:

@@ -20,7 +20,7 @@ class Coloring(NamedTuple):
     node: Tensor
     """[n]: the item of each node v; if items are tuples, the item (v, ..., v)."""
     entries: Tensor | None = None
-    """[t, k]: the nodes of each item. None if all nodes or all k-tuples are items."""
+    """[t, k]: the k nodes of each item. None if all nodes or k-tuples are items."""
 
     @property
     def num_colors(self) -> int:
@@ -69,11 +69,11 @@ def stable(rounds: Iterator[Coloring]) -> Coloring:
 
 
 class TupleBlocks(NamedTuple):
-    """A flat tensor, [t], of k-tuples, in blocks [graphs, n, ..., n] of equal n."""
+    """Blocks of a tensor of all t k-tuples of nodes, one for each number of nodes."""
 
     k: int
     blocks: list[tuple[Tensor, int]]
-    """For each block, the indices of its graphs in the union, and n."""
+    """For each block, the indices of its graphs, and n, their number of nodes."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":

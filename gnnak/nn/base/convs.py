@@ -46,10 +46,13 @@ class GCN(GCNConv):
 
 
 def gine(channels: int) -> MessagePassing:
-    """Build GINE: MLP((1 + eps) x_i + sum_j ReLU(x_j + e_ij)), with a learned eps.
+    r"""Build GINE, a GIN that adds edge states to the states of neighbours.
 
-    j runs over the in-neighbours of i, and e_ij is the state of the edge. The MLP is
-    Linear, BatchNorm, ReLU, Linear.
+    $$x_i' = \text{MLP}\big((1 + \epsilon)\, x_i +
+        \sum_j \text{ReLU}(x_j + e_{ij})\big)$$
+
+    The sum is over the in-neighbours $j$ of node $i$, $e_{ij}$ is the state of the
+    edge, and $\epsilon$ is learned. The MLP is Linear, BatchNorm, ReLU, Linear.
     """
     return GINEConv(mlp([channels, channels, channels]), train_eps=True)
 
@@ -79,7 +82,7 @@ def pna(channels: int, degrees: Tensor) -> MessagePassing:
     """Build PNA with four aggregators and three degree scalers.
 
     `degrees[d]` is the number of training nodes with in-degree d. At least one node
-    must have d > 0, because the scalers divide by the mean of log(d + 1).
+    must have an incoming edge, because the scalers divide by the mean of log(d + 1).
     """
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):

@@ -82,12 +82,12 @@ class PNAStarConv(nn.Module):
 
 
 _STARTS = {"amin": float("inf"), "amax": float("-inf")}
-"""Initial values of a minimum and a maximum. These must not be 0: if an extreme were 0,
-PyTorch would divide its gradient among one row too many."""
+"""Initial values of a minimum and a maximum. These must not be 0: PyTorch divides the
+gradient of an extreme among all equal values, even if one is the initial value."""
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Return the minimum or maximum of rows by index, [size, c]; 0 without rows."""
+    """Return the minimum or maximum of the rows of each index; 0 if there are none."""
     rows = index[:, None].expand_as(values)
     out = values.new_full((size, values.size(1)), _STARTS[which])
     found = out.scatter_reduce(0, rows, values, which, include_self=False)

@@ -15,15 +15,15 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class NodePairs:
-    """The row numbers of node pairs in a matrix [p, w] of pair states.
+    """Where to find the p pairs of nodes in a matrix of pair states, [p, w].
 
-    A pair (i, j) is two nodes of one graph. A graph with k nodes has k * k consecutive
-    rows, for (0, 0), (0, 1), ..., (0, k - 1), (1, 0) and so on. Graphs are sorted by
+    A pair (i, j) is two nodes of one graph. A graph with q nodes has q * q consecutive
+    rows, for (0, 0), (0, 1), ..., (0, q - 1), (1, 0) and so on. Graphs are sorted by
     their number of nodes. No row is padding.
     """
 
     sizes: list[tuple[int, int]]
-    """Pairs (k, number of graphs with k nodes), for each k that occurs, ascending."""
+    """Pairs (q, number of graphs with q nodes), for each q that occurs, ascending."""
     nodes: Tensor
     """[g]: number of nodes of each graph that is not empty, ascending."""
     start: Tensor
@@ -35,7 +35,7 @@ class NodePairs:
     size: Tensor
     """[n]: number of nodes of each node's graph."""
     rank: Tensor
-    """[n]: index of each node if nodes are sorted by `first`."""
+    """[n]: position of each node in the list of all nodes sorted by `first`."""
 
     @property
     def num_pairs(self) -> int:
@@ -48,7 +48,7 @@ class NodePairs:
         return self.first + self.position
 
     def split(self, x: Tensor) -> list[Tensor]:
-        """Split `x`, [p, w], into a view [count, k, k, w] per (k, count) in `sizes`."""
+        """Split `x`, [p, w], into a view [count, q, q, w] per (q, count) in `sizes`."""
         parts = x.split([size * size * count for size, count in self.sizes])
         return [
             part.view(count, size, size, x.size(1))
@@ -118,7 +118,7 @@ class PPGN(nn.Module):
     r"""Provably powerful graph network (PPGN), a GNN of matrix products.
 
     PPGN is as expressive as the 3-dimensional Weisfeiler-Leman test (3-WL). A graph or
-    rooted subgraph with n nodes is a tensor $X$ [w, n, n] with the node states on the
+    rooted subgraph with q nodes is a tensor $X$ [w, q, q] with the node states on the
     diagonal and the edge states off the diagonal. A block computes
 
     $$X' = W\,[X,\ \text{MLP}_1(X) \cdot \text{MLP}_2(X)]$$
@@ -127,8 +127,8 @@ class PPGN(nn.Module):
     $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$, where the MLP is a Linear
     $2w \to 2w$, BatchNorm, ReLU and a Linear to the output width.
 
-    The entries of all graphs are the rows of one matrix without padding; see
-    `NodePairs`.
+    The tensors of all graphs are stored in one matrix with a row per pair of nodes,
+    without padding; see `NodePairs`.
 
     Args:
         channels: Width of node and edge states, w.
@@ -179,7 +179,7 @@ class PPGN(nn.Module):
     def on_pairs(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, pairs: NodePairs
     ) -> Tensor:
-        """Compute the result of `forward`, given `find_pairs(batch)`."""
+        """Compute the result of `forward`; `pairs` is `find_pairs(batch)`."""
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
         elif edge_attr.shape != (edge_index.size(1), x.size(1)):

@@ -31,7 +31,7 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class Inputs:
-    """All arguments of one call of a base GNN, by name, but not node states or edges.
+    """The arguments of one call of a base GNN, by name, except node states and edges.
 
     `GNNAK.forward` takes an `Inputs` in place of `edge_attr`, for base GNNs with
     several edge arguments, positions, types or initial states.
@@ -179,7 +179,7 @@ class Calling:
     """Argument names of node states and edges. If None, both are passed by position."""
     batch_argument: str = "batch"
     edge_width: int | None = None
-    """Width of `edge_attr`, from the GNN's attribute `edge_dim`; None if unknown."""
+    """Width of `edge_attr`, from the GNN's attribute `edge_dim`; None if not set."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
         """Return the GNN's argument for `edge_attr`: "edge_attr" or "edge_weight"."""
@@ -374,7 +374,7 @@ class Binding:
     def inputs(
         self, given: Mapping[str, Any], calling: Calling, x: Tensor, num_edges: int
     ) -> Tensor | Inputs | None:
-        """Convert the further arguments, `given`, to `edge_attr` of `GNNAK.forward`."""
+        """Convert the other arguments, `given`, to `GNNAK.forward`'s `edge_attr`."""
         plain = set(given) <= set(EDGE_ARGUMENTS) and len(given) < 2
         if plain and self.call is None and not calling.further:
             return next(iter(given.values()), None)
@@ -432,8 +432,8 @@ class EdgeReader:
 
     As in PyG, entry (i, j) of a sparse matrix is the edge from j to i. If the converted
     edges equal those of the last call, the last tensor is returned, so that its
-    subgraphs can be reused. The tensor is cached until the user's object is freed. Each
-    thread has its own cache.
+    subgraphs can be reused. The tensor is cached until the object that the user passed
+    is freed. Each thread has its own cache.
     """
 
     def __init__(self) -> None:

@@ -123,8 +123,8 @@ class PairEncoder(nn.Module):
     Args:
         pairs: Names of the encodings. If empty, $h_{u,v} = x_v$.
         channels: Width of the states.
-        max_distance: Largest distance $D$ with an embedding of its own; larger and
-            unknown distances share the embedding of $D$.
+        max_distance: Largest distance $D$ with an embedding of its own; larger
+            distances, and nodes without a path to the root, share the embedding of $D$.
         num_steps: Number of steps of the random walks.
     """
 

@@ -209,7 +209,7 @@ def _timed(
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
-    """Return the split of the data set, and a split with only the graphs to measure."""
+    """Return the split of all graphs, and that of the graphs that are benchmarked."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -230,7 +230,7 @@ def _warm_up(
     options: BenchOptions,
     parts: Parts,
 ) -> int:
-    """Return the number of untimed epochs: `WARM_BATCHES` batches if captured."""
+    """Return the number of untimed epochs: enough for `WARM_BATCHES` captured steps."""
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
     # Batches of more than `size` graphs are not captured. Smaller batches are captured
@@ -262,7 +262,7 @@ def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Re
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Return the seconds of an epoch and its phases, scaled from `parts` to `whole`."""
+    """Return seconds of an epoch and its phases, scaled up from `parts` to `whole`."""
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds
     scaled = {name: six_digits(value * scale) for name, value in seconds.items()}

@@ -72,7 +72,7 @@ FEATURES = ("node_features", "edge_features")
 
 
 def plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert to JSON values; features become numbers of categories or of channels."""
+    """Convert `info` to JSON values; features become their `sizes` or `channels`."""
     plain = asdict(info)
     for name in FEATURES:
         features = getattr(info, name)
@@ -149,7 +149,7 @@ class Checkpoint:
             f"the weights of the checkpoint do not fit its model "
             f"{self.config.model.name}; load it with the version that wrote it."
         )
-        if self._is_too_small():
+        if self._lacks_weights():
             raise misfit
         network = build_network(self.config, self.info, self.degrees)
         try:
@@ -158,10 +158,11 @@ class Checkpoint:
             raise misfit from error
         return network.eval()
 
-    def _is_too_small(self) -> bool:
-        """Return whether the config needs more or larger weights than there are.
+    def _lacks_weights(self) -> bool:
+        """Return whether the network of the config needs more or larger weights.
 
-        Checked before building the network: a damaged config could need gigabytes.
+        This is checked before the network is built, because the config of a damaged
+        checkpoint could describe a network of many gigabytes.
         """
         model, nodes = self.config.model, self.info.node_features
         widths = [model.channels, self.info.num_outputs]

@@ -69,7 +69,8 @@ def whole_records(line: bytes) -> list[Record]:
 def _checked(content: Any, line: bytes = b"") -> Record:
     """Verify and remove the checksum of a record.
 
-    It must match the bytes of `line` or, if another program rewrote these, the values.
+    The checksum must be that of the bytes of `line`, or of the values of the record, in
+    case another program has written the same values with other white space or order.
     """
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")

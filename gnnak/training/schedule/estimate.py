@@ -38,7 +38,7 @@ class Cost:
 
 
 class DeviceCosts:
-    """The costs of runs on one device; `sizes` is the number of nodes by data set."""
+    """The costs of runs on one device; `sizes` has the number of nodes per data set."""
 
     def __init__(self, sizes: Mapping[str, float]) -> None:
         self.sizes = sizes
@@ -82,7 +82,10 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return [epoch time on the data of `config` / that on `name`], or []."""
+        """Return how many times as long epochs on `config`'s data take as on `name`.
+
+        The number is in a list, which is empty if the number is not known.
+        """
         ratios = []
         for (key, value), by_data in self._costs.items():
             if key is same_base and value[1] == same_form(config):
@@ -159,9 +162,9 @@ class Estimate:
 class Estimator:
     """Estimates the cost of a run on one device: the median of similar earlier runs.
 
-    Similar runs have the same options, then the same model, base GNN or form on this
-    data set, then any; see `_similar`. Times of another device or data set are scaled
-    by runs that were done on both, or by numbers of nodes (`sizes`).
+    The notions of similarity in `KEYS` are tried from the strictest to the loosest. The
+    times of another device are scaled by the ratio of runs that were done on both
+    devices, those of another data set by such a ratio or by the numbers of nodes.
     """
 
     def __init__(

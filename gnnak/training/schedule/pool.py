@@ -183,7 +183,7 @@ def _print_to(log: Path) -> None:
 
 
 TRIES = 2
-"""Number of times that a run is started if its worker process dies."""
+"""Largest number of starts of a run: it is started again if its worker dies."""
 CONTEXT_MB = 700.0
 """Memory in MB that each worker process takes on a GPU in addition to its tensors."""
 SHARE = 0.9
