@@ -93,7 +93,7 @@ def _distinguished(
 ) -> tuple[list[bool | None], str]:
     """Test pairs; return whether each is distinguished, and why some were not tested.
 
-    A pair that was not tested has None, because the test would need too much memory.
+    A pair has None if the test raised a `GraphError`, for example for lack of memory.
     """
     found: list[bool | None] = []
     note = ""

@@ -141,7 +141,7 @@ def network_record(
 
 
 def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
-    """Return how many pairs of a group, or of "all", are distinguished and untested."""
+    """Return the numbers of distinguished and untested pairs of a group, or of "all"."""
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
         return sum(apart.values()), sum(not_run.values())
@@ -192,7 +192,7 @@ def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
 
 
 def wl_record(contender: Contender, counts: Sequence[BrecCount]) -> Record:
-    """Return the record of a WL test: its counts and missed pairs in every group."""
+    """Return the record of a WL test, with counts and missed pairs for every group."""
     shown = ("pairs", "apart", "missed", "not_run", "seconds")
     groups = {}
     for each in counts:

@@ -245,7 +245,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return the number of bytes from which activations are recomputed, not stored."""
+    """Return the size in bytes from which on activations are recomputed."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory

@@ -228,7 +228,7 @@ SAMPLE = 64
 
 
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
-    """Measure the rooted subgraphs of up to `SAMPLE` graphs; None if too large."""
+    """Measure subgraphs of up to `SAMPLE` graphs; None if these exceed the memory."""
     if not len(store):
         return None
     count = min(SAMPLE, len(store))

@@ -22,7 +22,7 @@ NaN where the label is unknown."""
 
 
 class MetricKind(NamedTuple):
-    """How a metric is computed, and the tasks that it fits."""
+    """How a metric is computed, and the tasks that it can score."""
 
     torchmetrics: str
     """Name of the torchmetrics class, without the prefix `Binary` or `Multiclass` that
@@ -71,7 +71,7 @@ DEFAULTS: dict[Task, str] = {
 
 
 def metrics_for(task: Task) -> tuple[str, ...]:
-    """Return the names of the metrics that fit a task.
+    """Return the names of the metrics that can score a task.
 
     >>> metrics_for("regression")[:3]
     ('mae', 'mse', 'rmse')
@@ -80,7 +80,7 @@ def metrics_for(task: Task) -> tuple[str, ...]:
 
 
 def check_metric(name: str, task: Task) -> None:
-    """Raise `OptionError` unless `name` is a metric that fits the task."""
+    """Raise `OptionError` unless `name` is a metric that can score the task."""
     check_known("metric", name, METRICS)
     if task not in METRICS[name].tasks:
         raise OptionError(
@@ -146,7 +146,7 @@ class DatasetInfo:
     """Whether BatchNorm uses the statistics of the batch, as in training, when the
     protocol `published` scores the model."""
     targets: tuple[str, ...] = ()
-    """Names of the targets, such as the columns of a table; empty if unknown."""
+    """Names of the targets, such as columns of a table; empty if they have no names."""
     classes: tuple[str, ...] = ()
     """Names of the classes; empty if classes have only numbers."""
     scaling: Scaling | None = None

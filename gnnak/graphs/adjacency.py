@@ -21,7 +21,7 @@ class Neighbors(NamedTuple):
     node: Tensor
     """[e]: the neighbours of all nodes, node after node."""
     edge: Tensor
-    """[e]: for each entry of `node`, the column of its edge in `edge_index`."""
+    """[e]: for each entry of `node`, the column of `edge_index` with the edge."""
     key: Tensor
     """[e], sorted: `v * n + u` for every neighbour `u` of `v`, so that a binary search
     finds whether two nodes are joined."""

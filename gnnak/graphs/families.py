@@ -249,7 +249,7 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """For each node, switch the graph to isolate the node, and remove the node."""
+    """For each node, switch the graph to isolate the node, then remove the node."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -260,7 +260,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return the switchings of a graph whose Seidel matrices have row sums `value`."""
+    """Switch `matrix` in all ways in which every row sum becomes `value`."""
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
     space = vectors[:, np.abs(values - value) < 1e-6]

@@ -244,7 +244,7 @@ class GraphStore:
         )
 
     def check(self) -> GraphStore:
-        """Check that all fields are valid and fit together; return the store.
+        """Check that all fields are valid and have matching sizes; return the store.
 
         Raises:
             GraphError: If a field is malformed; the message names the first one.

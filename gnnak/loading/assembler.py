@@ -37,12 +37,12 @@ budget of one byte makes every window a single batch."""
 WINDOW_BATCHES = 4
 """Number of batches that a window should have if subgraphs are cached."""
 MAX_FACTOR = 4
-"""Largest factor by which the memory budget grows, to fit `WINDOW_BATCHES` batches."""
+"""Largest factor by which the memory budget grows to hold `WINDOW_BATCHES` batches."""
 EXTRACTION_FACTOR = 8
 """The memory budget is multiplied by this factor if subgraphs are extracted in each
 epoch, since extraction gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""Least fraction of subgraphs that SubgraphDrop samples in the memory estimate."""
+"""The memory estimate assumes that SubgraphDrop samples at least this fraction."""
 SAMPLE_GRAPHS = 32
 """Largest number of graphs from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24

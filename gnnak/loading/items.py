@@ -28,7 +28,7 @@ class Shape:
     copies: int = 0
     edge_copies: int = 0
     fillings: int = 0
-    """Number of entries of the `Filling` of SubgraphDrop."""
+    """Number of nonzero entries of the `Filling`, a sparse matrix, of SubgraphDrop."""
 
     def fits(self, rows: Mapping[str, int]) -> bool:
         """Return whether this shape has, on every axis, more rows than `rows` says."""
@@ -53,7 +53,7 @@ class Item:
     """For a padded batch, its numbers of real graphs, nodes and so on: those in
     `batch.real`, but on the host. None if the batch is not padded."""
     positions: list[int] | None = None
-    """Positions of the batch's graphs in the store, if known."""
+    """Positions of the batch's graphs in the store; None if these are not known."""
 
 
 DERIVED = "_derived"

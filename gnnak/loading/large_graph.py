@@ -27,9 +27,9 @@ class Rows(NamedTuple):
     """The dimension of the rows of a tensor."""
 
     def select(self, index: Tensor, device: torch.device) -> Any:
-        """Return the rows `index` on a device; they are pinned on their way to a GPU.
+        """Return the rows `index` on `device`; `index` is on the device of the field.
 
-        `index` is on the device of the field.
+        Rows that are moved from the CPU to a GPU are gathered in pinned memory.
         """
         value, dim = self
         if not isinstance(value, Tensor):
@@ -169,7 +169,7 @@ def _read_stores(features: FeatureStore, graph: GraphStore) -> LargeGraph:
 
 
 def read_seeds(input_nodes: object, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Return the seed nodes and the `input_id` of each, [s] and [s], on the CPU.
+    """Return the seed nodes, and the `input_id` of each seed, as two CPU tensors.
 
     >>> read_seeds([False, True, True], 3), read_seeds([2, 1], 3)
     ((tensor([1, 2]), tensor([1, 2])), (tensor([2, 1]), tensor([0, 1])))

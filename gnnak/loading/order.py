@@ -178,9 +178,9 @@ class BatchSampler(BatchOrder):
     """Chooses the batches of `gnnak train`: `batch_size` graphs over all processes.
 
     Each process takes its part of every batch; together, the processes see the batches
-    that a single process would see. If the last batch has fewer than two graphs per
-    process, it is merged into the batch before: BatchNorm cannot compute statistics of
-    a single graph.
+    that a single process would see. A last batch with fewer than two graphs per process
+    is merged into the batch before, because BatchNorm cannot compute statistics of a
+    single graph.
     """
 
     def __init__(

@@ -188,7 +188,6 @@ class RootLoader:
             ) from error
 
     def _samples(self, epoch: int) -> Generator[Sample, None, None]:
-        """Yield the batches of an epoch."""
         seed = epoch_seed(self.seed, epoch)
         for number, positions in enumerate(self._order.of_epoch(epoch)):
             found = sample_neighborhood(

@@ -38,7 +38,7 @@ def module_of(name: str) -> str:
 
 
 def find_class(name: str) -> type[nn.Module]:
-    """Return the class called `package.module:Class`; its module must be imported."""
+    """Return the class `package.module:Class`, whose module must be imported."""
     module, _, word = name.partition(":")
     if module not in sys.modules:
         raise OptionError(

@@ -65,8 +65,8 @@ class ModelForm:
 def model_names() -> list[str]:
     """Return all names that `build_model` knows.
 
-    These are each base GNN with each suffix, and each member of the family of subgraph
-    GNNs with each base GNN that it can use.
+    These are each base GNN with each of `SUFFIXES`, and each member of the family of
+    subgraph GNNs with each base GNN that the member can use.
     """
     uplifted = [base + suffix for base in BASES for suffix in SUFFIXES]
     family = [

@@ -49,8 +49,8 @@ class SubgraphOptions:
     q: float = 1.0
     """For walks: the in-out parameter of node2vec."""
     copy_limit: int | None = None
-    """The largest number of node copies and edge copies of a batch together; a batch
-    with more is refused. If None, as many as fit into the free memory of the device."""
+    """The largest sum of the numbers of node copies and edge copies in a batch; a batch
+    with more raises an error. If None, the free memory of the device is the limit."""
 
     def __post_init__(self) -> None:
         if self.kind is not None:

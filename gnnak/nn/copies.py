@@ -71,7 +71,7 @@ def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
 
 
 def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
-    """Return for each node copy $(i, j)$ the state $z_{i|i}$ in $i$'s own subgraph.
+    """Return, for each node copy $(i, j)$, the state $z_{i|i}$ of node $i$ as a root.
 
     The result, [m, c], is zero if SubgraphDrop dropped the subgraph rooted at $i$.
     """
@@ -163,7 +163,7 @@ def pass_across(
 
 @operation
 def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Return the rows `index`, [m], of a small table of embeddings, [m, c].
+    """Return the rows `index`, [m], of a small table, such as embeddings: [m, c].
 
     The backward pass sums the gradients of many rows into few. A backend can replace
     this function by one whose backward pass is faster.

@@ -17,8 +17,8 @@ def recomputed(
 ) -> Any:
     """Call a module without saving its activations; the backward pass recomputes them.
 
-    If `function` is not None, it is called instead of the module, of which it computes
-    a part. The recomputation uses the same dropout masks, and updates no running
+    A `function` that is not None computes a part of the module, and is called instead
+    of the module. The recomputation uses the same dropout masks, and updates no running
     statistics.
     """
     again = SecondPass(module)

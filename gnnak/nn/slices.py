@@ -96,7 +96,8 @@ def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
 
-    This is not so with padding, nor if BatchNorms sum over several training processes.
+    Slices would change the output of padded subgraphs and, in distributed training, of
+    BatchNorms.
     """
     one_process = not several_processes() or not norms_in_training(layer)
     return one_process and layer.reduce in ("sum", "mean") and subgraphs.real is None
@@ -233,7 +234,8 @@ class Statistics(NamedTuple):
 class UnknownStatisticsError(Exception):
     """Raised by a BatchNorm whose statistics over all slices are not computed yet.
 
-    It ends the encoding of one slice; `norm_input` has what the BatchNorm got there.
+    The exception ends the encoding of one slice of the rooted subgraphs. `norm_input`
+    has the moments of the BatchNorm's input in this slice.
     """
 
     def __init__(self, norm_input: NormInput) -> None:

@@ -355,7 +355,7 @@ def check_weights(gnn: nn.Module, x: Tensor, edge_attr: Tensor | None) -> None:
 def check_subgraphs(
     subgraphs: RootedSubgraphs, x: Tensor, edge_attr: Tensor | None
 ) -> None:
-    """Raise an error unless the subgraphs are those of the nodes and edges given."""
+    """Raise an error unless `subgraphs` belong to the graph of `x` and `edge_attr`."""
     num_nodes = x.size(0)
     if not isinstance(subgraphs, RootedSubgraphs):
         raise SubgraphError(

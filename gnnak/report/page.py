@@ -209,7 +209,7 @@ def _curves(records: Sequence[Record]) -> list[Figure]:
 
 
 def _label(record: Record) -> str:
-    """Return a label: the run's model and changed settings or, if unknown, its hash."""
+    """Return a run's model and changed settings; its hash if options are outdated."""
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []
     experiment = record.get("experiment") or options["data"]["name"]

@@ -32,11 +32,11 @@ Verdict = Literal["better", "within", "worse"]
 SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼"}
 """The sign of each verdict in a printed table."""
 DEVIATIONS = 2.0
-"""How many of the paper's standard deviations our number may differ from the paper's
-and still agree."""
+"""Our number agrees with the paper's if the difference is at most this many of the
+paper's standard deviations."""
 SHARE = 0.05
-"""How far our number may differ, as a share of the paper's number, where the paper
-gives no standard deviation."""
+"""If the paper gives no standard deviation, our number agrees with the paper's if the
+difference is at most this share of the paper's number."""
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\D*(?:± (\d+(?:\.\d+)?))?\D*")
 
 
@@ -47,7 +47,7 @@ class PaperNumber:
     mean: float
     """The number before the sign ±."""
     tolerance: float
-    """How far a number may be from `mean` and still agree with it."""
+    """The largest difference from `mean` at which a number agrees with `mean`."""
 
 
 def parse_number(text: str) -> PaperNumber | None:
@@ -108,7 +108,7 @@ class Counts:
     shortened: int = 0
     """Worse cells whose runs had fewer epochs than the paper's."""
     explained: int = 0
-    """Worse cells for which another reason is known, see `reason_of`."""
+    """Worse cells with another reason; see `reason_of`."""
 
     @property
     def share(self) -> float | None:

@@ -180,7 +180,10 @@ def _deciding_colors(
 def _around(
     test: str, union: GraphUnion, options: Options, node: int
 ) -> tuple[Tensor, int | None]:
-    """Return the nodes that set the colour of `node`, and its egonet's edge count."""
+    """Return the nodes that determine the colour of `node`, and a number of edges.
+
+    This is the number of edges in the node's egonet; None for tests without egonets.
+    """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
     arcs = union.edge_index[:, union.forward]
@@ -193,7 +196,7 @@ def _around(
 
 
 def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...]:
-    """Return the node, or tuple of nodes, of an item, numbered within its graph."""
+    """Return the nodes of an item (one node, or a tuple), numbered within the graph."""
     graph = int(coloring.graph[item])
     if coloring.entries is not None:
         nodes = coloring.entries[item] - int((union.graph < graph).sum())

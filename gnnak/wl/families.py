@@ -230,7 +230,7 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count all pairs of graphs of one group, and those with different `classes`."""
+    """Count the pairs inside all groups, and those of graphs with different `classes`."""
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]

@@ -109,7 +109,7 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return the hop or root mark of each node copy, [m], for its initial colour."""
+    """Return what initial colours tell of the root, [m]: distance, mark, or nothing (0)."""
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
         return mark + subs.hop
@@ -122,7 +122,7 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return the tensors, [s], that one round appends to the colours of the roots."""
+    """Return what one round adds to the colours of the roots: a list of tensors [s]."""
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
         if reading.context:

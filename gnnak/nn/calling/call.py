@@ -120,7 +120,7 @@ in_channels=None, out_channels=None, returns_tuple=False)
     in_channels: int | None = None
     """Width of the node states. If None, the first call determines it."""
     out_channels: int | None = None
-    """Width of the output. If None, the module is run in the first call to find it."""
+    """Width of the output. If None, the first call runs the module to find it."""
     returns_tuple: bool = False
     """Whether the module returns a tuple with the node states as its first item."""
 

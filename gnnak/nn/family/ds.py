@@ -76,7 +76,7 @@ class DSReadout(nn.Module):
 def ds_gnn(
     start: nn.Module, convs: Sequence[nn.Module], channels: int, reduce: Reduce = "sum"
 ) -> SubgraphGNN:
-    r"""Build DS-GNN of ESAN (Bevilacqua et al., 2022), in its form for ZINC.
+    r"""Build DS-GNN of ESAN (Bevilacqua et al., 2022), as its authors use it for ZINC.
 
     $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$. Each layer runs a
     base GNN inside each rooted subgraph (`InsideLayer`). A DeepSets network pools the

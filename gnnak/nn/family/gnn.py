@@ -319,8 +319,8 @@ class LastReadout(nn.Module):
         \text{"SV"}: x_v = \text{POOL}_{u}\, h_{u,v}$$
 
     $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$. "VS" pools the
-    vertices of each subgraph; "SV" pools each vertex over the subgraphs that contain
-    it. A later pool over each graph then pools the subgraphs or the vertices.
+    nodes of each subgraph; "SV" pools each node over all subgraphs that contain the
+    node. A later pool over each graph then pools the subgraphs or the nodes.
     """
 
     def __init__(self, reduce: Reduce = "mean", order: ReadoutOrder = "VS") -> None:

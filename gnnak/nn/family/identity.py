@@ -69,9 +69,9 @@ def id_gnn(
     as powerful as the test SWL(VS).
 
     Differences from the authors' code: for convs other than GIN, the authors' code
-    adds the root's extra term before the messages are summed. Its convs ignore edge
-    attributes. Its egonets have as many hops as there are layers; with more than 4
-    layers, it uses whole graphs.
+    adds the root's extra term before the messages are summed. The convs of that code
+    ignore edge attributes. Its egonets have as many hops as there are layers; with more
+    than 4 layers, that code uses whole graphs.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.

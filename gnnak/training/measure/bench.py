@@ -300,7 +300,7 @@ def grow(
     notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Benchmark a run for several values of `what`; yield one record each."""
+    """Benchmark a run once for each value of the quantity `what`; yield the records."""
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
     for value in values or RANGES[what]:

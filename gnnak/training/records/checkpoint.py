@@ -159,7 +159,7 @@ class Checkpoint:
         return network.eval()
 
     def _lacks_weights(self) -> bool:
-        """Return whether the network of the config needs more or larger weights.
+        """Return whether the config needs more or larger weights than there are here.
 
         This is checked before the network is built, because the config of a damaged
         checkpoint could describe a network of many gigabytes.

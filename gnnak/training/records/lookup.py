@@ -90,7 +90,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return hashes of a config with and without its length; None if it is outdated."""
+    """Hash a run's config with and without its length; None if options are outdated."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

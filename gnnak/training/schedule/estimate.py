@@ -65,7 +65,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return epoch time on this device divided by that on `other`, or None."""
+        """Return (epoch time on this device) / (that on `other`); None if not known."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
