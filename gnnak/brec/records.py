@@ -141,7 +141,7 @@ def network_record(
 
 
 def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
-    """Return the numbers of distinguished and untested pairs of a group, or of "all"."""
+    """Return the numbers of distinguished and untested pairs in a group or in "all"."""
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
         return sum(apart.values()), sum(not_run.values())

@@ -32,7 +32,7 @@ class HopTable(nn.Module):
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return, for each node copy, the row number in `weight` for its distance, [m]."""
+        """Return the row number in `weight` for the distance of each node copy, [m]."""
         return subgraphs.hop_rows(self.max_hops + 2)
 
     def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:

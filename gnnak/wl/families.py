@@ -230,7 +230,7 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs inside all groups, and those of graphs with different `classes`."""
+    """Count the pairs inside all groups, and those with two different `classes`."""
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]

@@ -16,7 +16,7 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask, [n]: in each graph, the nodes of the lowest colour that two have."""
+    """Return a mask, [n]: in each graph, the nodes of the lowest repeated colour."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1

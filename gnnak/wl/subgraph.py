@@ -109,7 +109,7 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return what initial colours tell of the root, [m]: distance, mark, or nothing (0)."""
+    """Return what each initial colour tells of the root, [m]: distance, mark or 0."""
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
         return mark + subs.hop

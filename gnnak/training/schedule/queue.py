@@ -102,7 +102,7 @@ class Queue:
         return self.long or task.estimate is None or task.seconds <= seconds
 
     def _has_room(self, task: Task, running: Collection[Task]) -> bool:
-        """Return whether memory and `alone` allow `task` to run beside `running` tasks."""
+        """Return whether memory and `alone` allow a task beside the `running` tasks."""
         if not running:
             return True
         if task.alone or any(other.alone for other in running):
