@@ -104,6 +104,15 @@ def test_train_on_graph6_with_labels_and_folds(place):
     assert [record["fold"] for record in records(place, "runs")] == [0, 1, 2]
 
 
+def test_train_takes_the_radius_of_the_egonets(table):
+    options = ("--target", "mass", "--set", "batch_size=8", "--num-hops", "1", "--json")
+    result = train("molecules.csv", *options)
+    assert result.exit_code == 0, result.output
+    config = json.loads(result.stdout)["config"]
+    assert config["model"]["subgraphs"]["num_hops"] == 1
+    assert config["train"]["batch_size"] == 8
+
+
 def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
     result = train("Triangles", "--graphs", "40", "--lr", "0.01", "--json")
     assert result.exit_code == 0, result.output
