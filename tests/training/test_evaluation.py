@@ -132,13 +132,18 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
             "trained with 9 columns; give the same features as in training",
         ),
         (
+            [Data(torch.zeros(2, 9).long(), EDGES, y=torch.zeros(1, 3))],
+            {},
+            r"3 targets \(y0, y1, y2\), but the network predicts 2 \(mass, rest\)",
+        ),
+        (
             [Data(torch.zeros(2, 9).long(), EDGES, y=torch.zeros(2, 2))],
             {},
             "has targets of nodes, but the network predicts targets of graphs",
         ),
         ("no.csv", {}, "there is no file no.csv"),
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_evaluate_wrong_input_is_a_sentence(two, graphs, options, message):
     with pytest.raises(GnnakError, match=message) as caught:
