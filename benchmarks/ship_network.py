@@ -66,7 +66,7 @@ def checked(checkpoint: Checkpoint, dataset: Dataset) -> Checkpoint:
     network, data = checkpoint.network(), checkpoint.config.data
     fill_unseen(network, dataset.store, choose_parts(dataset, data.protocol).train)
     checkpoint = replace(checkpoint, weights=network.state_dict())
-    score = evaluate(checkpoint, dataset, "test", Machine("cpu"))
+    score = evaluate(checkpoint, dataset, "test", Machine("cpu")).score
     recorded = checkpoint.scores["test"]
     if recorded is None or not math.isclose(score, recorded, rel_tol=TOLERANCE):
         raise CheckpointError(f"the test score is {score}, but was {recorded}.")

@@ -102,7 +102,7 @@ def bench(
         raise OptionError("--compare measures both paths once; drop --plain or --grow.")
     with stoppable_at_once():
         from gnnak.models.factory import normal_name
-        from gnnak.training.config.experiment import load_experiment
+        from gnnak.training.config.experiment import full_names, load_experiment
         from gnnak.training.launch import Places
         from gnnak.training.measure.bench import BenchOptions, measure
         from gnnak.training.records.results import append_record, check_appendable
@@ -110,7 +110,7 @@ def bench(
 
     name = None if model is None else normal_name(model)
     config = load_experiment(experiment).config_for(name)
-    config = change(config, parse_settings(settings or []))
+    config = change(config, full_names(parse_settings(settings or [])))
     machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
     options = BenchOptions(graphs, epochs, profile=profile, evaluation=evaluation)
     if record:

@@ -1,24 +1,38 @@
 """`gnnak evaluate`: score a trained model, given its checkpoint."""
 
+from __future__ import annotations
+
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from gnnak.cli.options import (
+    METRIC_NAMES,
     AcceleratorOption,
     DataDir,
     Json,
+    Labels,
     MaxCopies,
     Modules,
     Plain,
+    SkipBad,
+    TrainedSmiles,
+    given,
     import_own,
     make_machine,
 )
+from gnnak.errors import OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
+
+if TYPE_CHECKING:
+    from gnnak.training.evaluation import Evaluation
 
 EXAMPLES = """
 Examples:
@@ -26,12 +40,46 @@ Examples:
     gnnak evaluate runs/zinc-gin-ak+-1b2c3d4e5f6a/best.ckpt
 
     gnnak evaluate best.ckpt --part validation --json
+
+    gnnak evaluate best.ckpt labelled.csv --metric r2
+
+    gnnak evaluate best.ckpt graphs.g6 --targets labels.csv
 """
 
 
 def evaluate(
-    checkpoint: Annotated[Path, typer.Argument(help="The best.ckpt of a run.")],
-    part: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(help="The best.ckpt of a run, or a folder of save_pretrained."),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            help="New graphs with known targets, in any file that `gnnak train` reads.",
+            show_default="the data of the run",
+        ),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the data of the run: train, validation or test.",
+            show_default="test",
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help=METRIC_NAMES, show_default="as in training"),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column or attribute of new data that has a target. May be repeated.",
+            show_default="as in training",
+        ),
+    ] = None,
+    smiles: TrainedSmiles = None,
+    targets: Labels = None,
+    skip_bad: SkipBad = False,
     data_dir: DataDir = None,
     modules: Modules = None,
     accelerator: AcceleratorOption = "auto",
@@ -43,31 +91,75 @@ def evaluate(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Score a trained model on the training, validation or test graphs."""
+    """Score a trained model on new labelled graphs, or on a part of its own data."""
+    of_new = given(target=target, smiles=smiles, labels=targets, skip_bad=skip_bad)
+    of_run = given(part=part, data_dir=data_dir, other_data=other_data or None)
+    _check_options(data, of_new, of_run)
     with stoppable_at_once():
+        from gnnak.backend import use_backend
         from gnnak.graphs.readers.npz import PARTS
+        from gnnak.training.evaluation import with_metric
         from gnnak.training.launch import Places, find_dataset
         from gnnak.training.run import evaluate as score_checkpoint
         from gnnak.training.run import run_title
-        from gnnak.training.trained import find_local
+        from gnnak.training.trained import TrainedModel, find_local
 
+    part = part or "test"
     check_choice("part", part, PARTS)
     import_own(modules)
     machine = make_machine(accelerator, max_copies, plain)
     found = find_local(checkpoint)
-    dataset = find_dataset(found.config, Places(data_dir))
-    score = score_checkpoint(found, dataset, part, machine, other_data)  # type: ignore[arg-type]
-    recorded, metric = found.scores.get(part), dataset.info.metric
-    is_defined = math.isfinite(score)
-    if as_json:
-        shown = {
-            "part": part,
-            "metric": metric,
-            "score": score if is_defined else None,
-            "recorded": recorded,
-        }
-        typer.echo(json.dumps(shown))
+    metric = with_metric(found.info, metric and metric.lower()).metric
+    if data is not None:
+        model = TrainedModel(found).to(machine.device)
+        model.network.save_memory(recompute=False, max_copies=machine.max_copies)
+        with use_backend(machine.backend):
+            scores = model.evaluate(data, metric=metric, **of_new)
+        rows = counted(scores.num_rows, "node" if found.info.node_task else "graph")
+        _print(scores, f"{data}: {rows},", {"data": str(data)}, as_json)
         return
+    dataset = find_dataset(found.config, Places(data_dir))
+    scores = score_checkpoint(found, dataset, part, machine, other_data, metric)  # type: ignore[arg-type]
+    recorded = found.scores.get(part) if metric == found.info.metric else None
+    title = f"{run_title(found.config)}: {part}"
+    _print(scores, title, {"part": part, "recorded": recorded}, as_json)
+
+
+def _check_options(
+    data: Path | None, of_new: Mapping[str, Any], of_run: Mapping[str, Any]
+) -> None:
+    """Raise `OptionError` for an option of other data than those that are scored."""
+    if data is not None and of_run:
+        option = next(iter(of_run)).replace("_", "-")
+        raise OptionError(
+            f"--{option} is for the data of the run; leave it out, or leave out {data}."
+        )
+    flags = {"labels": "targets", "skip_bad": "skip-bad"}
+    if data is None and (options := [key for key in of_new if of_new[key]]):
+        option = flags.get(options[0], options[0])
+        raise OptionError(
+            f"--{option} is for new data; leave it out, or name a file after the model."
+        )
+
+
+def _print(found: Evaluation, title: str, more: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(more | found.as_dict()))
+        return
+    if found.bad:
+        count = counted(len(found.bad), "row")
+        typer.echo(f"left out {count}, {found.bad[0]}", err=True)
+    recorded = more.get("recorded")
     before = "" if recorded is None else f" (when it was trained: {recorded:.4f})"
-    now = f"{score:.4f}" if is_defined else "undefined"
-    typer.echo(f"{run_title(found.config)}: {part} {metric} {now}{before}")
+    typer.echo(f"{title} {found.metric} {_shown(found.score)}{before}")
+    if found.undefined is not None:
+        typer.echo(f"{found.metric} is undefined: {found.undefined}.")
+    if found.by_target:
+        table = Table("target", found.metric)
+        for name, score in found.by_target.items():
+            table.add_row(name, _shown(score))
+        Console().print(table)
+
+
+def _shown(score: float) -> str:
+    return f"{score:.4f}" if math.isfinite(score) else "undefined"

@@ -274,12 +274,15 @@ TaskOption = Annotated[
         show_default="told from the targets",
     ),
 ]
+METRIC_NAMES = "mae, rmse, r2, spearman, accuracy, roc-auc, f1, mcc, ..."
 MetricOption = Annotated[
     str | None,
-    own_option(
-        "--metric",
-        help="mae, rmse, r2, spearman, accuracy, roc-auc, f1, mcc, ...",
-        show_default="mae, accuracy or roc-auc",
+    own_option("--metric", help=METRIC_NAMES, show_default="mae, accuracy or roc-auc"),
+]
+TrainedSmiles = Annotated[
+    str | None,
+    typer.Option(
+        "--smiles", help="Column with SMILES strings.", show_default="as in training"
     ),
 ]
 Split = Annotated[
@@ -337,6 +340,27 @@ LearningRate = Annotated[
 ]
 Channels = Annotated[int | None, size_option(min=1, help="Width of the node states.")]
 Layers = Annotated[int | None, size_option(min=1, help="Number of layers.")]
+NumHops = Annotated[
+    int | None, size_option(min=0, help="k, the radius of the egonets of the model.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="gin, gcn, pna*, ..., or your own package.module:Class; suffixes: "
+        "-ak, -ak+, -ak+-s; or another subgraph GNN, such as sswl+-gin.",
+        show_default="gin-ak+",
+    ),
+]
+ProtocolOption = Annotated[
+    str | None, typer.Option("--protocol", help="split, published or held-out.")
+]
+Fold = Annotated[
+    int | None, typer.Option(min=0, help="Run this fold only, instead of all.")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, help="Seed of weights and batches.", show_default="0"),
+]
 
 
 def given(**options: object) -> dict[str, object]:

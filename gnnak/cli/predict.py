@@ -20,6 +20,7 @@ from gnnak.cli.options import (
     MaxCopies,
     Modules,
     Plain,
+    TrainedSmiles,
     import_own,
     make_machine,
 )
@@ -67,10 +68,7 @@ def predict(
         Path | None,
         typer.Option(help="Also write the states before the head, to this .npz file."),
     ] = None,
-    smiles: Annotated[
-        str | None,
-        typer.Option(help="Column with SMILES strings.", show_default="as in training"),
-    ] = None,
+    smiles: TrainedSmiles = None,
     batch_size: Annotated[
         int | None,
         typer.Option(

@@ -12,28 +12,44 @@ from rich.table import Table
 
 from gnnak.cli.options import (
     AcceleratorOption,
+    BatchSize,
+    Channels,
     DataDir,
     DryRun,
+    EdgeAttr,
+    Epochs,
     Experiment,
+    Fold,
     Folds,
     Graphs,
     Jobs,
     Json,
     Labels,
+    Layers,
+    LearningRate,
     Long,
     MaxCopies,
     MetricOption,
     Minutes,
+    Model,
+    NodeAttr,
+    NumHops,
     Plain,
+    ProtocolOption,
     Recompute,
     RecordsFolder,
     RunsFolder,
+    Seed,
     Settings,
     SkipBad,
     Smiles,
     Split,
     Target,
     TaskOption,
+    TestFile,
+    ValidationFile,
+    find_model,
+    given,
     make_machine,
     own_values,
 )
@@ -46,15 +62,15 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Examples:
 
-    gnnak sweep zinc --over model.name=gin,gin-ak+ --seeds 3
+    gnnak sweep zinc --over model=gin,gin-ak+ --seeds 3
 
-    gnnak sweep mutag --over model.channels=32,64 --over train.learning_rate=1e-2,1e-3
+    gnnak sweep mutag --over channels=32,64 --over lr=1e-2,1e-3 --epochs 50
 
-    gnnak sweep zinc --over model.subgraphs.num_hops=1,2,3 --jobs 8 --minutes 25
+    gnnak sweep zinc --over num_hops=1,2,3 --jobs 8 --minutes 25
 
-    gnnak sweep counting --over data.target=triangle,star --dry-run
+    gnnak sweep counting --over target=triangle,star --dry-run
 
-    gnnak sweep molecules.csv --target logp --over train.learning_rate=1e-2,1e-3
+    gnnak sweep molecules.csv --target logp --over train.clip=1,null
 """
 
 
@@ -64,21 +80,36 @@ def sweep(
         list[str] | None,
         typer.Option(
             metavar="KEY=V1,V2,...",
-            help="Values of one option; all combinations are run. May be repeated.",
+            help="Values of one option, such as num_hops, lr or any key of --set; all "
+            "combinations are run. May be repeated.",
         ),
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=1, help="Number of seeds for each combination.")
     ] = 1,
+    model: Model = None,
     target: Target = None,
     smiles: Smiles = None,
     targets: Labels = None,
     task: TaskOption = None,
     metric: MetricOption = None,
     split: Split = None,
+    validation: ValidationFile = None,
+    test: TestFile = None,
     folds: Folds = None,
     skip_bad: SkipBad = False,
+    node_attr: NodeAttr = None,
+    edge_attr: EdgeAttr = None,
     graphs: Graphs = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    channels: Channels = None,
+    layers: Layers = None,
+    num_hops: NumHops = None,
+    protocol: ProtocolOption = None,
+    fold: Fold = None,
+    seed: Seed = None,
     settings: Settings = None,
     jobs: Jobs = 1,
     minutes: Minutes = None,
@@ -105,6 +136,18 @@ def sweep(
         from gnnak.training.schedule.schedule import Schedule
         from gnnak.training.schedule.sweep import parse_values, plan_sweep, sweep_rows
 
+    options = given(
+        model=model and find_model(model),
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        channels=channels,
+        layers=layers,
+        num_hops=num_hops,
+        protocol=protocol,
+        fold=fold,
+        seed=seed,
+    )
     own = own_values(
         smiles=smiles,
         targets=target,
@@ -112,15 +155,22 @@ def sweep(
         task=task,
         metric=metric,
         split=split,
+        validation=validation,
+        test=test,
         folds=folds,
         skip_bad=skip_bad,
+        node_attr=node_attr,
+        edge_attr=edge_attr,
         graphs=graphs,
     )
-    name, config = find_config(experiment, parse_settings(settings or []), own)
+    options |= parse_settings(settings or [])
+    name, config = find_config(experiment, options, own)
     places = Places.of_run(config, data_dir, runs, results)
     machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
     schedule = Schedule(places, machine, jobs, minutes, long)
     values = parse_values(over or [])
+    if "model.name" in values:
+        values["model.name"] = [find_model(each) for each in values["model.name"]]
     combinations = plan_sweep(name, config, values, seeds, places)
     missing = [job for each in combinations for job in each.missing]
     if dry_run:
@@ -140,7 +190,7 @@ def sweep(
 def _print(rows: list[SweepRow], names: list[str]) -> None:
     metric = next((row.metric for row in rows if row.metric), "score")
     numbers = (f"validation {metric}", f"test {metric}", "s/epoch", "peak MB", "runs")
-    table = Table(*names, *numbers)
+    table = Table(*(name.rpartition(".")[2] for name in names), *numbers)
     best = min(rows, key=lambda row: row.rank)
     for row in rows:
         style = "bold" if row is best and row.metric else None

@@ -133,6 +133,7 @@ def table(
     with stoppable_at_once():
         from gnnak.report.cells import load_table, table_names
         from gnnak.report.tables import fill_from_folder
+        from gnnak.training.config.experiment import full_names
 
     names = _chosen(name, tables, table_names())
     if (run or dry_run) and not names:
@@ -142,7 +143,7 @@ def table(
     if not names and not summary:
         _list_tables([load_table(name) for name in table_names()], as_json)
         return
-    changes = parse_settings(settings or [])
+    changes = full_names(parse_settings(settings or []))
     chosen = [
         load_table(each).changed(changes).shortened(shorten)
         for each in names or table_names()

@@ -20,6 +20,7 @@ from gnnak.cli.options import (
     EdgeAttr,
     Epochs,
     Experiment,
+    Fold,
     Folds,
     Graphs,
     Json,
@@ -28,11 +29,15 @@ from gnnak.cli.options import (
     LearningRate,
     MaxCopies,
     MetricOption,
+    Model,
     NodeAttr,
+    NumHops,
     Plain,
+    ProtocolOption,
     Recompute,
     RecordsFolder,
     RunsFolder,
+    Seed,
     Settings,
     SkipBad,
     Smiles,
@@ -42,6 +47,7 @@ from gnnak.cli.options import (
     TestFile,
     ValidationFile,
     find_model,
+    given,
     make_machine,
     own_values,
 )
@@ -64,7 +70,7 @@ Examples:
 
     gnnak train counting --target star --epochs 50 --channels 64
 
-    gnnak train mutag --model gin --fold 0
+    gnnak train mutag --model gin-ak+ --num-hops 2 --fold 0
 
     gnnak train zinc --model my_layers:MyConv-ak+ --graphs 1000
 
@@ -74,14 +80,7 @@ Examples:
 
 def train(
     experiment: Experiment,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="gin, gcn, pna*, ..., or your own package.module:Class; suffixes: "
-            "-ak, -ak+, -ak+-s; or another subgraph GNN, such as sswl+-gin.",
-            show_default="gin-ak+",
-        ),
-    ] = None,
+    model: Model = None,
     target: Target = None,
     smiles: Smiles = None,
     targets: Labels = None,
@@ -100,16 +99,10 @@ def train(
     lr: LearningRate = None,
     channels: Channels = None,
     layers: Layers = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="split, published or held-out.")
-    ] = None,
-    fold: Annotated[
-        int | None, typer.Option(min=0, help="Run this fold only, instead of all.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of weights and batches.", show_default="0"),
-    ] = None,
+    num_hops: NumHops = None,
+    protocol: ProtocolOption = None,
+    fold: Fold = None,
+    seed: Seed = None,
     settings: Settings = None,
     data_dir: DataDir = None,
     runs: RunsFolder = Path("runs"),
@@ -145,17 +138,18 @@ def train(
         from gnnak.training.config.experiment import find_config
         from gnnak.training.launch import Places, run_experiment
 
-    named = {
-        "model.name": model and find_model(model),
-        "train.seed": seed,
-        "train.epochs": epochs,
-        "train.batch_size": batch_size,
-        "train.learning_rate": lr,
-        "model.channels": channels,
-        "model.num_layers": layers,
-        "data.protocol": protocol,
-        "data.fold": fold,
-    }
+    options = given(
+        model=model and find_model(model),
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        channels=channels,
+        layers=layers,
+        num_hops=num_hops,
+        protocol=protocol,
+        fold=fold,
+        seed=seed,
+    )
     own = own_values(
         smiles=smiles,
         targets=target,
@@ -171,7 +165,6 @@ def train(
         edge_attr=edge_attr,
         graphs=graphs,
     )
-    options = {key: value for key, value in named.items() if value is not None}
     options |= parse_settings(settings or [])
     name, config = find_config(experiment, options, own)
     places = Places.of_run(config, data_dir, runs, results)

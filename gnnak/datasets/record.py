@@ -165,6 +165,11 @@ class DatasetInfo:
         """Whether lower values of the metric are better, as for errors."""
         return lower_is_better(self.metric)
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """In classification: names of the classes, or their numbers without names."""
+        return self.classes or tuple(str(i) for i in range(self.num_outputs))
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

@@ -83,6 +83,7 @@ class _GNNAKEstimator(BaseEstimator):
         model: Name of the model, such as `gin-ak+`.
         num_layers: Number of layers.
         channels: Width of the node states.
+        num_hops: Radius k of the egonets of the model.
         epochs: Maximum number of passes over the training graphs.
         batch_size: Graphs per training step.
         learning_rate: Learning rate of Adam.
@@ -105,6 +106,7 @@ class _GNNAKEstimator(BaseEstimator):
         *,
         num_layers: int = 3,
         channels: int = 64,
+        num_hops: int = 3,
         epochs: int = 60,
         batch_size: int = 32,
         learning_rate: float = 0.001,
@@ -116,6 +118,7 @@ class _GNNAKEstimator(BaseEstimator):
         self.model = model
         self.num_layers = num_layers
         self.channels = channels
+        self.num_hops = num_hops
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -149,6 +152,7 @@ class _GNNAKEstimator(BaseEstimator):
             learning_rate=self.learning_rate,
             channels=self.channels,
             num_layers=self.num_layers,
+            num_hops=self.num_hops,
             seed=self.seed,
             settings=self.settings,
             progress=False,

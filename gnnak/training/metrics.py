@@ -38,38 +38,47 @@ class Collected(Metric):
         self.answers.append(answers)
 
 
-class ColumnMean(Collected):
-    """A binary metric, averaged over columns that have labels 0 and 1; ignores NaN."""
-
-    def compute(self) -> Tensor:
-        """Return the mean; NaN if a logit is NaN, or if no column has both labels."""
-        scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
-        if scores.isnan().any():
-            return torch.tensor(torch.nan)
-        figures = []
-        for score, answer in zip(scores.t(), answers.t(), strict=True):
-            known = ~answer.isnan()
-            score, yes = score[known], answer[known].long()
-            if 0 < int(yes.sum()) < yes.numel():
-                # In float32, the sigmoid of all large logits is 1: they would be tied.
-                figures.append(self.figure(score.double().sigmoid(), yes))
-        if not figures:
-            return torch.tensor(torch.nan)
-        return torch.stack(figures).mean()
-
-
 class TargetMean(Collected):
     """A metric of regression, averaged over the targets; NaN targets are ignored."""
 
-    def compute(self) -> Tensor:
-        """Return the mean over targets with a defined metric; NaN if there are none."""
+    def of_targets(self) -> Tensor:
+        """Return the metric of each target, [targets]; NaN if it is undefined."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         figures = []
         for score, answer in zip(scores.t(), answers.t(), strict=True):
             known = ~answer.isnan()
-            if known.any():
-                figures.append(self.figure(score[known], answer[known]))
-        return torch.stack(figures).nanmean() if figures else torch.tensor(torch.nan)
+            figures.append(self.of_target(score[known], answer[known]))
+        return torch.stack(figures)
+
+    def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
+        """Return the metric of one target, given its known rows."""
+        return self.figure(scores, answers) if len(answers) else undefined(scores)
+
+    def compute(self) -> Tensor:
+        """Return the mean over targets with a defined metric; NaN if there are none."""
+        return self.of_targets().nanmean()
+
+
+class ColumnMean(TargetMean):
+    """A binary metric, averaged over labels with both 0 and 1; ignores NaN labels."""
+
+    def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
+        """Return the metric of one label, given the rows where it is known."""
+        yes = answers.long()
+        if scores.isnan().any() or not 0 < int(yes.sum()) < yes.numel():
+            return undefined(scores)
+        # In float32, the sigmoid of all large logits is 1: they would be tied.
+        return self.figure(scores.double().sigmoid(), yes).double()
+
+    def compute(self) -> Tensor:
+        """Return the mean; NaN if a logit is NaN, or if no label is both 0 and 1."""
+        scores = dim_zero_cat(self.scores)
+        return undefined(scores) if scores.isnan().any() else super().compute()
+
+
+def undefined(like: Tensor) -> Tensor:
+    """Return NaN, in float64, on the device of `like`."""
+    return like.new_tensor(torch.nan, dtype=torch.double)
 
 
 class OfProbabilities(Collected):
@@ -136,7 +145,7 @@ def _figure(
             try:
                 score = metric(scores, answers)
             except ValueError:
-                return scores.new_tensor(torch.nan, dtype=torch.double)
+                return undefined(scores)
         return score.double() if then is None else then(score.double())
 
     return figure
@@ -178,7 +187,7 @@ def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
     finite = isinstance(metric, Collected) and not any(
         scores.isnan().any() for scores in metric.scores
     )
-    if finite and isinstance(metric, TargetMean):
+    if finite and isinstance(metric, TargetMean) and not isinstance(metric, ColumnMean):
         return (
             f"{name} is not defined for the targets of the {part} graphs, for example "
             "because they are all equal or there is only one"

@@ -258,13 +258,16 @@ class GraphTask(LightningModule):
         self.metric.reset()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
 
+    def on_test_epoch_start(self) -> None:
+        """Reset the metric, which still has the outputs of the last test."""
+        self.metric.reset()
+
     def on_test_epoch_end(self) -> None:
         """Store the test score and, if it is not finite, the reason in `undefined`."""
         metric, score = self.metric, float(self.metric.compute())
         if not math.isfinite(score):
             reason = why_undefined(metric, self.info.metric, "test", score)
             self.undefined["test"] = reason
-        metric.reset()
         self.scores["test"] = score
 
     @property

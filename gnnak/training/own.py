@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from gnnak.datasets.own import OwnData, load_own
+from gnnak.datasets.own.options import as_names, as_text
 from gnnak.errors import OptionError, kind_of
 from gnnak.models.factory import normal_name
 from gnnak.training.config.experiment import own_config
@@ -56,6 +57,7 @@ def train(
     learning_rate: float | None = None,
     channels: int | None = None,
     num_layers: int | None = None,
+    num_hops: int | None = None,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -99,8 +101,10 @@ def train(
         learning_rate: Learning rate of Adam; default 0.001.
         channels: Width of the node states; default 64.
         num_layers: Number of layers; default 3.
+        num_hops: Radius k of the egonets of the model; default 3.
         seed: Seed of the split, the weights and the batches.
-        settings: Any other options by name, such as `{"train.clip": 1.0}`.
+        settings: Any other options by name, such as `{"train.clip": 1.0}`, or by short
+            name, such as `{"clip": 1.0}`.
         folder: Folder for checkpoints and learning curves; if None, nothing is stored.
         machine: Devices and processes; if None, a GPU if there is one, else the CPU.
         resume: Whether to continue an unfinished run in `folder`.
@@ -113,34 +117,35 @@ def train(
         GnnakError: If the data or the options are wrong.
     """
     _check_types(settings, machine)
-    path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     own = OwnData(
-        path,
+        as_text(data) if isinstance(data, str | os.PathLike) else None,
         smiles,
-        _names(target),
-        _text(labels),
+        as_names(target),
+        as_text(labels),
         task,
         metric,
         split if isinstance(split, str) else None,
-        _text(validation),
-        _text(test),
+        as_text(validation),
+        as_text(test),
         folds,
         skip_bad,
-        _names(node_attr),
-        _names(edge_attr),
+        as_names(node_attr),
+        as_names(edge_attr),
         graphs,
     )
     given = None if split is None or isinstance(split, str) else split
     named = {
-        "train.epochs": epochs,
-        "train.batch_size": batch_size,
-        "train.learning_rate": learning_rate,
-        "model.channels": channels,
-        "model.num_layers": num_layers,
+        "model": normal_name(model),
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "channels": channels,
+        "num_layers": num_layers,
+        "num_hops": num_hops,
     }
-    options: dict[str, Any] = {"model.name": normal_name(model)}
-    options |= {key: value for key, value in named.items() if value is not None}
+    options: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
     config = own_config(own, seed, options | dict(settings or {}), fold)
+    own = config.data.own
     found = load_own(own, data, y, config.data.seed, given)
     console = Console(stderr=True) if progress else None
     if console is not None:
@@ -148,7 +153,7 @@ def train(
     else:
         warn_of_unused(found.dataset, own)
     dataset = found.dataset
-    if dataset.folds is not None and fold is None:
+    if dataset.folds is not None and config.data.fold is None:
         raise OptionError("give fold, the number of the fold that is the test part.")
     protocol = dataset.info.protocols[0]
     data_config = replace(config.data, own=found.own, protocol=protocol)
@@ -172,16 +177,3 @@ def _check_types(settings: object, machine: object) -> None:
             f"machine is {kind_of(machine)}; give a Machine of "
             "gnnak.training.processes.machine, such as Machine('cpu')."
         )
-
-
-def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    if given is None or isinstance(given, str):
-        return () if given is None else (given,)
-    names = tuple(given) if isinstance(given, Iterable) else (given,)
-    if isinstance(given, Iterable) and all(isinstance(each, str) for each in names):
-        return names
-    raise OptionError(f"the name {given!r} is not a text; give a text or several.")
-
-
-def _text(path: str | os.PathLike[str] | None) -> str | None:
-    return None if path is None else os.fspath(path)

@@ -76,15 +76,10 @@ class Part(NamedTuple):
     predictions: Predictions
 
 
-def class_names(info: DatasetInfo) -> tuple[str, ...]:
-    """Return the names of the classes, or "0", "1", ... if they have no names."""
-    return info.classes or tuple(str(i) for i in range(info.num_outputs))
-
-
 def column_names(info: DatasetInfo) -> tuple[str, ...]:
     """Return the names of the outputs: targets, classes or labels."""
     if info.task == "classification":
-        return class_names(info)
+        return info.class_names
     if len(info.targets) == info.num_outputs:
         return info.targets
     if info.num_outputs == 1:
@@ -198,22 +193,25 @@ def _outputs(
     hook = model.network.head.register_forward_pre_hook(
         lambda _, inputs: states.append(inputs[0].float().cpu())
     )
-    store, found = with_node_features(store), []
     try:
-        for first in range(0, len(store), batch_size):
-            found += _split(model, store, first, min(first + batch_size, len(store)))
+        raw = raw_outputs(model, store, batch_size).double()
     finally:
         hook.remove()
-    info = model.info
-    width = info.num_outputs
-    raw = torch.cat(found).double() if found else torch.zeros(0, width).double()
-    if info.task == "classification":
+    if model.info.task == "classification":
         raw = raw.softmax(dim=1)
-    elif info.task == "multilabel":
+    elif model.info.task == "multilabel":
         raw = raw.sigmoid()
     if not embeddings:
         return raw, None
     return raw, torch.cat(states) if states else torch.zeros(0, 1)
+
+
+def raw_outputs(model: Predictor, store: GraphStore, batch_size: int) -> Tensor:
+    """Return what `model` returns for all graphs, on the CPU: predictions or logits."""
+    store, found = with_node_features(store), [torch.zeros(0, model.info.num_outputs)]
+    for first in range(0, len(store), batch_size):
+        found += _split(model, store, first, min(first + batch_size, len(store)))
+    return torch.cat(found)
 
 
 def _split(model: Predictor, store: GraphStore, first: int, stop: int) -> list[Tensor]:
@@ -250,7 +248,7 @@ def _as_predictions(
     states = outputs[0][1]
     labels = None
     if info.task == "classification":
-        names = class_names(info)
+        names = info.class_names
         known = dict(zip(place.tolist(), values.mean(dim=0).argmax(1), strict=True))
         labels = tuple(
             names[int(known[row])] if row in known else None for row in range(length)

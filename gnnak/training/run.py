@@ -38,6 +38,7 @@ from gnnak.training.config.experiment import (
 )
 from gnnak.training.config.run_config import Precision, RunConfig
 from gnnak.training.data import GraphData, degree_counts
+from gnnak.training.evaluation import Evaluation, with_metric
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
 from gnnak.training.processes.locks import reserved
@@ -370,11 +371,12 @@ def evaluate(
     part: Part = "test",
     machine: Machine | None = None,
     other_data: bool = False,
-) -> float:
+    metric: str | None = None,
+) -> Evaluation:
     """Score a trained network on the train, validation or test part of a data set.
 
-    Returns NaN if the score is undefined. Features and task must match the training
-    data; unless `other_data` is True, graphs, targets and splits must match, too.
+    Features and task must match the training data; unless `other_data` is True, graphs,
+    targets and splits must match, too. If `metric` is None, it is that of the data set.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)
@@ -386,7 +388,7 @@ def evaluate(
         raise CheckpointError(f"{info.name} has no {part} graphs; give another part.")
     machine, network = machine or Machine(), checkpoint.network()
     network.save_memory(max_copies=machine.max_copies)
-    info = replace(info, scaling=checkpoint.info.scaling)
+    info = with_metric(replace(info, scaling=checkpoint.info.scaling), metric)
     task = GraphTask(
         config, info, network, parts.batch_statistics, backend=machine.backend
     )
@@ -396,7 +398,8 @@ def evaluate(
     with quiet_lightning(), matmul_precision(machine):
         trainer: Trainer = make_trainer(config, machine, [], Path())
         trainer.test(task, data, verbose=False)
-    return task.scores["test"]
+    assert subset.store.y is not None
+    return Evaluation.of(task.metric, info, len(subset.store.y), part)
 
 
 def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:

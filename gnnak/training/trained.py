@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,12 +26,14 @@ from gnnak.datasets.own.objects import (
     graphs_in_list,
     without_targets,
 )
+from gnnak.datasets.own.options import OwnData, as_names, as_text
 from gnnak.datasets.own.read import Reading
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.optional import missing_package
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.evaluation import Evaluation, evaluate_labelled
 from gnnak.training.losses import Scaler
 from gnnak.training.predictions import Predictions, predict
 from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
@@ -264,6 +267,55 @@ class TrainedModel(nn.Module):
             Values in the units of the targets, or probabilities; NaN in bad rows.
         """
         return predict([self], graphs, batch_size)
+
+    def evaluate(
+        self,
+        graphs: Any,
+        y: Any = None,
+        *,
+        metric: str | None = None,
+        smiles: str | None = None,
+        target: str | Sequence[str] | None = None,
+        labels: FilePath | None = None,
+        skip_bad: bool = False,
+        batch_size: int | None = None,
+    ) -> Evaluation:
+        """Score the model on new graphs whose targets are known.
+
+        >>> data = "examples/molecules.csv"
+        >>> model, _ = gnnak.train(data, target="logp")  # doctest: +SKIP
+        >>> model.evaluate(data, metric="r2").score  # doctest: +SKIP
+        0.93
+
+        Args:
+            graphs: Path of a file or folder, or a list; see `gnnak.train`.
+            y: Targets, [g] or [g, t], or a pandas frame; NaN marks unknown targets. If
+                None, the targets are read from `graphs` or `labels`.
+            metric: Name of the metric; if None, the metric of the training.
+            smiles: Column with SMILES strings; if None, as in training.
+            target: Columns or attributes with the targets; if None, as in training.
+            labels: Table with the targets, one row per graph.
+            skip_bad: Whether to leave out rows that are no graph or have no target,
+                instead of raising an error.
+            batch_size: Graphs per forward pass; if None, 256.
+
+        Returns:
+            The score, and with several targets the score of each.
+
+        Raises:
+            GnnakError: If the graphs, the targets or the metric do not fit the model.
+        """
+        reading = self.reading
+        own = OwnData(
+            smiles=smiles or reading.smiles,
+            targets=as_names(target),
+            labels=as_text(labels),
+            metric=metric,
+            skip_bad=skip_bad,
+            node_attr=reading.node_attr,
+            edge_attr=reading.edge_attr,
+        )
+        return evaluate_labelled(self, own, graphs, y, batch_size)
 
     def embed(self, graphs: Any, batch_size: int | None = None) -> Tensor:
         """Return embeddings, the inputs of the network's head, [g, c], on the CPU.

@@ -7,7 +7,7 @@ from gnnak.training.records.results import read_records
 from tests.cli.training import run
 
 SMALL = (
-    *("--set", "model.num_layers=1", "--set", "model.channels=8"),
+    *("--set", "layers=1", "--set", "channels=8"),
     *("--accelerator", "cpu", "--graphs", "8", "--epochs", "1"),
 )
 

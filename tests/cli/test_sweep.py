@@ -1,8 +1,11 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from gnnak.cli.program import app
 from gnnak.errors import OptionError
 from gnnak.training.records.results import read_records
 from gnnak.training.schedule.sweep import parse_values
@@ -30,7 +33,7 @@ def told(*arguments: str, code: int = 0) -> str:
 
 @pytest.mark.heavy
 def test_sweep_trains_every_combination_and_seed_once(training):
-    arguments = ["triangles", "--over", "model.name=gin,gin-ak+", "--seeds", "2"]
+    arguments = ["triangles", "--over", "model=gin,GIN-AK+", "--seeds", "2"]
     rows = json.loads(told(*arguments, "--json"))["rows"]
     assert [(row["values"]["model.name"], row["runs"]) for row in rows] == [
         ("gin", 2),
@@ -73,13 +76,42 @@ def test_sweep_goes_over_the_folds_of_a_protocol(training):
     assert len(folds) > 1
 
 
+def test_sweep_takes_the_short_options_of_train(training):
+    both = (command_options("train"), command_options("sweep"))
+    of_one_run = {"--devices", "--num-nodes", "--deterministic", "--tensorboard"}
+    assert both[0] - both[1] == of_one_run | {"--resume", "--show"}
+    words = "--epochs 2 --lr 0.1 --layers 1 --channels 8 --batch-size 4 --seed 5"
+    more = ["--over", "num_hops=1,2", "--model", "GIN-AK", "--target", "star"]
+    rows = json.loads(told("counting", *words.split(), *more, "--json"))["rows"]
+    assert [row["values"] for row in rows] == [
+        {"model.subgraphs.num_hops": hops} for hops in (1, 2)
+    ]
+    for hops, config in enumerate(training, start=1):
+        assert (config.model.name, config.model.subgraphs.num_hops) == ("gin-ak", hops)
+        assert (config.model.num_layers, config.model.channels) == (1, 8)
+        assert (config.train.epochs, config.train.batch_size) == (2, 4)
+        assert (config.train.learning_rate, config.train.seed) == (0.1, 5)
+        assert config.data.target == "star"
+
+
+def command_options(name: str) -> set[str]:
+    """Return the options of a command, such as `--epochs`."""
+    command = get_command(app).commands[name]
+    return {each for option in command.params for each in option.opts if "--" in each}
+
+
 @pytest.mark.slow
 def test_sweep_trains_in_worker_processes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    over = ["--over", "model.name=gin,gin-ak+", "--set", "train.epochs=1"]
+    monkeypatch.setattr("sys.path", [*sys.path])
+    Path("own_layers_of_a_sweep.py").write_text(
+        "from torch_geometric.nn import SAGEConv\nclass Own(SAGEConv): pass\n"
+    )
+    over = ["--over", "model=gin,own_layers_of_a_sweep:Own-ak+", "--epochs", "1"]
     shown = told("triangles", *over, *SMALL, "--jobs", "2", "--accelerator", "cpu")
-    assert "gin-ak+" in shown
+    assert "own_layers" in shown
     assert len(read_records(tmp_path / "results" / "runs.jsonl")) == 2
+    del sys.modules["own_layers_of_a_sweep"]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +121,14 @@ def test_sweep_trains_in_worker_processes(tmp_path, monkeypatch):
         (["zinc", "--over", "model.name="], "give key=value,value"),
         (["zinc", "--over", "train.seed=0,1"], "use --seeds for seeds"),
         (["zinc", "--over", "model.chanels=3"], "did you mean model.channels"),
+        (["zinc", "--over", "num_hop=1,2"], "did you mean model.subgraphs.num_hops?"),
+        (["zinc", "--over", "lr=1", "--over", "learning_rate=2"], "_rate twice; give"),
+        (["zinc", "--over", "seed=0,1"], "use --seeds for seeds"),
+        (["zinc", "--over", "model=gim,gin"], "did you mean 'gin'"),
+        (
+            ["zinc", "--layer", "2"],
+            "No such option: --layer (Possible options: --layers",
+        ),
         (
             [
                 *("zinc", "--over", "model.name=sswl-gin,ds-gin"),

@@ -42,7 +42,7 @@ def test_table_shows_the_papers_numbers_where_nothing_was_run(shape, tmp_path):
 
 def test_table_run_what_is_missing_and_goes_on_after_a_failure(tmp_path, training):
     arguments = ["encodings", "--run", "--only", "zinc", "--seeds", "2"]
-    arguments += ["--set", "train.epochs=3", "--results", str(tmp_path)]
+    arguments += ["--set", "epochs=3", "--results", str(tmp_path)]
     result = run("table", *arguments, code=1)
     assert len(training) == 8
     assert {config.train.epochs for config in training} == {3}

@@ -127,6 +127,15 @@ def test_train_and_sweep_say_which_attributes_are_ignored(place, caplog):
     assert caplog.text.count(line) == 1
 
 
+def test_train_takes_the_radius_of_the_egonets(table):
+    options = ("--target", "mass", "--set", "batch_size=8", "--num-hops", "1", "--json")
+    result = train("molecules.csv", *options)
+    assert result.exit_code == 0, result.output
+    config = json.loads(result.stdout)["config"]
+    assert config["model"]["subgraphs"]["num_hops"] == 1
+    assert config["train"]["batch_size"] == 8
+
+
 def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
     result = train("Triangles", "--graphs", "40", "--lr", "0.01", "--json")
     assert result.exit_code == 0, result.output

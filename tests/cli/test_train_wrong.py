@@ -32,6 +32,11 @@ def write(folder, **changes):
         (["triangles", "--model", "gim"], "unknown model 'gim'; did you mean 'gin'?"),
         (["triangles", "--model", "gin-s"], "did you mean 'gin-ak-s'?"),
         (["triangles", "--set", "train.epoch=3"], "did you mean train.epochs?"),
+        (["triangles", "--set", "num_hop=3"], "did you mean model.subgraphs.num_hops?"),
+        (
+            ["triangles", "--num-hop", "3"],
+            "(Possible options: --num-hops, --num-nodes)",
+        ),
         (["triangles", "--set", "train.epochs"], "--set got 'train.epochs'; give key="),
         (
             ["triangles", "--set", "model.family.pairs=[mark]"],

@@ -122,7 +122,7 @@ def test_run_scores_a_constant_input_with_recalibrated_statistics(tmp_path):
     record = run(config, data, tmp_path)
     checkpoint = load_checkpoint(tmp_path / "best.ckpt")
     for part in ("validation", "test"):
-        assert evaluate(checkpoint, data, part) == record["scores"][part]
+        assert evaluate(checkpoint, data, part).score == record["scores"][part]
     network, train = checkpoint.network().eval(), data.split == 0
     (norm,) = (
         module

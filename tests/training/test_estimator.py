@@ -45,6 +45,17 @@ def test_estimators_have_parameters_that_are_cloned():
     assert is_classifier(gnnak.GNNAKClassifier())
 
 
+def test_estimators_take_the_radius_of_the_egonets():
+    search = GridSearchCV(gnnak.GNNAKRegressor(**SMALL), {"num_hops": [1, 2]}, cv=2)
+    search.fit(GRAPHS, SIZES)
+    for net in (search.best_estimator_, gnnak.GNNAKClassifier(**SMALL, num_hops=1)):
+        hops = net.get_params()["num_hops"]
+        assert hops in (1, 2)
+        fitted = net.fit(GRAPHS, SHAPES if is_classifier(net) else SIZES)
+        assert fitted.model_.network.extractor.num_hops == hops
+    assert gnnak.GNNAKRegressor().get_params()["num_hops"] == 3
+
+
 def test_regressor_fits_predicts_and_scores():
     net = gnnak.GNNAKRegressor(**SMALL).fit(GRAPHS, SIZES)
     found = net.predict(GRAPHS[:5])

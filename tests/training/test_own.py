@@ -165,6 +165,11 @@ def test_train_warns_before_memory_runs_out(monkeypatch):
     ("options", "message"),
     [
         ({"settings": "train.clip=1"}, "settings is a str; give a dict"),
+        (
+            {"settings": {"epoch": 3}},
+            "unknown option 'epoch'; did you mean train.epochs",
+        ),
+        ({"num_hops": -1}, "num_hops is -1; give a whole number of at least 0"),
         ({"machine": "cpu"}, "machine is a str; give a Machine"),
         ({"target": 5}, "the name 5 is not a text"),
         ({"target": ["mass", "mass"]}, "the target mass is named twice"),
@@ -179,13 +184,26 @@ def test_train_warns_before_memory_runs_out(monkeypatch):
         ({"model": torch.nn.Linear(1, 1)}, "the model is a Linear; give a name"),
         ({"data": [], "y": []}, "the list of graphs has no graphs; add some."),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_train_wrong_arguments_are_a_sentence(options, message):
     given = {"data": SMILES, "y": carbons(SMILES), **SMALL} | options
     with pytest.raises(GnnakError) as caught:
         gnnak.train(**given)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"num_hops": 1}, {"settings": {"num_hops": 1}}])
+def test_train_takes_the_radius_of_the_egonets(options):
+    model, record = gnnak.train(SMILES, carbons(SMILES), **SMALL, **options)
+    assert record["config"]["model"]["subgraphs"]["num_hops"] == 1
+    assert model.network.extractor.num_hops == 1
+
+
+def test_train_takes_options_of_own_data_as_settings():
+    settings = {"metric": "r2", "fold": 1, "folds": 3}
+    _, record = gnnak.train(SMILES, carbons(SMILES), settings=settings, **SMALL)
+    assert (record["metric"], record["fold"]) == ("r2", 1)
 
 
 def test_train_takes_words_as_split_and_numbers_of_numpy():

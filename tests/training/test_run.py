@@ -53,7 +53,7 @@ def test_run_leaves_config_curves_and_a_checkpoint_that_scores_the_same(tmp_path
     checkpoint = load_checkpoint(tmp_path / "best.ckpt")
     assert checkpoint.scores == record["scores"]
     for part in ("validation", "test"):
-        assert evaluate(checkpoint, data, part) == record["scores"][part]
+        assert evaluate(checkpoint, data, part).score == record["scores"][part]
 
 
 @pytest.mark.heavy
@@ -121,8 +121,11 @@ def test_run_records_an_undefined_test_score_and_why(tmp_path):
     assert problem(json.loads(json.dumps(record, allow_nan=False))) == ""
     checkpoint = load_checkpoint(tmp_path / "best.ckpt")
     assert checkpoint.scores == record["scores"]
-    assert math.isnan(evaluate(checkpoint, data))
-    assert evaluate(checkpoint, data, "validation") == record["scores"]["validation"]
+    found = evaluate(checkpoint, data)
+    assert math.isnan(found.score)
+    assert found.undefined == record["undefined"]["test"]
+    found = evaluate(checkpoint, data, "validation")
+    assert found.score == record["scores"]["validation"]
 
 
 def test_run_needs_two_graphs(tmp_path):

@@ -302,6 +302,13 @@ def test_zinc_network_takes_smiles_as_text_list_and_files(tmp_path):
         found = model.predict(data)
         assert [row.number for row in found.bad] == [4]
         assert np.array_equal(found.values[:3], wanted.detach().double().numpy())
+    (tmp_path / "known.csv").write_text(
+        "\n".join(["smiles,z", *(f"{s},1" for s in DRUGS)])
+    )
+    for metric, power in (("mae", 1), ("mse", 2)):
+        score = float(((wanted.detach() - 1).abs() ** power).mean())
+        found = model.evaluate(tmp_path / "known.csv", metric=metric)
+        assert found.score == pytest.approx(score, rel=1e-5)
 
 
 def test_network_for_other_graphs_refuses_smiles_in_a_sentence(tmp_path):
@@ -311,6 +318,7 @@ def test_network_for_other_graphs_refuses_smiles_in_a_sentence(tmp_path):
         lambda: model("C"),
         lambda: model.predict(["C"]),
         lambda: model.predict(tmp_path / "new.csv"),
+        lambda: model.evaluate(["C"], [1.0]),
     ):
         with pytest.raises(OptionError, match="trained on mine with other features"):
             call()

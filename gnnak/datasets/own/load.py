@@ -18,8 +18,13 @@ from torch import Tensor
 from gnnak.datasets.assemble import MAX_CATEGORIES
 from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.datasets.cache import with_node_features
-from gnnak.datasets.own.molecules import FEATURIZERS, find_smiles
-from gnnak.datasets.own.objects import check_attributes
+from gnnak.datasets.own.molecules import (
+    FEATURIZERS,
+    find_featurizer,
+    find_smiles,
+    need_featurizer,
+)
+from gnnak.datasets.own.objects import check_attributes, is_frame, target_names
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.own.splits import (
@@ -30,8 +35,13 @@ from gnnak.datasets.own.splits import (
     scaffold_folds,
     scaffold_split,
 )
-from gnnak.datasets.own.targets import Targets
-from gnnak.datasets.own.which import find_targets, with_node_targets, with_points
+from gnnak.datasets.own.targets import Targets, encode_targets
+from gnnak.datasets.own.which import (
+    find_columns,
+    find_targets,
+    with_node_targets,
+    with_points,
+)
 from gnnak.datasets.record import DEFAULTS, Dataset, DatasetInfo, check_metric
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs import GraphStore
@@ -153,8 +163,6 @@ def load_own(
         OptionError: If a column does not exist, or an option does not fit the data.
     """
     rows, targets, left_out, given = _read(own, data, y, split)
-    if not len(rows):
-        raise FileFormatError(f"{rows.source} has no usable rows; correct them.")
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
     check_metric(metric, task)
     target = targets.y[:, 0] if targets.y.dim() == 2 and task != "multilabel" else None
@@ -313,12 +321,60 @@ def _without_bad(
         targets = targets._replace(y=targets.y[kept], bad=())
     if not own.skip_bad:
         refuse(rows.source, rows.bad, rows.num_rows)
+    if not len(rows):
+        raise FileFormatError(f"{rows.source} has no usable rows; correct them.")
     return rows, targets
 
 
-def _rows(data: Any, own: OwnData) -> GraphRows:
+def load_labelled(
+    own: OwnData, data: Any, y: Any, info: DatasetInfo
+) -> tuple[GraphRows, Targets]:
+    """Read graphs, and their targets in the form in which a network was trained.
+
+    `info` describes the data of the network. If `own` names no targets, the columns and
+    attributes with the names of the network's targets are read.
+    """
+    named, featurizer = info.targets, find_featurizer(info) or "ogb"
+    if y is not None:
+        if is_frame(y) and set(named) <= set(target_names(y)):
+            y = y[list(named)]
+        named = ()
+    own = replace(own, task=info.task, targets=own.targets or named)
+    rows = _rows(data, own, featurizer)
+    if rows.molecules is not None:
+        need_featurizer(info)
+    rows = with_node_targets(own, rows, y)
+    if not (own.labels or rows.columns or rows.node_columns):
+        own = replace(own, targets=())  # y of the graphs has no names
+    columns, numbers = find_columns(own, rows, y)
+    _check_predicted(rows, [name for name, _ in columns], info)
+    targets = encode_targets(columns, info.task, numbers, info.class_names)
+    return _without_bad(own, rows, targets)
+
+
+def _check_predicted(rows: GraphRows, names: list[str], info: DatasetInfo) -> None:
+    """Raise `GraphError` unless a network predicts as many targets as are given."""
+    given, wanted = (
+        "node" if of_nodes else "graph"
+        for of_nodes in (rows.store.node_targets, info.node_task)
+    )
+    if given != wanted:
+        raise GraphError(
+            f"{rows.source} has targets of {given}s, but the network predicts targets "
+            f"of {wanted}s; put a target of every {wanted} into the graphs."
+        )
+    outputs = 1 if info.task == "classification" else info.num_outputs
+    if len(names) != outputs:
+        predicted = f" ({', '.join(info.targets[:10])})" if info.targets else ""
+        raise GraphError(
+            f"{rows.source} has {counted(len(names), 'target')} ({', '.join(names)}), "
+            f"but the network predicts {outputs}{predicted}; give one column for each."
+        )
+
+
+def _rows(data: Any, own: OwnData, featurizer: str = "ogb") -> GraphRows:
     """Read graphs, and replace decimal commas in the columns of numbers by points."""
-    reading = Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs)
+    reading = Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs, featurizer)
     rows = as_rows(data, reading)
     check_any(rows)
     if rows.molecules is not None and (own.node_attr or own.edge_attr):

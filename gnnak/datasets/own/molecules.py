@@ -156,11 +156,15 @@ def molecule_chunks(
 
 
 def molecule_table(
-    path: FilePath, smiles: str | None = None, limit: int | None = None
+    path: FilePath,
+    smiles: str | None = None,
+    limit: int | None = None,
+    featurizer: str = "ogb",
 ) -> GraphRows:
     """Read a whole table of molecules, or its first `limit` rows."""
     parts, first, position = [], 0, []
-    for part in molecule_chunks(path, smiles, min(CHUNK, limit or CHUNK)):
+    size = min(CHUNK, limit or CHUNK)
+    for part in molecule_chunks(path, smiles, size, featurizer):
         parts.append(part)
         position.append(part.position + first)
         first += part.num_rows

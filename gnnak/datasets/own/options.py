@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gnnak.errors import OptionError
@@ -95,3 +97,18 @@ class OwnData:
     def uses_files(self) -> bool:
         """Whether training, validation and test graphs are in separate files."""
         return self.split == "files" or bool(self.validation or self.test)
+
+
+def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of columns or attributes, given one, several or None."""
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    if isinstance(given, Iterable) and all(isinstance(each, str) for each in names):
+        return names
+    raise OptionError(f"the name {given!r} is not a text; give a text or several.")
+
+
+def as_text(path: str | os.PathLike[str] | None) -> str | None:
+    """Return a path as text; None stays None."""
+    return None if path is None else os.fspath(path)

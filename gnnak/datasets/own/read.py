@@ -77,7 +77,7 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
         return _read_folder(path, reading)
     suffix = format_suffix(path)
     if suffix in TABLE_SUFFIXES:
-        return molecule_table(path, reading.smiles, reading.limit)
+        return molecule_table(path, reading.smiles, reading.limit, reading.featurizer)
     if not path.exists():
         raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if suffix not in READERS:

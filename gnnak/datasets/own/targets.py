@@ -197,12 +197,14 @@ def encode_targets(
     columns: Sequence[Column],
     task: str | None = None,
     numbers: Sequence[int] | None = None,
+    classes: Sequence[str] = (),
 ) -> Targets:
     """Convert columns of texts or numbers to targets; if `task` is None, derive it.
 
     Empty cells and texts such as `nan` are unknown. A row is bad if all its targets are
-    unknown, or if a target is not a number although the task needs one. `numbers` has
-    the row numbers in the user's data, for error messages; if None, they are 1, 2, ...
+    unknown, or if a target is not a number although the task needs one, or not one of
+    `classes`, if these are given. `numbers` has the row numbers in the user's data, for
+    error messages; if None, they are 1, 2, ...
     """
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
@@ -218,29 +220,38 @@ def encode_targets(
                 f"{', '.join(names[:5])}; name one with --target, or use --task "
                 "multilabel for several columns of 0 and 1."
             )
-        return _encode_classes(names[0], texts[0])
+        return _encode_classes(names[0], texts[0], classes)
     targets = _encode_numbers(names, texts, found == "multilabel")
     if task is None:
         _check_numbers(targets, texts)
     return targets
 
 
-def _encode_classes(name: str, column: Sequence[str | None]) -> Targets:
-    """Number the classes in alphabetical order, or by value if all are numbers."""
+def _encode_classes(
+    name: str, column: Sequence[str | None], classes: Sequence[str] = ()
+) -> Targets:
+    """Number the classes as in `classes`; if that is empty, by value or by alphabet."""
     names = class_names(column)
-    known = [text for text in names if text is not None]
-    found = set(known)
-    numbers = {text: as_number(text) for text in found}
-    whole = all(number is not None for number in numbers.values())
-    classes = sorted(found, key=lambda text: (numbers[text] if whole else 0, text))
-    if len(classes) == 1:
-        _refuse_constant(name, known)
+    if not classes:
+        known = [text for text in names if text is not None]
+        found = set(known)
+        numbers = {text: as_number(text) for text in found}
+        whole = all(number is not None for number in numbers.values())
+        classes = sorted(found, key=lambda text: (numbers[text] if whole else 0, text))
+        if len(classes) == 1:
+            _refuse_constant(name, known)
     place = {text: index for index, text in enumerate(classes)}
-    y = [0 if text is None else place[text] for text in names]
+    y = [0 if text is None else place.get(text, 0) for text in names]
+    listed = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
     bad = [
-        BadRow(row, f"{name} is empty")
-        for row, text in enumerate(column, start=1)
-        if text is None
+        BadRow(
+            row,
+            f"{name} is empty"
+            if text is None
+            else f"{name} is {text[:40]!r}, but the classes are {listed}",
+        )
+        for row, text in enumerate(names, start=1)
+        if text not in place
     ]
     return Targets(
         "classification", torch.tensor(y), (name,), tuple(classes), tuple(bad)

@@ -126,21 +126,27 @@ def _warn_of_thousands(
 
 
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
-    """Return the targets of the good rows, from the first source that has any.
+    """Return the targets of the good rows; see `find_columns`."""
+    columns, numbers = find_columns(own, rows, y)
+    return encode_targets(columns, own.task, numbers)
 
-    The sources are, in this order: `y` ([rows], or [rows, t] for t targets), the table
-    `own.labels`, columns of the table or graph attributes, node attributes, and `y` of
-    the graphs.
+
+def find_columns(
+    own: OwnData, rows: GraphRows, y: Any
+) -> tuple[list[Column], list[int] | None]:
+    """Return the columns of targets of the good rows, and the numbers of these rows.
+
+    They come from the first source that has any: `y` ([rows], or [rows, t] for t
+    targets), the table `own.labels`, columns of the table or graph attributes, node
+    attributes, and `y` of the graphs. Targets of nodes have no row numbers.
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
-        columns = _columns_of(y, rows, own.targets or target_names(y))
-        return encode_targets(columns, own.task, numbers)
+        return _columns_of(y, rows, own.targets or target_names(y)), numbers
     if own.labels is not None:
-        return encode_targets(_from_table(own, rows), own.task, numbers)
+        return _from_table(own, rows), numbers
     if own.targets and set(own.targets) <= set(rows.node_columns) - set(rows.columns):
-        node_values = [(name, rows.node_columns[name]) for name in own.targets]
-        return encode_targets(node_values, own.task)
+        return [(name, rows.node_columns[name]) for name in own.targets], None
     edge_names = rows.features.edges + rows.features.unused_edges
     for name in own.targets:
         if name in edge_names and name not in rows.columns:
@@ -149,9 +155,8 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     if named or (rows.columns and rows.molecules is not None):
         names = own.targets or _number_columns(own, rows)
         _check_columns(own, rows, names)
-        columns = [(name, rows.column(name)) for name in names]
-        return encode_targets(columns, own.task, numbers)
-    return encode_targets(_from_graphs(own, rows), own.task)
+        return [(name, rows.column(name)) for name in names], numbers
+    return _from_graphs(own, rows), None
 
 
 def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from gnnak.training.config.options import (
     parse_yaml,
     shown,
 )
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import DataConfig, RunConfig
 from gnnak.typing import check_count, check_known
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
@@ -95,12 +97,12 @@ def load_experiment(name: str) -> Experiment:
         more = ", or the path of a YAML file or of your own data"
         check_known("data set or file", name, experiment_names(), more)
     options = dict(read_yaml(path))
-    names = Counter(_option_names(options))
-    for name, times in names.items():
-        if times > 1:
-            raise OptionError(f"{path.name}: {name} is set twice; remove one of both.")
     runs, members = options.pop("runs", 1), options.pop("members", {})
     try:
+        options = full_names(options)
+        for option, times in Counter(_option_names(options)).items():
+            if times > 1:
+                raise OptionError(f"{option} is set twice; remove one of both.")
         return Experiment(path.stem, change(RunConfig(), options), runs, members)
     except OptionError as error:
         raise OptionError(f"{path.name}: {error}") from error
@@ -175,6 +177,56 @@ def list_options(options: Mapping[str, str], most: int = 5) -> str:
     return " and ".join([", ".join(texts[:-1]), *texts[-1:]] if texts[1:] else texts)
 
 
+ALIASES = {
+    "model": "model.name",
+    "layers": "model.num_layers",
+    "lr": "train.learning_rate",
+    "seed": "train.seed",
+}
+"""Short names of options on the command line that no full name ends with, or two do."""
+
+
+def full_names(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace short names of options by full names, and suggest similar known names.
+
+    The short name of an option is the last part of its full name, or is in `ALIASES`.
+
+    >>> full_names({"num_hops": 2, "lr": 0.1, "train.epochs": 3, "data": {"fold": 0}})
+    {'model.subgraphs.num_hops': 2, 'train.learning_rate': 0.1, 'train.epochs': 3, \
+'data': {'fold': 0}}
+    """
+    return {
+        key if isinstance(value, Mapping) else _full_name(str(key)): value
+        for key, value in options.items()
+    }
+
+
+def _full_name(key: str) -> str:
+    """Return the full name of an option; `change` explains names unlike all others."""
+    every, short = _option_index()
+    if len(found := short.get(key, [])) == 1:
+        return found[0]
+    if any(f"{name}.".startswith(f"{key}.") for name in every):
+        return key
+    # For names with dots, `change` finds the nearest name in the same section.
+    cutoff = 1.0 if "." in key else 0.6
+    near = difflib.get_close_matches(key.rpartition(".")[2], short, 1, cutoff)
+    if near:
+        names = " or ".join(short[near[0]])
+        raise OptionError(f"unknown option {key!r}; did you mean {names}?")
+    return key
+
+
+@cache
+def _option_index() -> tuple[list[str], dict[str, list[str]]]:
+    """Return the full names of all options, and the full names of each short name."""
+    every = list(flat(asdict(RunConfig())))
+    short: dict[str, list[str]] = {}
+    for name in every:
+        short.setdefault(name.rpartition(".")[2], []).append(name)
+    return every, short | {name: [full] for name, full in ALIASES.items()}
+
+
 DEFAULTS: dict[str, Any] = {
     "model.num_layers": 3,
     "model.channels": 64,
@@ -190,13 +242,10 @@ def own_config(
     own: OwnData, seed: int, options: Mapping[str, Any], fold: int | None = None
 ) -> RunConfig:
     """Return the config of a run on own data: `DEFAULTS`, changed by `options`."""
-    config = change(RunConfig(), DEFAULTS | {"train.seed": seed, "data.seed": seed})
-    config = change(config, options)
     protocol: Protocol = "split" if own.folds is None else "held-out"
-    data = replace(
-        config.data, name=data_name(own.path), own=own, protocol=protocol, fold=fold
-    )
-    return replace(config, data=data)
+    data = DataConfig(data_name(own.path), protocol=protocol, own=own)
+    named = {"train.seed": seed, "data.seed": seed, "data.fold": fold}
+    return change(change(RunConfig(data), DEFAULTS | named), full_names(options))
 
 
 def find_config(
@@ -205,12 +254,13 @@ def find_config(
     """Return the name of an experiment and the config of its runs.
 
     `data` is the name of a data set, the path of a YAML file, or the path of own data.
-    `own` has fields of `OwnData`, by name; `options` has all other options, by name.
+    `own` has fields of `OwnData`, by name; `options` has all other options, by name,
+    also by short names.
     """
+    options = full_names(options)
     if is_own(data):
-        fold, seed = options.get("data.fold"), options.get("train.seed", 0)
-        rest = {key: v for key, v in options.items() if key != "data.fold"}
-        config = own_config(OwnData(path=data, **own), seed, rest, fold)
+        seed = options.get("train.seed", 0)
+        config = own_config(OwnData(path=data, **own), seed, options)
         return config.data.name, config
     experiment = load_experiment(data)
     name, given = experiment.name, dict(own)
@@ -219,15 +269,14 @@ def find_config(
         raise OptionError(
             f"--target is given {len(targets)} times; {name} has one target per run."
         )
-    options = dict(options)
     if targets:
         options["data.target"] = targets[0]
-    if "graphs" in given:
-        options["data.own.graphs"] = given.pop("graphs")
-    if given:
+    options |= {f"data.own.{key}": value for key, value in given.items()}
+    names = [key[9:] for key in sorted(options) if key.startswith("data.own.")]
+    if wrong := [name for name in names if name != "graphs"]:
         raise OptionError(
-            f"{', '.join(sorted(given))} can only be set for your own data; {name} is "
-            "a data set of gnnak."
+            f"{', '.join(wrong)} can only be set for your own data; {name} is a data "
+            "set of gnnak."
         )
     config = experiment.config_for(options.get("model.name"))
     return name, change(config, options)

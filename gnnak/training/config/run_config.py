@@ -60,6 +60,11 @@ class DataConfig:
         check_seed("data.seed", self.seed)
         if self.fold is not None:
             check_count("data.fold", self.fold)
+        if self.target is not None and self.own.path is not None:
+            raise OptionError(
+                f"data.target is {self.target!r}, but it is for data sets of gnnak; "
+                f"give --target {self.target}, or data.own.targets=[{self.target}]."
+            )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import math
 import multiprocessing
 import os
@@ -23,6 +24,8 @@ import torch
 
 from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder
+from gnnak.models.bases import is_own_name, module_of
+from gnnak.models.factory import parse_name
 from gnnak.training.launch import Places, run_experiment
 from gnnak.training.processes.locks import InUseError
 from gnnak.training.processes.machine import Machine
@@ -115,6 +118,9 @@ class Training:
 
     def __call__(self, job: Job) -> str:
         """Train one run; return its test score as text."""
+        base = parse_name(job.config.model.name).base
+        if is_own_name(base):
+            importlib.import_module(module_of(base))
         (record,) = run_experiment(
             [job.config],
             job.experiment,

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from gnnak.errors import OptionError
+from gnnak.training.config.experiment import full_names
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.launch import Places, find_dataset, folds_of, warn_of_unused
@@ -94,18 +95,17 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 
     Each argument is a text `key=value,value,...`, where the values are YAML.
 
-    >>> parse_values(["model.name=gin,gin-ak+", "train.epochs=10"])
+    >>> parse_values(["model=gin,gin-ak+", "train.epochs=10"])
     {'model.name': ['gin', 'gin-ak+'], 'train.epochs': [10]}
     """
     values: dict[str, list[Any]] = {}
     for text in texts:
         key, equals, given = text.partition("=")
-        key = key.strip()
-        if not equals or not key or not given.strip():
+        if not equals or not key.strip() or not given.strip():
             raise OptionError(
-                f"--over got {text!r}; give key=value,value, such as "
-                "model.channels=64,128."
+                f"--over got {text!r}; give key=value,value, such as channels=64,128."
             )
+        (key,) = full_names({key.strip(): given})
         if key in values:
             raise OptionError(f"--over has {key} twice; give all its values at once.")
         if key in PER_RUN:

@@ -2,6 +2,8 @@ import pytest
 
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.training.config.experiment import (
+    find_config,
+    full_names,
     list_options,
     load_experiment,
     stopped_config,
@@ -27,6 +29,7 @@ def test_load_experiment_reads_a_yaml_file(tmp_path):
             OptionError,
             r"mine\.yaml: .* did you mean train\.epochs",
         ),
+        ("epoch: 3\n", OptionError, r"mine\.yaml: .* did you mean train\.epochs"),
         ("runs: 0\n", OptionError, r"mine\.yaml: runs is 0"),
         ("[" * 5000, FileFormatError, r"line 1: is nested more than 20 levels deep"),
         (
@@ -35,7 +38,7 @@ def test_load_experiment_reads_a_yaml_file(tmp_path):
             "line 2: the key runs occurs twice; co",
         ),
         (
-            "train: {epochs: 3}\ntrain.epochs: 4\n",
+            "train: {epochs: 3}\nepochs: 4\n",
             OptionError,
             r"mine\.yaml: train\.epochs is set twice; remove one of both\.",
         ),
@@ -99,3 +102,78 @@ def test_stopped_config_of_a_file_that_cannot_be_read_is_none(tmp_path):
     for text in ("- no mapping", "train.unknown: 3", "model: {name: unknown}"):
         (tmp_path / "config.yaml").write_text(text)
         assert stopped_config(tmp_path) is None
+
+
+def test_full_names_knows_the_short_names_of_options():
+    given = {
+        "num_hops": 1,
+        "model": "gin",
+        "lr": 1,
+        "seed": 3,
+        "layers": 2,
+        "graphs": 5,
+    }
+    given |= {"train.epochs": 4, "model.drop": {"share": 0.2}, "train": {"step": 3}}
+    assert full_names(given) == {
+        "model.subgraphs.num_hops": 1,
+        "model.name": "gin",
+        "train.learning_rate": 1,
+        "train.seed": 3,
+        "model.num_layers": 2,
+        "data.own.graphs": 5,
+        "train.epochs": 4,
+        "model.drop": {"share": 0.2},
+        "train": {"step": 3},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("num_hop", "model.subgraphs.num_hops"),
+        ("num-hops", "model.subgraphs.num_hops"),
+        ("hops", "model.subgraphs.num_hops"),
+        ("model.num_hops", "model.subgraphs.num_hops"),
+        ("chanels", "model.channels"),
+        ("layer", "model.num_layers"),
+        ("learnin_rate", "train.learning_rate"),
+        ("name", "data.name or model.name"),
+    ],
+)
+def test_full_names_suggests_the_nearest_known_name(name, nearest):
+    with pytest.raises(OptionError) as caught:
+        full_names({name: 1})
+    assert str(caught.value) == f"unknown option {name!r}; did you mean {nearest}?"
+
+
+def test_full_names_leaves_other_names_to_change():
+    for name in ("zzz", "train", "model.chanels", "train.epochs.more"):
+        assert full_names({name: 1}) == {name: 1}
+
+
+def test_find_config_of_own_data_takes_every_option_of_the_data():
+    options = {"metric": "r2", "fold": 1, "seed": 4, "num_hops": 2}
+    name, config = find_config("m.csv", options, {"targets": ("a",), "folds": 3})
+    assert (name, config.data.fold, config.data.seed) == ("m", 1, 4)
+    assert (config.data.own.metric, config.data.own.targets) == ("r2", ("a",))
+    assert (config.train.seed, config.model.subgraphs.num_hops) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (
+            "zinc",
+            {"metric": "r2", "folds": 3},
+            "folds, metric can only be set for your",
+        ),
+        (
+            "m.csv",
+            {"target": "a"},
+            r"data\.target is 'a', but it is for data sets of gn",
+        ),
+    ],
+)
+def test_find_config_refuses_options_that_would_have_no_effect(data, options, message):
+    with pytest.raises(OptionError, match=message):
+        find_config(data, options, {})

@@ -161,7 +161,7 @@ def test_a_directory_flag_in_the_zip_file_is_why_checkpoints_are_sealed(
 def test_load_checkpoint_reads_a_file_of_an_earlier_commit():
     old = load_checkpoint(Path(__file__).with_name("written_by_5f711b0.ckpt"))
     for part in ("validation", "test"):
-        score = evaluate(old, edge_counts(), part, Machine("cpu"))
+        score = evaluate(old, edge_counts(), part, Machine("cpu")).score
         assert score == pytest.approx(old.scores[part], rel=1e-5)
 
 
@@ -179,11 +179,11 @@ def test_evaluate_refuses_other_targets_unless_allowed(checkpoint):
     assert data.store.y is not None
     other = replace(data, store=replace(data.store, y=1 - data.store.y))
     known = replace(checkpoint, fingerprint=fingerprint(data))
-    score = evaluate(known, data)
+    score = evaluate(known, data).score
     with pytest.raises(CheckpointError, match=r"trained on other data: .*--other-data"):
         evaluate(known, other)
-    assert evaluate(known, other, other_data=True) == pytest.approx(1 - score)
-    assert evaluate(checkpoint, other) == pytest.approx(1 - score)
+    assert evaluate(known, other, other_data=True).score == pytest.approx(1 - score)
+    assert evaluate(checkpoint, other).score == pytest.approx(1 - score)
 
 
 def test_read_tensors_refuses_pickled_objects(tmp_path):

@@ -1,0 +1,97 @@
+"""Score trained networks on labelled graphs: the result, and scores of new graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from torchmetrics import Metric
+
+from gnnak.datasets.own.load import load_labelled
+from gnnak.datasets.own.options import OwnData
+from gnnak.datasets.record import DatasetInfo, check_metric, lower_is_better
+from gnnak.graphs.readers.rows import BadRow
+from gnnak.training.metrics import TargetMean, make_metric, why_undefined
+from gnnak.training.predictions import BATCH_SIZE, Predictor, column_names, raw_outputs
+from gnnak.typing import check_count
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The score of a trained model on labelled graphs."""
+
+    metric: str
+    """Name of the metric, such as `mae`."""
+    score: float
+    """The score; with several targets, their mean score. NaN if it is undefined."""
+    by_target: Mapping[str, float]
+    """The score of each target or label, NaN if it is undefined. Empty if there is only
+    one, and in classification."""
+    num_rows: int
+    """Number of graphs that were scored; in node tasks, of nodes."""
+    undefined: str | None = None
+    """Why the score is undefined; None if it is defined."""
+    bad: tuple[BadRow, ...] = ()
+    """The rows that were left out (`skip_bad`), with the reasons."""
+
+    @classmethod
+    def of(
+        cls, metric: Metric, info: DatasetInfo, num_rows: int, part: str
+    ) -> Evaluation:
+        """Return the score that `metric` computes; `part` names the graphs."""
+        score, by_target = float(metric.compute()), {}
+        if isinstance(metric, TargetMean) and info.num_outputs > 1:
+            scores = metric.of_targets().tolist()
+            by_target = dict(zip(column_names(info), scores, strict=True))
+        reason = None
+        if not math.isfinite(score):
+            reason = why_undefined(metric, info.metric, part, score)
+        return cls(info.metric, score, by_target, num_rows, reason)
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether lower scores are better, as for errors."""
+        return lower_is_better(self.metric)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all fields as values for JSON, with None for undefined scores."""
+        return asdict(self) | {
+            "score": _finite(self.score),
+            "by_target": {name: _finite(s) for name, s in self.by_target.items()},
+            "bad": [str(row) for row in self.bad],
+        }
+
+
+def _finite(score: float) -> float | None:
+    return score if math.isfinite(score) else None
+
+
+def with_metric(info: DatasetInfo, name: str | None) -> DatasetInfo:
+    """Return `info` with another metric, which must fit the task; None changes nothing.
+
+    >>> from gnnak.datasets import find_entry
+    >>> with_metric(find_entry("zinc").info, "r2").metric
+    'r2'
+    """
+    if name is None or name == info.metric:
+        return info
+    check_metric(name, info.task)
+    # All metrics can be computed for own data, only some for data sets of gnnak.
+    return replace(info, metric=name, own_data=True)
+
+
+def evaluate_labelled(
+    model: Predictor, own: OwnData, graphs: Any, y: Any, batch_size: int | None = None
+) -> Evaluation:
+    """Score a model on new graphs; arguments as in `load_labelled`."""
+    info = with_metric(model.info, own.metric)
+    if batch_size is not None:
+        check_count("batch_size", batch_size, least=1)
+    rows, targets = load_labelled(own, graphs, y, model.info)
+    outputs = raw_outputs(model, rows.store, batch_size or BATCH_SIZE).float()
+    metric = make_metric(info)
+    metric.update(outputs, targets.y)
+    found = Evaluation.of(metric, info, len(targets.y), "given")
+    return replace(found, bad=rows.bad)
