@@ -363,7 +363,7 @@ Seed = Annotated[
 ]
 
 
-def given(**options: object) -> dict[str, object]:
+def given(**options: Any) -> dict[str, Any]:
     """Return the options that were set on the command line, that is, are not None.
 
     >>> given(num_hops=2, hash=None, root_mark=False)

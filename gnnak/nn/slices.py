@@ -157,16 +157,24 @@ def sliced_encodings(
 
 def _combined(results: Iterator[Encodings | NormInput]) -> Encodings | Statistics:
     """Combine the encodings of all slices, or their inputs of the next BatchNorm."""
-    first = next(results)
-    if isinstance(first, NormInput):
-        return Statistics.of([first, *results])
-    found: dict[Encoding, list[Tensor]] = {name: [h] for name, h in first.items()}
-    for encodings in results:
-        for name, values in encodings.items():
-            if name == "context":
+    found: dict[Encoding, list[Tensor]] = {}
+    inputs: list[NormInput] = []
+    for result in results:
+        if isinstance(result, NormInput):
+            inputs.append(result)
+            result = {}
+        for name, values in result.items():
+            if name == "context" and name in found:
                 found[name] = [found[name][0] + values]
             else:
-                found[name].append(values)
+                found.setdefault(name, []).append(values)
+    if inputs and (found or len({id(each.running_mean) for each in inputs}) > 1):
+        raise OptionError(
+            "the base GNN does not call the same BatchNorms on all subgraphs, so that "
+            "their statistics cannot be computed in slices; set max_copies to None."
+        )
+    if inputs:
+        return Statistics.of(inputs)
     return {name: torch.cat(values) for name, values in found.items()}
 
 
@@ -203,32 +211,28 @@ class Statistics(NamedTuple):
     @staticmethod
     def of(parts: Sequence[NormInput]) -> Statistics:
         """Compute the statistics over all slices from the moments of each slice."""
-        norm = parts[0].running_mean
-        if any(getattr(part, "running_mean", part) is not norm for part in parts):
-            raise OptionError(
-                "the base GNN does not call the same BatchNorms on all subgraphs, so "
-                "that their statistics cannot be computed in slices; set max_copies to "
-                "None."
-            )
+        zero = torch.zeros_like(parts[0].mean)
         rows = sum(part.rows for part in parts)
         total = max(rows, 1)
-        mean = sum(part.mean * (part.rows / total) for part in parts)
+        mean = sum((part.mean * (part.rows / total) for part in parts), zero)
         spread = (p.m2 + p.rows * (p.mean - mean).square() for p in parts)
-        return Statistics(norm, rows, mean, sum(spread) / total)
+        return Statistics(parts[0].running_mean, rows, mean, sum(spread, zero) / total)
 
     def update_running(self, norms: Sequence[_BatchNorm]) -> None:
         """Update running statistics as one call of the BatchNorm on all rows would."""
         for norm in norms:
-            if norm.running_mean is None or norm.running_mean is not self.running_mean:
+            mean, variance = norm.running_mean, norm.running_var
+            if mean is None or variance is None or mean is not self.running_mean:
                 continue
+            assert norm.num_batches_tracked is not None
             norm.num_batches_tracked.add_(1)
             weight = norm.momentum
             if weight is None:
                 weight = 1 / float(norm.num_batches_tracked)
             unbiased = self.variance * (self.rows / max(self.rows - 1, 1))
             with torch.no_grad():
-                norm.running_mean.lerp_(self.mean.flatten(), weight)
-                norm.running_var.lerp_(unbiased.flatten(), weight)
+                mean.lerp_(self.mean.flatten(), weight)
+                variance.lerp_(unbiased.flatten(), weight)
 
 
 class UnknownStatisticsError(Exception):
