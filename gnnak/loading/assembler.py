@@ -240,13 +240,16 @@ class Assembled(NamedTuple):
     """The batch; it has padding only if `Padder.both` is False."""
     padded: Item | None
     """The padded form of the batch: the same batch with padding. None if not needed."""
+    edges: Tensor | None
+    """A copy of the edges of a batch with subgraphs, if the loader needs one."""
 
 
 class Assembler:
     """Assembles all batches of a window together, from graphs on the device.
 
     If `batch_size` is None, the number of graphs per batch varies. If `single`, every
-    window is one batch; otherwise the memory budget limits the batches of a window.
+    window is one batch; otherwise the memory budget limits the batches of a window. If
+    `copies_edges`, batches with subgraphs come with a copy of their edges.
 
     Attributes:
         share: Fraction of the memory budget that each graph takes, [g].
@@ -259,8 +262,10 @@ class Assembler:
         batch_size: int | None,
         padder: Padder | None,
         single: bool,
+        copies_edges: bool = False,
     ) -> None:
         self.graphs, self.subgraphs, self.padder = graphs, subgraphs, padder
+        self.copies_edges = copies_edges
         store, self.device = graphs.store, graphs.store.device
         self.share = torch.ones(len(store), device="cpu")
         if not single:
@@ -276,7 +281,9 @@ class Assembler:
         for item, form, graphs in zip_longest(items, padded, batches):
             extra = item.extra | self.graphs.attributes.others(graphs)
             item = replace(item, extra=extra, positions=graphs.tolist())
-            found.append(Assembled(item, form))
+            has_copy = self.copies_edges and item.subgraphs is not None
+            edges = item.batch.edge_index.clone() if has_copy else None
+            found.append(Assembled(item, form, edges))
         return found
 
     def _items(

@@ -68,9 +68,12 @@ class BatchMaker:
         # PyG takes long to construct a batch, so construct one, and copy it.
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
-    def make(self, item: Item, padded: Item | None) -> Batch:
-        """Return a PyG batch that refers to its padded form, if any, as `FORM` says."""
-        batch = self.build(item)
+    def make(self, item: Item, padded: Item | None, edges: Tensor | None) -> Batch:
+        """Return a PyG batch that refers to its padded form, if any, as `FORM` says.
+
+        `edges` is a copy of the edges, if the batch has subgraphs.
+        """
+        batch = self.build(item, edges)
         if self.padder is None:
             if self._obstacle is not None:
                 batch.__dict__[FORM] = self._obstacle
@@ -82,8 +85,11 @@ class BatchMaker:
             batch.__dict__[FORM] = form.with_item(batch, padded)
         return batch
 
-    def build(self, item: Item) -> Batch:
-        """Convert an assembled batch, with or without padding, to a PyG `Batch`."""
+    def build(self, item: Item, edges: Tensor | None = None) -> Batch:
+        """Convert an assembled batch, with or without padding, to a PyG `Batch`.
+
+        With a copy of the `edges`, models notice if the edges are overwritten.
+        """
         graphs, given = self.graphs, item.batch
         batch = copy.copy(self._empty)
         fields: dict[str, Any] = {
@@ -107,7 +113,7 @@ class BatchMaker:
         if item.positions is not None:
             self._add_slices(batch, item.positions)
         if item.subgraphs is not None and self.extractor is not None:
-            attach(given.edge_index, item.subgraphs, self.extractor)
+            attach(given.edge_index, item.subgraphs, self.extractor, edges)
         return batch
 
     def _axis(self, name: str) -> str | None:
@@ -193,6 +199,9 @@ class PaddedForm:
     as "nodes"."""
     padder: Padder
     """Pads the batches of the loader."""
+    is_copy: bool = False
+    """Whether the padded batch has memory of its own. If not, the tensors of the batch
+    are views of those of the padded batch."""
 
     def pad_to_largest(self) -> None:
         """Pad the next few batches to the largest shape, to capture it first."""
@@ -203,6 +212,20 @@ class PaddedForm:
     def __reduce__(self) -> tuple[type, tuple]:
         """Copy or pickle this object as None: copies of a batch are not padded."""
         return type(None), ()
+
+    def update(self, name: str, value: object) -> None:
+        """Copy a field to the padded batch again if that has memory of its own.
+
+        PyTorch does not count writes through `.data`, NumPy or DLPack.
+        """
+        given = self.item.batch
+        padded = self.item.extra.get(name, getattr(given, name, None))
+        if not self.is_copy or padded is None or not isinstance(value, Tensor):
+            return
+        if name in STRUCTURE:
+            padded[..., : value.size(-1)] = value
+        else:
+            padded[: value.size(0)] = value
 
     def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
         """Return the name, dtype and shape of one row of each tensor field, sorted."""
@@ -242,14 +265,14 @@ class Unpadded:
             if axis is None and name not in self._structure
         }
 
-    def with_item(self, batch: Batch, item: Item) -> PaddedForm:
+    def with_item(self, batch: Batch, item: Item, is_copy: bool = False) -> PaddedForm:
         """Return the padded form of `batch`, given the padded batch as `item`."""
         now = batch._store._mapping
         fields = {
             name: (now[name], _version_of(now[name]), axis)
             for name, axis in self.axes.items()
         }
-        return PaddedForm(item, self.build, fields, self.padder)
+        return PaddedForm(item, self.build, fields, self.padder, is_copy)
 
     def pad(self, batch: Batch) -> PaddedForm | str:
         """Return the padded form of `batch`, or a text that says why there is none."""
@@ -268,7 +291,7 @@ class Unpadded:
         graphs = GraphBatch(x, edges, edge_attr, y, now["batch"], now["ptr"])
         subgraphs = now["subgraphs"] if "subgraphs" in self._structure else None
         item = self.padder.pad_one(graphs, subgraphs, extra)
-        return TOO_SMALL if item is None else self.with_item(batch, item)
+        return TOO_SMALL if item is None else self.with_item(batch, item, True)
 
     def _can_pad(self, name: str, axis: str | None, now: Mapping[str, Any]) -> bool:
         """Return whether a field can be padded; `now` has the current fields."""
@@ -320,6 +343,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
         before, version, axis = form.fields.get(name, (None, 0, None))
         same = value is before and version == _version_of(value)
         if same and not getattr(value, "requires_grad", False):
+            form.update(name, value)
             continue
         padded = None
         if not is_structure(name, before):

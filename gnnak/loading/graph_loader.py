@@ -140,7 +140,7 @@ class GraphLoader:
         padder = None
         if self.padded and size is not None:
             padder = Padder(size, fields.store.node_targets, Demand(pad is True))
-        assembler = Assembler(fields, source, size, padder, not on_gpu)
+        assembler = Assembler(fields, source, size, padder, not on_gpu, True)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
         self._identity = identify(fields.store.counts)

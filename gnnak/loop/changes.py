@@ -1,4 +1,4 @@
-"""Detect changes of a model: its attributes, and the tensors that its calls store."""
+"""Detect changes of a model, of tensors that its calls store, and of edges."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_map
+
+from gnnak.errors import SubgraphError
 
 
 def is_inexact(tensor: Tensor) -> bool:
@@ -340,3 +343,43 @@ def _tensors_in(value: object, levels: int = MOST_LEVELS) -> Iterator[Tensor]:
     elif levels and isinstance(value, dict | list | tuple):
         for entry in value.values() if isinstance(value, dict) else value:
             yield from _tensors_in(entry, levels - 1)
+
+
+class EdgeGuard:
+    """Refuses edges that were overwritten, without synchronising with the GPU.
+
+    PyTorch does not count writes to `edge_index` through `.data` or DLPack. If edges
+    differ from those of their subgraphs, the outputs of the step are multiplied by NaN,
+    and one of the next steps raises an error.
+    """
+
+    def __init__(self) -> None:
+        # Whether all edges were unchanged so far: on the device, and on the host.
+        self._unchanged: tuple[Tensor, Tensor] | None = None
+
+    def guard(self, outputs: Any, unchanged: Tensor) -> Any:
+        """Return `outputs`, or NaN in their place if `unchanged`, a flag, is False."""
+        if self._unchanged is None:
+            pin = torch.cuda.is_available()
+            on_host = torch.ones((), dtype=torch.bool, device="cpu", pin_memory=pin)
+            self._unchanged = torch.ones_like(unchanged), on_host
+        so_far, on_host = self._unchanged
+        on_host.copy_(so_far.logical_and_(unchanged), non_blocking=True)
+        factor = torch.where(unchanged, 1.0, torch.nan)
+
+        def guarded(value: Any) -> Any:
+            inexact = isinstance(value, Tensor) and is_inexact(value)
+            return value * factor if inexact else value
+
+        return tree_map(guarded, outputs)
+
+    def check(self) -> None:
+        """Raise `SubgraphError` if an earlier step was refused, as far as is known."""
+        if self._unchanged is not None and not self._unchanged[1]:
+            self._unchanged = None
+            raise SubgraphError(
+                "edge_index of an earlier batch was overwritten through .data or "
+                "DLPack, which a captured step cannot follow, so the loss and the "
+                "weights are now NaN; load saved weights, and assign a new tensor: "
+                "batch.edge_index = new."
+            )

@@ -20,7 +20,13 @@ from gnnak.graphs.real import RealCounts
 from gnnak.loading.forms import TOO_SMALL, PaddedForm, padded_form
 from gnnak.loading.items import Item, like, tensors_of
 from gnnak.loop.calling import CastTogether, call_model
-from gnnak.loop.changes import ModelWatch, NumberWatch, built_weights, is_unbuilt
+from gnnak.loop.changes import (
+    EdgeGuard,
+    ModelWatch,
+    NumberWatch,
+    built_weights,
+    is_unbuilt,
+)
 from gnnak.loop.padding import (
     IgnorePadding,
     axes_of,
@@ -32,6 +38,7 @@ from gnnak.loop.step import clip_gradients, train_once
 from gnnak.loop.verification import find_difference
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.norm import on_graph
+from gnnak.subgraphs.attached import unchanged
 from gnnak.typing import check_flag
 
 if TYPE_CHECKING:
@@ -186,6 +193,7 @@ class TrainingStep:
         self._weights = built_weights(self._inside)
         self._watch = ModelWatch(self._inside)
         self._numbers = NumberWatch(self._inside)
+        self._edges = EdgeGuard()
         self._num_changes = 0
         self._logged: set[str] = set()
         self._captured = CapturedModels()
@@ -239,6 +247,7 @@ class TrainingStep:
 
         Sets `_update`, the function that then updates the weights.
         """
+        self._edges.check()
         self._notice_changes()
         self._update = self._update_weights
         found = self._find_captured(batch)
@@ -246,15 +255,19 @@ class TrainingStep:
             outputs = self.call(self.model, batch)
             more = (None,) if self.padded_loss else ()
             return self.loss(outputs, batch, *more)
-        (captured, axes), item = found
+        (captured, axes), item, same_edges = found
         self._update = captured.update
         result = captured(item)
+        if same_edges is not None:
+            result = self._edges.guard(result, same_edges)
         if self.padded_loss:
             return result
         return self.loss(real_rows_of(result, item, axes), batch)
 
-    def _find_captured(self, batch: Batch) -> tuple[Captured, Item] | None:
-        """Return the captured model and the padded batch; None: do not capture."""
+    def _find_captured(
+        self, batch: Batch
+    ) -> tuple[Captured, Item, Tensor | None] | None:
+        """Return the captured model, the padded batch and `unchanged`, or None."""
         if self.reason is not None or not self.capture:
             return None
         form = padded_form(batch)
@@ -262,6 +275,13 @@ class TrainingStep:
             self._log_unpadded(form)
             return None
         key = (form.build, *form.kinds())
+        same_edges = unchanged(getattr(batch, "edge_index", None))
+        if same_edges is not None:
+            # Reading the flag synchronises with a GPU, so it is read only once there.
+            known = same_edges.is_cuda and key in self._captured
+            if not known and not same_edges:
+                self._log_unpadded("the edge_index of the batch was overwritten")
+                return None
         if key not in self._captured and not self._prepare(batch, form, key):
             return None
         captured = self._captured[key]
@@ -270,7 +290,7 @@ class TrainingStep:
             return None
         if captured.run.update_reason is not None:
             self._log_once(captured.run.update_reason, "updates of the optimizer are")
-        return captured, form.item
+        return captured, form.item, same_edges
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
         """Prepare to capture steps; if impossible, log `reason` and return False."""

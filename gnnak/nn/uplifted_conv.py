@@ -16,6 +16,7 @@ from gnnak.nn.calling import Call, Calling, Inputs, own_widths, try_out
 from gnnak.nn.calling.call import Binding, EdgeReader, first_weight
 from gnnak.nn.calling.signature import (
     check_callable,
+    edge_arguments,
     further_arguments,
     keywords,
     node_widths,
@@ -181,10 +182,19 @@ class LazyUpliftedConv(nn.Module):
         if widths is not None:
             name = type(conv).__name__
             self._become(widths[0], try_out(conv, widths[0], f"as {name} declares"))
-        elif node_widths(conv) and not any(further_arguments(conv).values()):
+        elif node_widths(conv) and not self._depends_on_call():
             name, declared = type(conv).__name__, node_widths(conv)[0]
             try_out(conv, declared, f"as {name} declares")
         return self
+
+    def _depends_on_call(self) -> bool:
+        """Return whether only the arguments of a call show if the conv can be called.
+
+        This is so if it requires further arguments or takes edge attributes, whose
+        width is unknown.
+        """
+        needed = any(further_arguments(self.conv).values())
+        return needed or "edge_attr" in edge_arguments(self.conv)
 
     @property
     def called_like(self) -> nn.Module:
@@ -193,7 +203,7 @@ class LazyUpliftedConv(nn.Module):
 
     def forward(self, *args: Any, **options: Any) -> Any:
         """Build the layer for the width of the node states, then call the layer."""
-        x, *_ = read_call(self, args, options)
+        x, _, values, given = read_call(self, args, options)
         if not x.is_floating_point():
             name = self.name or self.binding.name
             raise GraphError(
@@ -203,7 +213,8 @@ class LazyUpliftedConv(nn.Module):
             )
         width = x.size(1) if x.dim() == 2 else 0
         check_states(x, width)
-        self._become(width, self._calling(x, args, options), x)
+        edge_attr = given.get("edge_attr", values)
+        self._become(width, self._calling(x, edge_attr, args, options), x)
         self.width_of_first_call = True
         if self.training and torch.is_grad_enabled():
             warnings.warn(
@@ -215,12 +226,14 @@ class LazyUpliftedConv(nn.Module):
             )
         return self(*args, **options)
 
-    def _calling(self, x: Tensor, args: tuple[Any, ...], options: Any) -> Calling:
+    def _calling(
+        self, x: Tensor, edge_attr: Any, args: tuple[Any, ...], options: Any
+    ) -> Calling:
         """Make a trial call of the conv, to find its arguments and output width."""
         conv, call = self.conv, self.binding.call
         if call is None and not unknown_arguments(conv):
             try:
-                return try_out(conv, x.size(1), "the width of x")
+                return try_out(conv, x.size(1), "the width of x", edge_attr)
             except WidthError:
                 if not further_arguments(conv):
                     raise

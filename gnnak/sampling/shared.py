@@ -14,7 +14,12 @@ from gnnak.errors import SubgraphError
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.plan import Plan
-from gnnak.subgraphs.attached import attached_to, same_extractor
+from gnnak.subgraphs.attached import (
+    Attached,
+    attached_to,
+    equal_edges,
+    same_extractor,
+)
 from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -114,14 +119,12 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether all edges are equal; on a GPU, this synchronises."""
-        edges = self._edges
-        return (
-            num_nodes == self.num_nodes
-            and edge_index.device == edges.device
-            and edge_index.dtype == edges.dtype
-            and torch.equal(edge_index, edges)
-        )
+        """Return whether all edges are equal; on a GPU, this synchronises.
+
+        A tensor's version counter is not enough, since it misses some writes: in
+        inference mode, and through `.data`, NumPy or DLPack.
+        """
+        return num_nodes == self.num_nodes and equal_edges(edge_index, self._edges)
 
     def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
         """Return whether `edge_index` is the same tensor, at the same version."""
@@ -198,8 +201,12 @@ def _version(tensor: Tensor) -> int | None:
 class ThreadState(threading.local):
     """The cache and the current forward pass of one thread.
 
-    `given` are the subgraphs that the caller handed to the model, `layers` the ids of
-    the layers called so far, `task` the backward pass that recomputes this pass.
+    `given` are the subgraphs that the caller handed to the model, if any. `layers` has
+    the ids of the layers called so far in this forward pass. `task` is the backward
+    pass that recomputes this forward pass, if any. `compared` tells whether this
+    forward pass has compared edges with the cache, and `attached` are the attached
+    subgraphs whose edges it has compared. `is_over` tells whether the forward pass was
+    a call of the model that has ended.
     """
 
     def __init__(self) -> None:
@@ -212,6 +219,7 @@ class ThreadState(threading.local):
         """Discard what belongs to the previous forward pass."""
         self.task = backward_task()
         self.compared = False
+        self.attached: Attached | None = None
         self.layers: set[int] = set()
         self.is_over = False
         self.cache.discard_sample()
@@ -219,8 +227,13 @@ class ThreadState(threading.local):
     def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
         """Return the cached graph with these edges; see `GraphCache.get`."""
         graph = self.cache.get(edge_index, num_nodes, self.compared)
-        self.compared = self.in_model and not self.is_recomputing
+        self.compared = self.trusts_versions
         return graph
+
+    @property
+    def trusts_versions(self) -> bool:
+        """Whether edges need not be compared again before the forward pass ends."""
+        return self.in_model and not self.is_recomputing
 
     @property
     def is_recomputing(self) -> bool:
@@ -340,9 +353,11 @@ class SharedSubgraphs:
 
     def _given(self, edge_index: Tensor, num_nodes: int) -> RootedSubgraphs | None:
         """Return subgraphs from the caller or from a loader; None if there are none."""
-        if self._of_thread.given is not None:
-            return self._of_thread.given
-        found = attached_to(edge_index, num_nodes)
+        state = self._of_thread
+        if state.given is not None:
+            return state.given
+        found = attached_to(edge_index, num_nodes, state.attached)
+        state.attached = found if state.trusts_versions else None
         if found is None or not self._is_mine(found.extractor):
             return None
         return found.subgraphs

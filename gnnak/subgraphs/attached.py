@@ -28,26 +28,65 @@ class Attached:
 
     subgraphs: RootedSubgraphs
     extractor: Extractor
+    edges: Tensor | None
+    """A copy of the tensor; None if only gnnak can write to it, in a padded batch."""
     version: int
-    """The tensor's version counter when the subgraphs were attached."""
+    """The tensor's version counter when the subgraphs were attached. It misses some
+    writes: in inference mode, and through `.data`, NumPy or DLPack."""
 
     def __reduce__(self) -> tuple[type, tuple]:
         """Pickle or copy as None: the version counter of a copied tensor restarts."""
         return type(None), ()
 
 
-def attach(edge_index: Tensor, subgraphs: RootedSubgraphs, source: Extractor) -> None:
-    """Attach rooted subgraphs to the tensor `edge_index` they were extracted from."""
-    setattr(edge_index, NAME, Attached(subgraphs, source, edge_index._version))
+def attach(
+    edge_index: Tensor,
+    subgraphs: RootedSubgraphs,
+    source: Extractor,
+    edges: Tensor | None,
+) -> None:
+    """Attach subgraphs to the tensor that they were extracted from; see `Attached`."""
+    found = Attached(subgraphs, source, edges, edge_index._version)
+    setattr(edge_index, NAME, found)
 
 
-def attached_to(edge_index: Tensor, num_nodes: int) -> Attached | None:
-    """Return the attached subgraphs; None if there are none or the tensor changed."""
-    found = getattr(edge_index, NAME, None)
-    if found is None or edge_index.is_inference():
+def attached_to(
+    edge_index: Tensor, num_nodes: int, compared: Attached | None = None
+) -> Attached | None:
+    """Return the attached subgraphs; None if there are none or the tensor changed.
+
+    On a GPU, comparing edges synchronises. So only the version counter is checked there
+    if the result would be `compared`, or while a CUDA graph is captured.
+    """
+    found: Attached | None = getattr(edge_index, NAME, None)
+    if found is None or found.version != edge_index._version:
         return None
-    fits = found.subgraphs.num_nodes == num_nodes
-    return found if fits and found.version == edge_index._version else None
+    capturing = edge_index.is_cuda and torch.cuda.is_current_stream_capturing()
+    known = capturing or (edge_index.is_cuda and found is compared)
+    if found.edges is None or known or equal_edges(edge_index, found.edges):
+        return found if found.subgraphs.num_nodes == num_nodes else None
+    return None
+
+
+def unchanged(edge_index: object) -> Tensor | None:
+    """Return whether edges are still those of their subgraphs, as a 0-dim tensor.
+
+    The result is on the device of the edges, so that this does not synchronise. It is
+    None if no subgraphs are attached.
+    """
+    edges = getattr(getattr(edge_index, NAME, None), "edges", None)
+    if edges is None:
+        return None
+    assert isinstance(edge_index, Tensor)
+    if (edge_index.shape, edge_index.device) != (edges.shape, edges.device):
+        return torch.tensor(False, device="cpu")
+    return (edge_index == edges).all()
+
+
+def equal_edges(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors of edges are equal; on a GPU, this synchronises."""
+    same_kind = one.device == other.device and one.dtype == other.dtype
+    return same_kind and torch.equal(one, other)
 
 
 def same_extractor(one: Extractor, other: Extractor) -> bool:

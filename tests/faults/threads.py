@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 from torch_geometric.nn import GIN
 
 import gnnak
@@ -48,7 +49,7 @@ def _call_many(
     chance, errors = random.Random(seed), []
     buffer = graphs[0].clone()
     for _ in range(count):
-        number, way = chance.randrange(GRAPHS), chance.randrange(4)
+        number, way = chance.randrange(GRAPHS), chance.randrange(5)
         # A tensor made in inference mode can be changed only there.
         with torch.inference_mode(buffer.is_inference() or way == 0):
             try:
@@ -61,9 +62,16 @@ def _call_many(
 
 
 def _changed(buffer: Tensor, edges: Tensor, way: int) -> Tensor:
-    """Write edges into the buffer of the call before, or make a new buffer."""
+    """Write edges into the buffer of the call before, or make a new buffer.
+
+    In way 4, subgraphs are attached to the new buffer.
+    """
     if way == 0:
         return edges.clone()
+    if way == 4:
+        graph = Data(edge_index=edges, num_nodes=10)
+        (batch,) = gnnak.GraphLoader([graph], subgraphs=gnnak.EgoNets(2))
+        return batch.edge_index
     if way == 1:
         return buffer.copy_(edges)
     if way == 2:

@@ -87,6 +87,21 @@ def test_present_values_of_changed_fields_are_padded_late(late):
     assert not item.batch.x[n:].any()
 
 
+def test_writes_that_pytorch_does_not_count_are_padded_late(late):
+    batch = next(iter(late(molecules(3), 3)))
+    batch.pos = torch.rand(batch.num_nodes, 2)
+    for _ in range(2):
+        item = padded_form(batch).item
+        fields = vars(item.batch) | item.extra
+        for name in ("x", "y", "edge_attr", "pos", "batch", "ptr"):
+            rows = batch[name].size(0)
+            assert torch.equal(fields[name][:rows], batch[name]), name
+            batch[name].numpy()[:] = batch[name].flip(0).numpy()
+        edges = item.sizes["edges"]
+        assert torch.equal(item.batch.edge_index[:, :edges], batch.edge_index)
+        batch.edge_index.data.copy_(batch.edge_index.flip(0))
+
+
 def test_targets_of_edges_and_features_of_graphs_are_padded_late(late):
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     graphs = [

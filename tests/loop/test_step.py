@@ -81,24 +81,27 @@ def graphs() -> list[Data]:
     return [Data(torch.rand(4, 1), edge_index) for _ in range(8)]
 
 
-def test_only_the_backward_pass_of_a_training_step_changes_the_setting():
+@pytest.mark.parametrize("users", [True, False])
+def test_only_the_backward_pass_of_a_training_step_changes_the_setting(users):
+    """The user sets it before the loop, or in the loss, and finds it there again."""
     seen = []
     model = torch.nn.Linear(1, 1)
     model.weight.register_hook(lambda _: seen.append(second_thread()))
 
     def loss(output, batch):
         seen.append(second_thread())
+        torch.autograd.set_multithreading_enabled(users)
         return output.sum()
 
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     call = lambda model, batch: model(batch.x)  # noqa: E731
     step = gnnak.TrainingStep(model, loss, optimizer, call=call)
-    with torch.autograd.set_multithreading_enabled(True):
-        for batch in gnnak.GraphLoader(graphs(), 4):
-            assert second_thread()
-            step(batch)
-            assert second_thread()
-    assert seen == [True, False] * 2
+    for before in (users, not users):
+        with torch.autograd.set_multithreading_enabled(before):
+            for batch in gnnak.GraphLoader(graphs(), 4):
+                step(batch)
+                assert second_thread() == users
+    assert seen == [users, False] * 2 + [not users, False, users, False]
 
 
 @needs_gpu

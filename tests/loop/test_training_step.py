@@ -7,10 +7,11 @@ from torch_geometric.nn import GCN, GIN, LGConv, PairNorm, global_mean_pool
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from gnnak.backend import use_backend
-from gnnak.errors import OptionError, SizeError
+from gnnak.errors import OptionError, SizeError, SubgraphError
 from gnnak.loop import training_step as training_step_module
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.features import Categorical
+from gnnak.subgraphs.attached import unchanged
 from tests.loop.models import (
     Gine,
     TakesBatch,
@@ -21,6 +22,8 @@ from tests.loop.models import (
     molecules,
     twins,
 )
+from tests.loop.test_padded_loss import padded_mae
+from tests.nn.test_whole_model_state import WRITERS
 
 WAYS = {"plain": False, "padded": True}
 TASKS = {"graphs": False, "nodes": True}
@@ -135,6 +138,61 @@ def test_training_step_sees_fields_that_were_replaced_or_written_to(padded):
     wanted = by_hand(other, changed(DataLoader(graphs, 3)), named)
     assert step.reason is None
     assert found == pytest.approx(wanted, rel=1e-7)
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_training_step_notices_every_way_to_overwrite_edges(padded, write):
+    one, other = twins(uplift(Gine(), num_hops=1))
+
+    def changed(loader):
+        for number, batch in enumerate(loader):
+            if number % 3 == 1:
+                loops = batch.edge_index[:1].repeat(2, 1)
+                write(batch.edge_index, loops)
+            yield batch
+
+    graphs = molecules(18)
+    loader = GraphLoader(graphs, 3, subgraphs=EgoNets(1), pad=padded)
+    found, step = by_step(one, changed(loader))
+    wanted = by_hand(other, changed(DataLoader(graphs, 3)), named)
+    assert step.reason is None
+    assert found == pytest.approx(wanted, rel=1e-7)
+
+
+class OnGpu(torch.Tensor):
+    """A tensor that seems to be on a GPU."""
+
+    is_cuda = True
+
+
+@pytest.mark.parametrize("padded_loss", [False, True])
+def test_overwritten_edges_make_captured_steps_nan_and_the_next_step_raises(
+    monkeypatch, calls, padded_loss
+):
+    def unread(edges):
+        return unchanged(edges).as_subclass(OnGpu)
+
+    monkeypatch.setattr(training_step_module, "unchanged", unread)
+    model = uplift(Gine(), num_hops=1).double()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    options = {"padded_loss": padded_loss, "loss": padded_mae if padded_loss else mae}
+    step = TrainingStep(model, optimizer=optimizer, **options)
+    loader = GraphLoader(molecules(18), 3, subgraphs=EgoNets(1), pad=True)
+    first, second, third, *_ = loader
+    for batch, write, seen in (
+        # Before the first capture, edges are compared on the host.
+        (first, True, torch.isfinite),
+        (first, False, torch.isfinite),
+        (second, False, torch.isfinite),
+        (third, True, torch.isnan),
+    ):
+        if write:
+            batch.edge_index.data.copy_(batch.edge_index[:1].repeat(2, 1))
+        assert seen(step(batch))
+        assert seen(torch.stack([w.sum() for w in model.parameters()])).all()
+    with pytest.raises(SubgraphError, match=r"edge_index of an earlier batch was over"):
+        step(second)
+    assert step(second).isnan()
 
 
 def test_training_step_takes_a_call_of_the_user(padded):

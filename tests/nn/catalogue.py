@@ -28,6 +28,8 @@ class Entry:
     """Name of a conv that is left out, as the message of the refusal advises."""
     dtype: torch.dtype = torch.double
     """Dtype of weights and inputs; some models work with float32 only."""
+    needs: str = ""
+    """What a user needs in addition, such as an optional package."""
 
 
 def lin(width_in: int = C, width_out: int = C) -> nn.Module:
@@ -190,7 +192,7 @@ def basic(cls: type, **options: object) -> nn.Module:
 
 
 def all_pairs(pos: torch.Tensor, batch: torch.Tensor) -> tuple:
-    """Join all pairs of atoms, for SchNet; its own graph needs torch-cluster."""
+    """Join all pairs of atoms, for SchNet; its own graph needs pyg-lib."""
     n = pos.size(0)
     ends = torch.cartesian_prod(torch.arange(n), torch.arange(n)).t()
     ends = ends[:, ends[0] != ends[1]]
@@ -236,7 +238,10 @@ MODELS = {
     "RECT_L": Entry(lambda: pyg.RECT_L(C, 6), WEIGHTED),
     "SAGPooling": Entry(lambda: pyg.SAGPooling(C)),
     "SchNet": Entry(
-        lambda: pyg.SchNet(8, 8, 2, 6, interaction_graph=all_pairs), MOLECULE
+        lambda: pyg.SchNet(8, 8, 2, 6, interaction_graph=all_pairs),
+        MOLECULE,
+        needs="pyg-lib, or `interaction_graph=`, a function that returns edges and "
+        "distances",
     ),
     "SGFormer": Entry(
         lambda: pyg.SGFormer(C, 8, 5), "x edge_index batch", dtype=torch.float

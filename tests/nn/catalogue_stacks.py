@@ -81,7 +81,12 @@ STACKS = {
     "Node2Vec": Entry(lambda: unbuilt(pyg.Node2Vec)),
     "RENet": Entry(lambda: pyg.RENet(6, 3, 4, 2)),
     "TGNMemory": Entry(lambda: unbuilt(pyg.TGNMemory)),
-    "ViSNet": Entry(visnet, MOLECULE, skip="representation_model.*_embedding"),
+    "ViSNet": Entry(
+        visnet,
+        MOLECULE,
+        skip="representation_model.*_embedding",
+        needs="pyg-lib",
+    ),
     "EdgePooling between convs": Entry(lambda: pooled(pyg.EdgePooling(W)), BATCHED),
     "SAGPooling between convs": Entry(lambda: pooled(pyg.SAGPooling(W)), BATCHED),
     "TopKPooling between convs": Entry(lambda: pooled(pyg.TopKPooling(W)), BATCHED),

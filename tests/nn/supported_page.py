@@ -46,10 +46,11 @@ def row(name: str, entry: Entry) -> str:
     """Return one row of the table: name, arguments, and what happens."""
     found = outcome(entry)
     given = ", ".join(entry.given.split())
+    needs = f"; needs {entry.needs}" if entry.needs else ""
     if found == "runs":
-        return f"| {name} | {given} | runs |"
+        return f"| {name} | {given} | runs{needs} |"
     if entry.skip is not None and outcome(entry, entry.skip) == "runs":
-        return f"| {name} | {given} | runs with `skip={entry.skip!r}` |"
+        return f"| {name} | {given} | runs with `skip={entry.skip!r}`{needs} |"
     return f"| {name} | | {escape(found)} |"
 
 

@@ -21,7 +21,7 @@ from gnnak.graphs.real import RealCounts
 from gnnak.nn import UpliftedConv
 from gnnak.nn.uplifted_conv import GrowthWatch
 from gnnak.testing import small_graphs
-from tests.nn.users_convs import ConcatConv, users_convs
+from tests.nn.users_convs import BondConv, ConcatConv, SquareConv, users_convs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -255,6 +255,25 @@ def test_uplifted_model_resets_its_weights():
     assert set(gates) <= set(changed)
 
 
+@pytest.mark.parametrize(
+    ("conv", "edge_attr"),
+    [
+        (ConcatConv(8, 4), torch.rand(4, 4)),
+        (SquareConv(8, 5), torch.rand(4, 5)),
+        (SquareConv(8, 5).double(), torch.rand(4, 5).double()),
+        (BondConv(8, 6), torch.ones(4, 6).long()),
+    ],
+)
+def test_uplift_tries_the_edge_attributes_of_the_first_call(conv, edge_attr):
+    net = uplift(conv, num_hops=1)
+    x = torch.rand(3, 8, dtype=next(conv.parameters()).dtype)
+    with torch.no_grad():
+        empty = net(x, PATH[:, :0], edge_attr[:0])
+    assert empty.shape == net(x, PATH, edge_attr).shape == (3, 8)
+    with pytest.raises(EdgeAttrError, match="needs edge attributes, but got none"):
+        net(x, PATH)
+
+
 class TestBadInput:
     def test_model_without_convs_is_rejected(self):
         with pytest.raises(OptionError, match="no PyG MessagePassing inside"):
@@ -289,9 +308,13 @@ class TestBadInput:
         with pytest.raises(OptionError, match="num_hops is -1"):
             uplift(pyg.GCN(4, 4, 2), num_hops=-1)
 
-    def test_conv_of_unguessable_width_is_rejected_at_once(self):
-        with pytest.raises(WidthError, match=r"ConcatConv failed .* of width 12"):
-            uplift(ConcatConv(8, 4))
+    @pytest.mark.parametrize("edge_attr", [torch.rand(4, 6), None])
+    def test_conv_that_fails_with_the_edge_attributes_of_a_call_is_rejected(
+        self, edge_attr
+    ):
+        net, x = uplift(SquareConv(8, 5)), torch.rand(3, 8)
+        with pytest.raises(WidthError, match=r"SquareConv failed .* edge_dim .* call="):
+            net(x, PATH, edge_attr)
 
     def test_cached_conv_is_rejected(self):
         with pytest.raises(OptionError, match="cached=True"):

@@ -10,9 +10,12 @@ import torch
 from hypothesis import given, settings
 from torch import nn
 from torch_geometric import nn as pyg
+from torch_geometric.data import Data
 
-from gnnak import RandomWalks, SubgraphDrop, uplift
+from gnnak import EgoNets, GraphLoader, RandomWalks, SubgraphDrop, uplift
+from gnnak.models import build_model
 from gnnak.nn import UpliftedConv
+from gnnak.nn.features import Categorical
 from tests.strategies import graphs
 
 NODES = 12
@@ -52,6 +55,42 @@ def test_uplift_notices_every_way_to_overwrite_edge_index(write, inference):
         for step in (1, 3, 1, 3, 3):
             write(buffer, ring(step))
             assert torch.equal(net(x, buffer), wanted[step])
+
+
+def uplifted_gin():
+    net = uplift(pyg.GIN(4, 4, 2)).eval()
+    return net, lambda batch: net(batch.x, batch.edge_index)
+
+
+def named_network():
+    net = build_model("gin-ak+", Categorical((1,)), None, 1).eval()
+    return net, lambda batch: net(batch.x[:, :1].long(), batch.edge_index, None)
+
+
+def uplifted_and_sampling():
+    net = uplift(pyg.GIN(4, 4, 2), drop=SubgraphDrop("random", 99)).train()
+    return net, lambda batch: net(batch.x, batch.edge_index)
+
+
+@pytest.mark.parametrize("pad", [False, True])
+@pytest.mark.parametrize("make", [uplifted_gin, named_network, uplifted_and_sampling])
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_models_notice_every_way_to_overwrite_the_edges_of_a_loader(write, make, pad):
+    net, call = make()
+    hops = net.extractor if make is named_network else EgoNets(2)
+    x = torch.rand(NODES, 4)
+    loaders = [
+        GraphLoader([Data(x, ring(step))] * 2, 2, subgraphs=hops, pad=pad)
+        for step in (1, 3)
+    ]
+    batch, other = (next(iter(loader)) for loader in loaders)
+    edges = {1: batch.edge_index.clone(), 3: other.edge_index}
+    for step in (1, 3, 1, 3, 3):
+        write(batch.edge_index, edges[step])
+        torch.manual_seed(0)
+        wanted = call(Data(batch.x, edges[step].clone()))
+        torch.manual_seed(0)
+        assert torch.equal(call(batch), wanted)
 
 
 def test_uplift_notices_a_change_of_the_array_that_edge_index_was_made_from():
@@ -102,7 +141,10 @@ def rewire(net, x, edge_index):
 
 def test_uplift_notices_a_graph_that_changes_between_two_layers():
     net, x = uplift(TwoConvs(rewire)).eval(), torch.rand(NODES, 4)
-    assert torch.equal(net(x, ring(1)), net.two(net.one(x, ring(1)), ring(3)))
+    wanted = net.two(net.one(x, ring(1)), ring(3))
+    (batch,) = GraphLoader([Data(x, ring(1))], 1, subgraphs=EgoNets(2))
+    for edge_index in (ring(1), batch.edge_index):
+        assert torch.equal(net(x, edge_index), wanted)
 
 
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("farthest", 2)])

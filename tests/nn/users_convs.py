@@ -76,6 +76,16 @@ class ConcatConv(MessagePassing):
         return self.lin(torch.cat([x_j, edge_attr], dim=1))
 
 
+class SquareConv(ConcatConv):
+    """Apply a Linear to [x_i, x_j, edge_attr, edge_attr²]."""
+
+    def __init__(self, channels, edge_channels):
+        super().__init__(channels, channels + 2 * edge_channels)
+
+    def message(self, x_i, x_j, edge_attr):
+        return super().message(x_i, torch.cat([x_j, edge_attr, edge_attr**2], dim=1))
+
+
 def users_convs(channels=8):
     """Return, by name, each conv with edge attributes for a graph of four edges."""
     return {

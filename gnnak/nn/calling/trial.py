@@ -76,14 +76,19 @@ MAX_COLUMNS = 4
 class Trial:
     """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
-    `further` has values for further arguments of the GNN, such as `pos`, by name. If
-    every call fails, `failure` is the exception to report.
+    `further` has values for further arguments of the GNN, such as `pos`, by name.
+    `edge_attr`, [e, ...], are the edge attributes of a user's graph, if known; they are
+    tried first. If every call fails, `failure` is the exception to report.
     """
 
     def __init__(
-        self, gnn: nn.Module, in_channels: int, further: Mapping[str, Tensor]
+        self,
+        gnn: nn.Module,
+        in_channels: int,
+        further: Mapping[str, Tensor],
+        edge_attr: Tensor | None = None,
     ) -> None:
-        self.gnn, self.in_channels = gnn, in_channels
+        self.gnn, self.in_channels, self.edge_attr = gnn, in_channels, edge_attr
         like = first_weight(gnn)
         dtype = torch.get_default_dtype() if like is None else like.dtype
         device = None if like is None else like.device
@@ -153,6 +158,8 @@ class Trial:
     def _edges(self, argument: str) -> Iterator[Tensor]:
         """Yield values of different widths and dtypes to try for one edge argument."""
         if argument == "edge_attr":
+            if self.edge_attr is not None:
+                yield self._users_edges(self.edge_attr)
             for width in edge_widths(self.gnn, self.in_channels):
                 yield self.x.new_ones(4, width).requires_grad_()
         yield self.x.new_ones(4).requires_grad_()
@@ -160,6 +167,15 @@ class Trial:
             yield self.x.new_zeros(4, dtype=torch.long)
             for columns in range(1, MAX_COLUMNS + 1):
                 yield self.x.new_zeros(4, columns, dtype=torch.long)
+
+    def _users_edges(self, edge_attr: Tensor) -> Tensor:
+        """Return four rows of a user's edge attributes; zeros if there are no rows."""
+        rows = edge_attr.new_zeros(4, *edge_attr.shape[1:]).to(self.x.device)
+        if len(edge_attr):
+            rows.copy_(edge_attr.detach()[torch.arange(4) % len(edge_attr)])
+        if rows.is_floating_point():
+            rows = rows.to(self.x.dtype).requires_grad_()
+        return rows
 
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
         positional: tuple[Tensor, ...] = self.x, self.edge_index
@@ -207,12 +223,15 @@ def trial_mode(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
+def try_out(
+    gnn: nn.Module, in_channels: int, origin: str, edge_attr: Tensor | None = None
+) -> Calling:
     """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
-    The run leaves `gnn` unchanged, except that lazy modules initialise their weights,
-    for inputs of width `in_channels`. Error messages quote `origin`, which says where
-    this width comes from.
+    If `edge_attr`, [e, ...], is given, its rows are tried first. The run leaves `gnn`
+    unchanged, except that lazy modules initialise their weights, for inputs of width
+    `in_channels`. Error messages quote `origin`, which says where this width comes
+    from.
 
     Raises:
         OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
@@ -220,7 +239,7 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
     """
     check_callable(gnn)
     with trial_mode(gnn):
-        trial, calling = _run(gnn, in_channels)
+        trial, calling = _run(gnn, in_channels, edge_attr)
         if calling is None:
             raise _width_error(trial, gnn, in_channels, origin)
     return calling
@@ -247,11 +266,13 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     return None
 
 
-def _run(gnn: nn.Module, in_channels: int) -> tuple[Trial | None, Calling | None]:
+def _run(
+    gnn: nn.Module, in_channels: int, edge_attr: Tensor | None = None
+) -> tuple[Trial | None, Calling | None]:
     """Return a successful trial and its `Calling`, or the first trial and None."""
     first: Trial | None = None
     for further in example_arguments(gnn, in_channels):
-        trial = Trial(gnn, in_channels, further)
+        trial = Trial(gnn, in_channels, further, edge_attr)
         calling = trial.run()
         if calling is not None:
             return trial, calling
@@ -276,9 +297,16 @@ def _width_error(
             f"({origin}); build it with {width} input channels."
         )
     arguments = ["x", "edge_index", *edge_arguments(gnn)]
-    return WidthError(
+    failure = (
         f"the base GNN {name} failed on a three-node path of width {width} "
         f"({origin}), called as gnn({', '.join(arguments)}): {_reason(trial)}"
+    )
+    if "edge_attr" not in arguments:
+        return WidthError(failure)
+    return WidthError(
+        f"{failure.rstrip('.')}; if edge_attr has another width, store it as the "
+        f"attribute edge_dim of {name}, or say what the arguments hold with "
+        f"gnnak.nn.Call, in uplift(model, call={{{name}: Call(...)}})."
     )
 
 
