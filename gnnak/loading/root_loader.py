@@ -228,7 +228,8 @@ class RootLoader:
         batch = self._graph.make(sample.fields)
         if sample.subgraphs is not None and self.subgraphs is not None:
             batch["subgraphs"] = sample.subgraphs
-            attach(batch.edge_index, sample.subgraphs, self.subgraphs)
+            edges = batch.edge_index.clone()
+            attach(batch.edge_index, sample.subgraphs, self.subgraphs, edges)
         batch.__dict__[FORM] = "batches of a RootLoader differ in size"
         return batch
 
