@@ -6,6 +6,7 @@
   subgraphs has three node copies.
 - An *edge copy* is an edge as it occurs in one rooted subgraph.
 - *Padding* is rows at the end of a tensor that only bring it to a fixed size.
+- The *padded form* of a batch is the same batch with padding.
 - *Real rows* are the rows of a tensor that are not padding.
 - A *window* is several consecutive batches that are assembled together, then split.
 - A *capture* records the GPU kernels of a training step as a CUDA graph; later steps

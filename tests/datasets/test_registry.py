@@ -159,8 +159,16 @@ def test_a_foreign_or_truncated_file_raises_a_clear_error(tmp_path):
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        ("zinc", {"x": None}, r"zinc12k\.npz: the key x is missing; add it\."),
-        ("mutag", {"x": None}, r"tu-mutag\.npz: the key x is missing; add it\."),
+        (
+            "zinc",
+            {"x": None},
+            r"zinc12k\.npz: the key x is missing; add it; see docs/formats\.md",
+        ),
+        (
+            "mutag",
+            {"x": None},
+            r"tu-mutag\.npz: the key x is missing; add it; see docs/formats\.md",
+        ),
         (
             "mutag",
             {"x": 10**9},
