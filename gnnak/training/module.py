@@ -109,9 +109,6 @@ class GraphTask(LightningModule):
         self._unfinished: list[dict[str, Any]] = []
         # Lightning's counters after the last finished epoch.
         self._counters: dict[str, Any] = {}
-        # States of the random number generators before a validation, which may use
-        # them: a run that is stopped in a validation repeats it.
-        self._random: dict[str, Tensor] = {}
 
     def configure_optimizers(self) -> Optimizer:
         """Build Adam for the weights of the network (called by Lightning)."""
@@ -144,7 +141,7 @@ class GraphTask(LightningModule):
         torch.manual_seed(seed)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         set_rate(self.trainer.optimizers[0], self.learning_rate(epoch))
-        self.losses, self._random = [], {}
+        self.losses = []
         if self._unfinished:
             self._restore(self._unfinished)
         self.steps_done, self._unfinished = len(self.losses), []
@@ -162,20 +159,17 @@ class GraphTask(LightningModule):
             losses = losses.mean(dim=0)
         self.losses = list(losses.to(self.device))
 
-    def on_validation_start(self) -> None:
-        """Keep the states of the random number generators, for checkpoints."""
-        self._random = self._random_states()
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the losses and random numbers of an unfinished epoch, if there is one.
 
         Lightning then begins the epoch anew, and the loader leaves out `steps_done`
-        batches. All processes must call this together.
+        batches. A validation that was stopped is repeated: it needs no random numbers.
+        All processes must call this together.
         """
         if not self.losses:
             return
-        losses = torch.stack(self.losses).cpu()
-        mine = {"losses": losses, "random": self._random or self._random_states()}
+        random = {name: each.get_state() for name, each in self._generators().items()}
+        mine = {"losses": torch.stack(self.losses).cpu(), "random": random}
         states = [mine] * self.trainer.world_size
         if len(states) > 1:
             dist.all_gather_object(states, mine)
@@ -185,9 +179,6 @@ class GraphTask(LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Read what `on_save_checkpoint` wrote, for the next epoch."""
         self._unfinished = checkpoint.get("unfinished", [])
-
-    def _random_states(self) -> dict[str, Tensor]:
-        return {name: each.get_state() for name, each in self._generators().items()}
 
     def _generators(self) -> dict[str, torch.Generator]:
         assert self.generator is not None

@@ -98,6 +98,13 @@ def test_train_does_not_begin_an_unfinished_run_anew(unfinished):
     assert records(unfinished) == []
 
 
+def test_train_resume_with_other_options_names_them(unfinished):
+    result = train("triangles", "--resume", "--batch-size", "5", "--seed", "3")
+    told = "train.batch_size=32 instead of 5 and train.seed=0 instead of 3"
+    assert f"was stopped with {told}; give its options" in str(result.exception)
+    assert "last.ckpt" in files(unfinished)
+
+
 @pytest.mark.parametrize("part", ["results", "metrics.csv", "best.ckpt"])
 def test_train_on_a_full_disk_says_so_and_can_go_on(part, place, monkeypatch, fails):
     from gnnak.graphs.readers import files as readers
