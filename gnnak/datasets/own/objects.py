@@ -197,8 +197,9 @@ def target_level(graphs: Sequence[Any]) -> str:
         y, edge_index = (getattr(graph, name, None) for name in ("y", "edge_index"))
         if not isinstance(y, Tensor) or not y.dim():
             return "graph"
-        has_edges = isinstance(edge_index, Tensor) and edge_index.dim() > 0
-        rows, edges = y.size(0), edge_index.size(-1) if has_edges else 0
+        rows, edges = y.size(0), 0
+        if isinstance(edge_index, Tensor) and edge_index.dim():
+            edges = edge_index.size(-1)
         fits = {
             "graph": rows == 1,
             "node": rows == getattr(graph, "num_nodes", None),
