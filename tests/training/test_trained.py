@@ -30,6 +30,7 @@ from gnnak.training.records.checkpoint import Checkpoint
 from gnnak.training.trained import SHIPPED, TrainedModel, shipped_names
 from tests.training.molecules import SMILES
 from tests.training.small import small_config
+from tests.training.small_frames import DataFrame
 
 
 @pytest.fixture(scope="module")
@@ -309,6 +310,7 @@ def test_zinc_network_takes_smiles_as_text_list_and_files(tmp_path):
         score = float(((wanted.detach() - 1).abs() ** power).mean())
         found = model.evaluate(tmp_path / "known.csv", metric=metric)
         assert found.score == pytest.approx(score, rel=1e-5)
+    assert model.evaluate(DRUGS, DataFrame({"z": [1] * 3}), metric="mse") == found
 
 
 def test_network_for_other_graphs_refuses_smiles_in_a_sentence(tmp_path):

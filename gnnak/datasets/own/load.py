@@ -336,7 +336,7 @@ def load_labelled(
     """
     named, featurizer = info.targets, find_featurizer(info) or "ogb"
     if y is not None:
-        if is_frame(y) and set(named) <= set(target_names(y)):
+        if named and is_frame(y) and set(named) <= set(target_names(y)):
             y = y[list(named)]
         named = ()
     own = replace(own, task=info.task, targets=own.targets or named)
