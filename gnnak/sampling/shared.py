@@ -339,6 +339,11 @@ class SharedSubgraphs:
         given = self._given(edge_index, num_nodes)
         if given is not None and self._is_usable(given, training):
             return given
+        if torch.jit.is_tracing() or torch.compiler.is_exporting():
+            raise SubgraphError(
+                "the extraction of subgraphs can be neither exported nor traced; pass "
+                "the subgraphs to the model as subgraphs=..."
+            )
         state = self._of_thread
         # A tensor made in inference mode could not be used in training later.
         with torch.inference_mode(False):

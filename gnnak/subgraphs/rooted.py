@@ -151,10 +151,18 @@ class RootedSubgraphs(Compact):
         derived = self.derived
         if derived.centroid is None:
             with trainable():
-                found = self.node == self.root.index_select(0, self.subgraph)
-                size = self.num_subgraphs
-                derived.centroid = torch.nonzero_static(found, size=size).flatten()
+                derived.centroid = self._find_centroids()
         return derived.centroid
+
+    def _find_centroids(self) -> Tensor:
+        is_root = self.node == self.root.index_select(0, self.subgraph)
+        size = self.num_subgraphs
+        if not torch.compiler.is_exporting():
+            return torch.nonzero_static(is_root, size=size).flatten()
+        # ONNX has no such operation. Copies of other nodes write to one more row.
+        copy = torch.arange(self.num_copies, device=self.device)
+        row = torch.where(is_root, self.subgraph, size)
+        return copy.new_zeros(size + 1).index_put((row,), copy)[:size]
 
     @property
     def rooted_at(self) -> Tensor:

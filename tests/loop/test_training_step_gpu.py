@@ -12,6 +12,7 @@ from torch_geometric.transforms import AddSelfLoops
 from torch_geometric.utils import degree
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
+from gnnak.errors import SubgraphError
 from tests.gpu import needs_gpu
 from tests.loop.models import Gine, mae, molecules, twins
 from tests.loop.test_buffers import CAPTURED, NOT_CAPTURED
@@ -85,6 +86,37 @@ def test_buffers_that_padding_changes_equal_those_of_uncaptured_steps(name):
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
     for mine, theirs in zip(one.buffers(), other.buffers(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
+
+
+@needs_gpu
+@pytest.mark.parametrize("write", ["data", "dlpack"])
+def test_overwritten_edges_are_noticed_by_calls_and_captured_steps(write):
+    model, _ = twins(uplift(Gine(), num_hops=1))
+    _, step = losses(model, True, molecules(136), **SUBGRAPHS["egonets"])
+    assert replayed(step)
+    loader = GraphLoader(molecules(16), 16, device="cuda", **SUBGRAPHS["egonets"])
+    (batch,) = loader
+    target = batch.edge_index.data
+    if write == "dlpack":
+        target = torch.from_dlpack(batch.edge_index)
+    target.copy_(batch.edge_index[:1].repeat(2, 1))
+    edges = batch.edge_index.clone()
+    with torch.no_grad():
+        found, wanted = (
+            model.eval()(batch.x, each, batch.edge_attr, batch.batch)
+            for each in (batch.edge_index, edges)
+        )
+    torch.testing.assert_close(found, wanted)
+    # Steps on another loader are captured anew, which compares edges on the host.
+    model.train()
+    assert step(batch).isfinite()
+    (batch,) = loader
+    for _ in range(8):
+        assert step(batch).isfinite()
+    batch.edge_index.data.copy_(edges)
+    assert step(batch).isnan()
+    with pytest.raises(SubgraphError, match="edge_index of an earlier batch"):
+        step(batch)
 
 
 @needs_gpu

@@ -16,6 +16,7 @@ from gnnak import (
     TrainingStep,
     uplift,
 )
+from gnnak.errors import SubgraphError
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.features import Continuous
 from tests.loop.models import Gine, molecules
@@ -135,16 +136,19 @@ def tensors(batch: Data) -> tuple:
 
 
 def exported(deployed: nn.Module, batch: Data) -> nn.Module:
-    """Export a model with sizes that vary, also for a single graph."""
+    """Export a model with sizes that vary, also for a single graph.
+
+    ONNX must have all of its operations.
+    """
     auto = torch.export.Dim.AUTO
     along = [
         {1 if t.dim() == 2 and t.size(0) == 2 else 0: auto} for t in tensors(batch)
     ]
     shapes = (*along[:5], tuple(along[5:]))
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):
-        return torch.export.export(
-            deployed, tensors(batch), dynamic_shapes=shapes
-        ).module()
+        program = torch.export.export(deployed, tensors(batch), dynamic_shapes=shapes)
+    assert "nonzero_static" not in str(program.graph)
+    return program.module()
 
 
 @pytest.mark.heavy
@@ -154,6 +158,27 @@ def test_uplifted_model_exports_with_sizes_that_vary():
     program = exported(Deployed(net), first)
     for batch in (*rest, one_graph()):
         torch.testing.assert_close(program(*tensors(batch)), net(*arguments(batch)))
+
+
+@pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_uplifted_model_is_traced_with_sizes_that_vary():
+    net = uplift(Gine(), num_hops=2).double().eval()
+    first, *rest = batches()
+    program = torch.jit.trace(Deployed(net), tensors(first))
+    for batch in (*rest, one_graph()):
+        torch.testing.assert_close(program(*tensors(batch)), net(*arguments(batch)))
+
+
+@pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("convert", [torch.export.export, torch.jit.trace])
+def test_a_model_exported_without_subgraphs_asks_for_them(convert):
+    net, graph = uplift(GIN(4, 8, 1)).double(), one_graph()
+    with pytest.raises(
+        SubgraphError, match="pass the subgraphs to the model as subgraphs="
+    ):
+        convert(net, (graph.x, graph.edge_index.clone()))
 
 
 class DeployedNetwork(Deployed):
