@@ -64,7 +64,10 @@ def computers() -> GraphStore:
     path = real_file("node-computers.npz")
     assert path is not None
     with np.load(path) as arrays:
-        once, num_nodes = torch.from_numpy(arrays["edge_index"]).long(), len(arrays["y"])
+        once, num_nodes = (
+            torch.from_numpy(arrays["edge_index"]).long(),
+            len(arrays["y"]),
+        )
     both = torch.cat([once, once.flip(0)], dim=1)
     return GraphStore(torch.tensor([num_nodes]), torch.tensor([both.size(1)]), both)
 

@@ -110,7 +110,9 @@ def extract(
     a batch: the float32 tensors that GIN-AK+ saves for the backward pass.
     """
     if walks and pagerank:
-        raise OptionError("--walks and --pagerank exclude each other; drop one of them.")
+        raise OptionError(
+            "--walks and --pagerank exclude each other; drop one of them."
+        )
     kind = "walks" if walks else "pagerank" if pagerank else "egonets"
     given = {
         "num_hops": num_hops,

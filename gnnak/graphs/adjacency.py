@@ -87,7 +87,7 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
 
 
 def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
-    """Return the nodes that `roots` names, [s]: nodes, a mask of nodes, or None for all.
+    """Return the nodes in `roots`, [s]: nodes, a mask of nodes, or None for all nodes.
 
     >>> check_roots(torch.tensor([True, False, True]), 3, torch.device("cpu"))
     tensor([0, 2])
@@ -109,7 +109,10 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
             )
         return roots.nonzero().flatten().to(device)
     in_order = distinct(roots)
-    if roots.numel() and not 0 <= (low := int(in_order[0])) <= int(in_order[-1]) < num_nodes:
+    if (
+        roots.numel()
+        and not 0 <= (low := int(in_order[0])) <= int(in_order[-1]) < num_nodes
+    ):
         wrong = low if low < 0 else int(in_order[-1])
         raise GraphError(
             f"roots names node {wrong}, but the graph has {num_nodes} nodes "

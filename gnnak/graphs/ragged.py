@@ -1,4 +1,4 @@
-"""Ragged arrays, rows of different lengths in one flat tensor, and sorts of integers."""
+"""Ragged arrays: rows of different lengths in one flat tensor; sorts of integers."""
 
 import numpy as np
 import torch

@@ -18,7 +18,7 @@ CHUNK = 1 << 18
 BITS = 32
 """Number of bits of the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)
-"""Step sizes through a list of neighbours; these have no common factor with a degree."""
+"""Step sizes through a list of neighbours; a degree is no multiple of any of them."""
 
 
 def capped_egonets(
@@ -64,7 +64,9 @@ def capped_egonets(
     check_count("seed", seed)
     check_edge_index(edge_index, num_nodes)
     root = check_roots(roots, num_nodes, edge_index.device)
-    limit = CopyLimit(copy_limit, root.device, "max_neighbors, num_hops or the number of roots")
+    limit = CopyLimit(
+        copy_limit, root.device, "max_neighbors, num_hops or the number of roots"
+    )
     neighbors = incoming(edge_index, num_nodes)
     key = capped_reach(root, neighbors, num_hops, max_neighbors, seed, limit)
     found = induced_subgraphs(root, key, neighbors, num_hops, limit)
@@ -118,9 +120,7 @@ def _sample(
     found = frontier = (number << BITS) + order(torch.zeros_like(root))
     for hop in range(num_hops):
         first, of_root, node = _decoded(frontier, order, root)
-        row, node = _proposals(
-            node, of_root, neighbors, most, Shuffle(f"{seed} {hop}")
-        )
+        row, node = _proposals(node, of_root, neighbors, most, Shuffle(f"{seed} {hop}"))
         pair = order(node.sub_(of_root.index_select(0, row)))
         pair += first.index_select(0, row)
         # The last bit tells proposed pairs from those found before, which come first.

@@ -8,8 +8,13 @@ from torch import Tensor
 
 from gnnak.errors import OptionError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, incoming
-from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges, sort_pairs
-from gnnak.graphs.ragged import sorted_values
+from gnnak.graphs.ragged import (
+    counts_of,
+    pointers,
+    ragged_ranges,
+    sort_pairs,
+    sorted_values,
+)
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.induce import induced_subgraphs
 from gnnak.subgraphs.reach import estimated_copies
@@ -178,7 +183,7 @@ def pagerank(
             active = goes_on.cumsum(0).sub_(1).index_select(0, active)
             walks = _Walks(*(rows.masked_select(goes_on) for rows in walks))
     pair, ended, here = (torch.cat(rows) for rows in zip(*parts, walks, strict=True))
-    value = ended + (here * alpha).long()
+    value = ended + (here.double() * alpha).long()
     order = sort_pairs(pair, root.numel() << BITS)[1]
     order = order[value.index_select(0, order) > 0]
     return pair.index_select(0, order), value.index_select(0, order)
@@ -192,7 +197,7 @@ def _push(
     pushed, mass = pair.index_select(0, active), here.index_select(0, active)
     start, degree = neighbors.rows(pushed & NODE)
     # At a node without incoming edges, walks stay until they end.
-    ending = torch.where(degree > 0, (mass * alpha).long(), mass)
+    ending = torch.where(degree > 0, (mass.double() * alpha).long(), mass)
     share = (mass - ending).div_(degree.clamp(min=1), rounding_mode="floor")
     row, entry = ragged_ranges(start, degree)
     reached = (pushed >> BITS << BITS).index_select(0, row)
@@ -217,7 +222,7 @@ def _push(
         pair.index_copy_(0, place, reached)
     here.index_add_(0, place, moved)
     edges = neighbors.rows(reached & NODE)[1].clamp_(min=1)
-    is_active = here.index_select(0, place) > (edges * (tolerance * ONE)).long()
+    is_active = here.index_select(0, place) > (edges.double() * (tolerance * ONE)).long()
     return _Walks(pair, ended, here), place.masked_select(is_active)
 
 

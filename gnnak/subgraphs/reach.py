@@ -244,7 +244,7 @@ def _estimate(
 
 
 def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
-    """Estimate the length of `find(root)` from a few random roots, one after another."""
+    """Estimate the length of `find(root)` from a few random roots, one at a time."""
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(root.numel(), generator=generator, device="cpu")
     found = done = 0

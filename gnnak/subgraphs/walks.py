@@ -266,7 +266,7 @@ class RandomWalks(Limited):
         generator: torch.Generator | None = None,
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Sample subgraphs of all nodes or `roots`; arguments as in `walk_subgraphs`."""
+        """Sample subgraphs of all nodes or `roots`; see `walk_subgraphs`."""
         return walk_subgraphs(
             edge_index,
             num_nodes,
