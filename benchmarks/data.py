@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import torch
 
 from gnnak.datasets.benchmarks import superpixel_edges
@@ -56,6 +57,19 @@ def superpixels(count: int) -> GraphStore:
         y = torch.arange(count) % 10
         store = GraphStore(none + 118, none, torch.empty(2, 0).long(), x, y=y)
     return superpixel_edges(store)
+
+
+def computers() -> GraphStore:
+    """Return the graph Amazon Computers, without its features; it needs real data."""
+    path = real_file("node-computers.npz")
+    assert path is not None
+    with np.load(path) as arrays:
+        once, num_nodes = (
+            torch.from_numpy(arrays["edge_index"]).long(),
+            len(arrays["y"]),
+        )
+    both = torch.cat([once, once.flip(0)], dim=1)
+    return GraphStore(torch.tensor([num_nodes]), torch.tensor([both.size(1)]), both)
 
 
 def sparse_graph(num_nodes: int) -> GraphStore:

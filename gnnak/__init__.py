@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gnnak.subgraphs import (
         EgoNets,
         NodeDeletion,
+        PageRankNeighbors,
         RandomWalks,
         RootedSubgraphs,
         WholeGraphs,
@@ -43,6 +44,7 @@ __all__ = [
     "GraphLoader",
     "LayerOptions",
     "NodeDeletion",
+    "PageRankNeighbors",
     "RandomWalks",
     "RootLoader",
     "RootedSubgraphs",
@@ -81,6 +83,7 @@ _HOMES = {
     "gnnak.subgraphs": (
         "EgoNets",
         "NodeDeletion",
+        "PageRankNeighbors",
         "RandomWalks",
         "RootedSubgraphs",
         "WholeGraphs",

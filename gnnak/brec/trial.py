@@ -54,8 +54,8 @@ class TrialOptions:
     relabellings: int = 32
     """Number q of random relabellings of a graph; BREC's threshold assumes q = 32."""
     subgraphs: SubgraphKind = "egonets"
-    """Kind of the rooted subgraphs. Random walks are not allowed: the test needs
-    embeddings that do not change from call to call."""
+    """Kind of the rooted subgraphs, except random walks and PageRank: the test needs
+    embeddings that do not depend on randomness or on the order of nodes."""
     pairs: tuple[PairEncoding, ...] | None = None
     """Encodings of (root, node) for subgraph GNNs other than GNN-AK. If None, as in the
     GNN's paper."""
@@ -70,8 +70,8 @@ class TrialOptions:
         check_count("num_hops", self.num_hops)
         check_count("relabellings", self.relabellings, least=2)
         check_positive("lr", self.lr)
-        kinds = [kind for kind in get_args(SubgraphKind) if kind != "walks"]
-        check_choice("subgraphs", self.subgraphs, kinds)
+        kinds = set(get_args(SubgraphKind)) - {"walks", "pagerank"}
+        check_choice("subgraphs", self.subgraphs, sorted(kinds))
         self.model_options()
 
     def model_options(self) -> ModelOptions:

@@ -19,13 +19,18 @@ Examples:
 
     gnnak extract pattern --walks --length 10 --repeats 5 --batch-size 32
 
-    gnnak extract counting --num-hops 2 --sample 500 --channels 64 --json
+    gnnak extract counting --num-hops 2 --max-neighbors 5 --sample 500 --json
+
+    gnnak extract counting --pagerank --size 16 --channels 64
 
     gnnak extract molecules.csv --smiles smiles --num-hops 3
 """
-HOPS, LENGTH, REPEATS = 3, 10, 5
-"""Defaults: the radius of the egonets, the number of steps of a random walk, and the
-number of walks from each root."""
+KINDS = {
+    "egonets": ("num_hops", "max_neighbors"),
+    "walks": ("length", "repeats"),
+    "pagerank": ("size", "alpha"),
+}
+"""Maps each kind of subgraphs to its options."""
 
 
 def extract(
@@ -38,17 +43,35 @@ def extract(
         ),
     ],
     num_hops: Annotated[
-        int | None, typer.Option(help="Radius of the egonets.", show_default=str(HOPS))
+        int | None, typer.Option(help="Radius of the egonets.", show_default="3")
+    ] = None,
+    max_neighbors: Annotated[
+        int | None,
+        typer.Option(
+            help="Nodes that are sampled at each hop of an egonet.", show_default="all"
+        ),
     ] = None,
     walks: Annotated[
         bool, typer.Option("--walks", help="Random walks instead of egonets.")
     ] = False,
     length: Annotated[
-        int | None, typer.Option(help="Steps of a walk.", show_default=str(LENGTH))
+        int | None, typer.Option(help="Steps of a walk.", show_default="10")
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(help="Walks from each root.", show_default=str(REPEATS)),
+        typer.Option(help="Walks from each root.", show_default="5"),
+    ] = None,
+    pagerank: Annotated[
+        bool,
+        typer.Option("--pagerank", help="Nodes of the largest personalised PageRank."),
+    ] = False,
+    size: Annotated[
+        int | None,
+        typer.Option(help="Nodes of a PageRank subgraph.", show_default="32"),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Probability that a walk ends.", show_default="0.15"),
     ] = None,
     sample: Annotated[
         int, typer.Option(min=1, help="Measure at most this many graphs, at random.")
@@ -69,7 +92,7 @@ def extract(
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the sampled graphs and of the walks.")
+        int, typer.Option(min=0, help="Seed of samples: graphs, walks, neighbours.")
     ] = 0,
     smiles: Annotated[
         str | None,
@@ -86,22 +109,33 @@ def extract(
     memory is 4 bytes x layers x (channels + 16) x (15 x node copies + edge copies) of
     a batch: the float32 tensors that GIN-AK+ saves for the backward pass.
     """
-    if walks and num_hops is not None:
-        raise OptionError("--num-hops means nothing to --walks; drop one of them.")
-    if not walks and (length is not None or repeats is not None):
-        raise OptionError("--length and --repeats are for walks; add --walks.")
-    hops = check_count("--num-hops", HOPS if num_hops is None else num_hops)
-    steps = check_count("--length", LENGTH if length is None else length)
-    count = check_count("--repeats", REPEATS if repeats is None else repeats, least=1)
+    if walks and pagerank:
+        raise OptionError(
+            "--walks and --pagerank exclude each other; drop one of them."
+        )
+    kind = "walks" if walks else "pagerank" if pagerank else "egonets"
+    given = {
+        "num_hops": num_hops,
+        "max_neighbors": max_neighbors,
+        "length": length,
+        "repeats": repeats,
+        "size": size,
+        "alpha": alpha,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    for name, value in given.items():
+        flag = f"--{name.replace('_', '-')}"
+        if name not in KINDS[kind]:
+            of = next(of for of, names in KINDS.items() if name in names)
+            raise OptionError(f"{flag} is for {of}, not for {kind}; leave it out.")
+        if name != "alpha":
+            check_count(flag, value, least=0 if name in ("num_hops", "length") else 1)
     with stoppable_at_once():
         from gnnak.cli.data_run import find_graphs, measure, summary
-        from gnnak.subgraphs import EgoNets, RandomWalks
+        from gnnak.models.options import SubgraphOptions
 
-    extractor = (
-        RandomWalks(steps, count, copy_limit=copy_limit)
-        if walks
-        else EgoNets(hops, copy_limit=copy_limit)
-    )
+    options = SubgraphOptions(kind, copy_limit=copy_limit, seed=seed, **given)
+    extractor = options.build()
     title, store = find_graphs(name, smiles, seed, data_dir)
     sizes = measure(store, extractor, sample, seed)
     shown = {

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError, kind_of
+from gnnak.graphs.ragged import distinct, sort_pairs
 from gnnak.typing import check_count
 
 
@@ -41,8 +42,8 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
     """Find the neighbours of every node `v`: all nodes `u` with an edge `u -> v`."""
     source, target = edge_index
     unsorted = torch.add(source, target, alpha=num_nodes)
-    key, edge = torch.sort(unsorted, stable=True)
     step = max(num_nodes, 1)
+    key, edge = sort_pairs(unsorted, step * step)
     first = torch.arange(0, (num_nodes + 1) * step, step, device=key.device)
     ptr = torch.searchsorted(key, first)
     return Neighbors(ptr, source.index_select(0, edge), edge, key)
@@ -85,6 +86,43 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
         )
 
 
+def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
+    """Return the nodes in `roots`, [s]: nodes, a mask of nodes, or None for all nodes.
+
+    >>> check_roots(torch.tensor([True, False, True]), 3, torch.device("cpu"))
+    tensor([0, 2])
+    """
+    if roots is None:
+        return torch.arange(num_nodes, device=device)
+    kind = roots.dtype if isinstance(roots, Tensor) else kind_of(roots)
+    if kind not in (torch.long, torch.bool) or roots.dim() != 1:
+        shown = f"{kind} {list(roots.shape)}" if isinstance(roots, Tensor) else kind
+        raise GraphError(
+            f"roots is {shown}; give nodes as an int64 tensor [s], or a mask of nodes "
+            f"as a bool tensor [{num_nodes}]."
+        )
+    if kind == torch.bool:
+        if roots.numel() != num_nodes:
+            raise GraphError(
+                f"roots is a mask of {roots.numel()} nodes, but the graph has "
+                f"{num_nodes}; give one entry for each node."
+            )
+        return roots.nonzero().flatten().to(device)
+    in_order = distinct(roots)
+    if (
+        roots.numel()
+        and not 0 <= (low := int(in_order[0])) <= int(in_order[-1]) < num_nodes
+    ):
+        wrong = low if low < 0 else int(in_order[-1])
+        raise GraphError(
+            f"roots names node {wrong}, but the graph has {num_nodes} nodes "
+            f"(0 to {num_nodes - 1}); give nodes of this graph."
+        )
+    if in_order.numel() != roots.numel():
+        raise GraphError("roots contains a node twice; give each node at most once.")
+    return roots.to(device)
+
+
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
     """Return the weakly connected component of each node, [n], and their number.
 
@@ -119,7 +157,9 @@ def hops_to_root(
     hop = torch.full((num_nodes,), -1, dtype=torch.long, device=edge_index.device)
     hop[roots] = 0
     for distance in range(1, max_hops + 1):
-        reached = source[(hop[target] == distance - 1) & (hop[source] < 0)]
+        into = (hop.index_select(0, target) == distance - 1).nonzero().flatten()
+        reached = source.index_select(0, into)
+        reached = reached[hop.index_select(0, reached) < 0]
         if not reached.numel():
             break
         hop[reached] = distance

@@ -1,5 +1,6 @@
-"""Ragged arrays: rows of different lengths concatenated into one flat tensor."""
+"""Ragged arrays: rows of different lengths in one flat tensor; sorts of integers."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,6 +82,56 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
     return torch.searchsorted(done, marks, right=True).unique().tolist()
 
 
+def sorted_values(values: Tensor) -> Tensor:
+    """Return the integers `values`, [m], in increasing order.
+
+    NumPy sorts integers several times faster than PyTorch, which also returns where
+    each of them was.
+    """
+    if values.device.type != "cpu" or torch.compiler.is_compiling():
+        return torch.sort(values).values
+    return torch.from_numpy(np.sort(values.numpy()))
+
+
+def distinct(values: Tensor) -> Tensor:
+    """Return the distinct integers of `values` in increasing order.
+
+    >>> distinct(torch.tensor([5, 2, 5]))
+    tensor([2, 5])
+    """
+    values = sorted_values(values.flatten())
+    first = torch.ones_like(values, dtype=torch.bool)
+    torch.ne(values[1:], values[:-1], out=first[1:])
+    return values.masked_select(first)
+
+
+FEW = 1 << 12
+"""`sort_pairs` uses `torch.sort` for fewer pairs, which then takes fewer operations."""
+
+
+def sort_pairs(
+    key: Tensor, key_size: int, value: Tensor | None = None, value_size: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Sort pairs of integers by key; values of equal keys must be increasing.
+
+    Keys are in 0..key_size-1 and values in 0..value_size-1. If `value` is None, the
+    values are 0, 1, 2, .... On a CPU, each pair is packed into one integer if it fits,
+    since `sorted_values` is fast.
+
+    >>> sort_pairs(torch.tensor([7, 3, 7]), key_size=8)
+    (tensor([3, 7, 7]), tensor([1, 0, 2]))
+    """
+    bits = max((key.numel() if value is None else value_size) - 1, 0).bit_length()
+    few = key.device.type != "cpu" or key.numel() < FEW
+    if few or key_size << bits > INT64_MAX or torch.compiler.is_compiling():
+        key, order = torch.sort(key, stable=True)
+        return key, order if value is None else value.index_select(0, order)
+    value = torch.arange(key.numel()) if value is None else value
+    packed = sorted_values((key << bits).bitwise_or_(value))
+    return packed >> bits, packed.bitwise_and_((1 << bits) - 1)
+
+
+INT64_MAX = 2**63 - 1
 NARROW = (torch.int8, torch.int16, torch.int32)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from types import NoneType
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -20,10 +19,14 @@ from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.splitting import split
 from gnnak.loading.windows import make_window
-from gnnak.sampling.cached_plan import CachedPlans, cache_plans, sample_egonets
+from gnnak.sampling.cached_plan import (
+    CachedPlans,
+    cache_plans,
+    can_sample_first,
+    sample_egonets,
+)
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
-from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.encodings import WithEncodings
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -73,7 +76,7 @@ class Subgraphs:
             subgraphs = self.cached[positions]
         elif self.extractor is None:
             return None
-        elif self.drop is not None and type(self.extractor) is EgoNets:
+        elif self.drop is not None and can_sample_first(self.extractor):
             return sample_egonets(
                 self.drop, self.extractor, edge_index, num_nodes, generator
             )
@@ -215,7 +218,7 @@ def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tens
     """Return the fraction of a window's memory budget that each graph takes, [g]."""
     generator = torch.Generator(store.device).manual_seed(0)
     drop = source.drop
-    if type(source.extractor) not in (EgoNets, NoneType):
+    if source.extractor is not None and not can_sample_first(source.extractor):
         # All subgraphs are extracted, with their edges, before some are dropped.
         source = replace(source, drop=None)
 

@@ -10,6 +10,7 @@ from gnnak.nn.options import LayerOptions
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor, check_extractor
+from gnnak.subgraphs.pagerank import PageRankNeighbors
 from gnnak.subgraphs.walks import RandomWalks
 from gnnak.subgraphs.whole import MaskedEgoNets, NodeDeletion, WholeGraphs
 from gnnak.typing import (
@@ -21,20 +22,24 @@ from gnnak.typing import (
     check_count,
 )
 
-SubgraphKind = Literal["egonets", "walks", "whole", "deletion", "masked-egonets"]
+SubgraphKind = Literal[
+    "egonets", "walks", "pagerank", "whole", "deletion", "masked-egonets"
+]
 
 
 @dataclass(frozen=True)
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    `num_hops` is used only by "egonets" and "masked-egonets"; `length`, `repeats`, `p`
-    and `q` are used only by "walks".
+    `num_hops` is used only by "egonets" and "masked-egonets"; `max_neighbors` and
+    `seed` only by "egonets"; `length`, `repeats`, `p` and `q` only by "walks"; `size`
+    and `alpha` only by "pagerank".
     """
 
     kind: SubgraphKind | None = None
     """"egonets": the nodes within `num_hops` hops of the root. "walks": the nodes that
-    `repeats` random walks from the root visit. "whole": the whole graph. "deletion":
+    `repeats` random walks from the root visit. "pagerank": the `size` nodes with the
+    largest personalised PageRank of the root. "whole": the whole graph. "deletion":
     the graph without the edges of the root. "masked-egonets": the graph without the
     edges that are not in the egonet. If None, the kind that the model was published
     with."""
@@ -51,6 +56,16 @@ class SubgraphOptions:
     copy_limit: int | None = None
     """The largest sum of the numbers of node copies and edge copies in a batch; a batch
     with more raises an error. If None, the free memory of the device is the limit."""
+    max_neighbors: int | None = None
+    """For egonets: the largest number of nodes that are sampled at each hop. If None,
+    all nodes are in the egonet."""
+    seed: int | None = 0
+    """For egonets with `max_neighbors`: the seed of the sample. If None, every training
+    step samples anew."""
+    size: int = 32
+    """For PageRank: the largest number of nodes of a subgraph."""
+    alpha: float = 0.15
+    """For PageRank: the probability that a walk from the root ends in a step."""
 
     def __post_init__(self) -> None:
         if self.kind is not None:
@@ -60,7 +75,10 @@ class SubgraphOptions:
         """Build the extractor; the argument `kind` is used if `self.kind` is None."""
         kind, limit = self.kind or kind, self.copy_limit
         if kind == "egonets":
-            return EgoNets(self.num_hops, copy_limit=limit)
+            sample = self.max_neighbors, self.seed
+            return EgoNets(self.num_hops, *sample, copy_limit=limit)
+        if kind == "pagerank":
+            return PageRankNeighbors(self.size, self.alpha, copy_limit=limit)
         if kind == "whole":
             return WholeGraphs(copy_limit=limit)
         if kind == "deletion":

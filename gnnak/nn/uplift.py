@@ -22,7 +22,6 @@ from gnnak.nn.mlp import dense_block
 from gnnak.nn.norm import on_copies, on_graph
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.slices import can_slice, sliced_encodings
-from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count
 
@@ -166,14 +165,16 @@ class GNNAK(nn.Module):
 
         Args:
             x: Node states, [n, in_channels].
-            subgraphs: One rooted subgraph per node, or the sample of these subgraphs
-                that `SubgraphDrop` returns.
+            subgraphs: One rooted subgraph per node; the sample of these subgraphs that
+                `SubgraphDrop` returns; or the subgraphs of some roots (see `extract`).
             edge_attr: Edge states, [e, c], or weights, [e], for the base GNN; None if
                 the base GNN reads no edge attributes; `Inputs` if the base GNN takes
                 further arguments.
 
         Returns:
-            New node states, [n, out_channels].
+            New node states, [n, out_channels]. For the subgraphs of s < n roots, new
+            states of these roots, [s, out_channels], in the order of `subgraphs.root`;
+            the context encoding then pools a root's states in these s subgraphs only.
         """
         self.check(x, subgraphs, edge_attr)
         # PyG's explainers mask messages, which fused kernels do not support.
@@ -277,12 +278,18 @@ class GNNAK(nn.Module):
         subgraphs: RootedSubgraphs,
         num_nodes: int,
     ) -> Tensor:
-        """Return FUSE of the encodings of each node, [n, out_channels]."""
-        per_subgraph = dict(encodings)
-        per_subgraph.pop("context", None)
-        per_node = encodings | at_nodes(per_subgraph, subgraphs, num_nodes)
+        """Return FUSE of the encodings of each node, [n, out_channels].
+
+        For the subgraphs of some roots, the result is for these roots, [s, c].
+        """
+        found = dict(encodings)
+        if not subgraphs.has_some_roots(num_nodes):
+            found.pop("context", None)
+            found = encodings | at_nodes(found, subgraphs, num_nodes)
+        elif "context" in found:
+            found["context"] = found["context"].index_select(0, subgraphs.root)
         with on_graph(subgraphs.real):
-            return self.fuse(list(per_node.values()))
+            return self.fuse(list(found.values()))
 
     def check(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
@@ -362,11 +369,16 @@ def check_subgraphs(
             f"subgraphs is {kind_of(subgraphs)}; give the result of "
             "gnnak.EgoNets(num_hops)(edge_index, num_nodes)."
         )
-    sampled = isinstance(subgraphs, SampledSubgraphs)
-    if (subgraphs.num_nodes if sampled else subgraphs.num_subgraphs) != num_nodes:
+    if torch.compiler.is_compiling():
+        # Reading the number of nodes would compile the code anew for each number.
+        size = max(subgraphs.num_subgraphs, num_nodes)
+    else:
+        size = subgraphs.num_nodes or subgraphs.num_subgraphs
+    if size != num_nodes:
         raise SubgraphError(
             f"there are {subgraphs.num_subgraphs} rooted subgraphs for {num_nodes} "
-            "nodes; extract one for every node of this batch."
+            f"nodes, but they are of a graph with {size} nodes; give the states of all "
+            "nodes, and subgraphs of this batch."
         )
     if subgraphs.device != x.device:
         raise SubgraphError(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from gnnak.errors import GraphError, WidthError, kind_of
+from gnnak.errors import GraphError, SubgraphError, WidthError, kind_of
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.nn.calling import Call, Calling, Inputs, own_widths, try_out
 from gnnak.nn.calling.call import Binding, EdgeReader, first_weight
@@ -117,6 +117,12 @@ class UpliftedConv(nn.Module):
         shared = self.shared.subgraphs
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
+        if subgraphs.has_some_roots(x.size(0)):
+            raise SubgraphError(
+                f"an uplifted model got subgraphs of {subgraphs.num_subgraphs} roots "
+                f"for {x.size(0)} nodes, but each layer needs the states that the one "
+                "before computes for all nodes; give a subgraph of every node."
+            )
         if first and not self.warned and subgraphs.real is None:
             named = {"x": x}
             if isinstance(inputs, Inputs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -20,6 +21,11 @@ from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.induce import with_edges
+
+
+def can_sample_first(extractor: object) -> TypeGuard[EgoNets]:
+    """Return whether `sample_egonets` supports an extractor: egonets with all nodes."""
+    return type(extractor) is EgoNets and extractor.max_neighbors is None
 
 
 def sample_egonets(

@@ -58,6 +58,10 @@ class SampledSubgraphs(RootedSubgraphs):
     filling: Filling = field(kw_only=True)
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
+    def has_some_roots(self, num_nodes: int) -> bool:
+        """Return False: layers estimate the states of all nodes."""
+        return False
+
     def scale(self, dtype: torch.dtype) -> Tensor:
         """Return `held / covered`, [n], which corrects sums over the samples."""
         return self.once(Tensor, lambda: self.held.to(dtype) / self.covered, dtype)

@@ -1,6 +1,7 @@
-"""Extract rooted subgraphs from graphs: egonets, random walks, whole graphs."""
+"""Extract rooted subgraphs from graphs: egonets, walks, PageRank, whole graphs."""
 
 from gnnak.subgraphs.attached import rooted_from_pyg
+from gnnak.subgraphs.capped import capped_egonets
 from gnnak.subgraphs.egonets import EgoNets, egonets
 from gnnak.subgraphs.encodings import (
     StructuralEncoding,
@@ -13,6 +14,7 @@ from gnnak.subgraphs.encodings import (
 )
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.induce import AcrossEdges, across_edges, across_whole
+from gnnak.subgraphs.pagerank import PageRankNeighbors, pagerank_neighbors
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks, random_walks, walk_subgraphs
 from gnnak.subgraphs.whole import (
@@ -30,6 +32,7 @@ __all__ = [
     "Extractor",
     "MaskedEgoNets",
     "NodeDeletion",
+    "PageRankNeighbors",
     "RandomWalks",
     "RootedSubgraphs",
     "StructuralEncoding",
@@ -37,11 +40,13 @@ __all__ = [
     "WithEncodings",
     "across_edges",
     "across_whole",
+    "capped_egonets",
     "closed_walks",
     "egonets",
     "extract",
     "masked_egonets",
     "node_deletions",
+    "pagerank_neighbors",
     "random_walks",
     "resistance",
     "root_mark",

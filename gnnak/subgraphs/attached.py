@@ -6,7 +6,7 @@ is called with the same tensor object reads the subgraphs from there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch_geometric.transforms.rooted_subgraph import RootedSubgraphData
 
 from gnnak.errors import SubgraphError
 from gnnak.graphs.adjacency import hops_to_root
-from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.copy_limit import Limited
 from gnnak.subgraphs.encodings import without_encodings
 from gnnak.subgraphs.extractors import Extractor, are_equal
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -95,12 +95,13 @@ def same_extractor(one: Extractor, other: Extractor) -> bool:
     Copy limits and structural encodings may differ: a model computes the structural
     encodings that are missing.
 
+    >>> from gnnak import EgoNets
     >>> same_extractor(EgoNets(2), EgoNets(2, copy_limit=1000))
     True
     """
     one, other = without_encodings(one), without_encodings(other)
-    if type(one) is type(other) is EgoNets:
-        return one.num_hops == other.num_hops
+    if isinstance(one, Limited) and isinstance(other, Limited):
+        return replace(one, copy_limit=None) == replace(other, copy_limit=None)
     return are_equal(one, other)
 
 

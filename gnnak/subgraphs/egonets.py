@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
-from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
+from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, incoming
+from gnnak.subgraphs.capped import capped_egonets
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.induce import induced_edges
 from gnnak.subgraphs.reach import decoded, reach
@@ -53,7 +53,8 @@ def egonets(
             A batch of graphs is passed as one disjoint union.
         num_nodes: Number of nodes, n.
         num_hops: Radius k; with 0 each egonet is its root alone.
-        roots: The nodes to extract egonets of, [s], without repeats. If None, all.
+        roots: The nodes to extract egonets of: an int64 tensor [s] in any order, each
+            node at most once, or a bool mask [n]. If None, all nodes.
         copy_limit: Upper limit on the number of node copies plus edge copies. If there
             would be more, `SizeError` is raised before they are allocated. If None, as
             many are allowed as fit into free memory.
@@ -65,7 +66,7 @@ def egonets(
     """
     check_count("num_hops", num_hops)
     check_edge_index(edge_index, num_nodes)
-    root = _check_roots(roots, num_nodes, edge_index.device)
+    root = check_roots(roots, num_nodes, edge_index.device)
     limit = CopyLimit(copy_limit, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
     all_roots = roots is None
@@ -83,39 +84,66 @@ def egonets(
     return found
 
 
-def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
-    if roots is None:
-        return torch.arange(num_nodes, device=device)
-    flat = isinstance(roots, Tensor) and roots.dim() == 1 and roots.dtype == torch.long
-    inside = flat and not ((roots < 0) | (roots >= num_nodes)).any()
-    if not inside:
-        raise GraphError(
-            f"roots must be an int64 tensor [s] of nodes in 0..{num_nodes - 1}."
-        )
-    if roots.unique().numel() != roots.numel():
-        raise GraphError("roots contains a node twice; give each node at most once.")
-    return roots.to(device)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EgoNets(WithRadius):
-    """Extract the k-hop egonet of every node; a callable class around `egonets`.
+    """Extract the k-hop egonet of every node, or a sample of its nodes.
+
+    This is a callable class around `egonets` and, with `max_neighbors`,
+    `capped_egonets`.
 
     >>> EgoNets(num_hops=2)(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=4, device='cpu')
+    >>> EgoNets(2, max_neighbors=20)
+    EgoNets(num_hops=2, max_neighbors=20)
     """
+
+    max_neighbors: int | None = None
+    """The largest number m of nodes that are sampled at each hop, so that an egonet has
+    at most 1 + k m nodes; see `capped_egonets`. If None, egonets have all nodes."""
+    seed: int | None = 0
+    """Seed of the sample, which is the same in each call. If None, training samples
+    anew in each step, and evaluation uses a fixed seed. Ignored without
+    `max_neighbors`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_neighbors is not None:
+            convert_count(self, "max_neighbors", least=1)
+        if self.seed is not None:
+            convert_count(self, "seed")
+
+    def __repr__(self) -> str:
+        # Without options at their default, as in states of loaders of older versions.
+        shown = f"num_hops={self.num_hops}"
+        if self.max_neighbors is not None:
+            shown += f", max_neighbors={self.max_neighbors}"
+            shown += f", seed={self.seed}" if self.seed != 0 else ""
+        return f"EgoNets({shown})"
+
+    @property
+    def random(self) -> bool:  # type: ignore[override]
+        """Whether two calls can return different subgraphs."""
+        return self.max_neighbors is not None and self.seed is None
 
     def __call__(
         self,
         edge_index: Tensor,
         num_nodes: int,
         generator: torch.Generator | None = None,
+        roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Extract the egonet of every node; `generator` is ignored.
+        """Extract the egonet of every node, or of `roots`.
 
-        Other arguments as in `egonets`. All extractors have these three arguments.
+        `generator` is used only if `random` is True. Other arguments as in `egonets`.
         """
-        return egonets(edge_index, num_nodes, self.num_hops, copy_limit=self.copy_limit)
+        k, m, limit = self.num_hops, self.max_neighbors, self.copy_limit
+        if m is None:
+            return egonets(edge_index, num_nodes, k, roots, limit)
+        seed = self.seed
+        if seed is None:
+            device = "cpu" if generator is None else generator.device
+            seed = int(torch.randint(2**62, (), generator=generator, device=device))
+        return capped_egonets(edge_index, num_nodes, k, m, roots, seed, limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
         """Extract egonets without edges; `with_edges` adds the edges after sampling."""

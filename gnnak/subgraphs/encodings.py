@@ -386,9 +386,11 @@ class WithEncodings:
         num_nodes: int,
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
+        roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return one rooted subgraph per node; arguments as in `extract`."""
-        found = extract(self.extractor, edge_index, num_nodes, generator, batch)
+        """Return subgraphs of all nodes, or of `roots`; arguments as in `extract`."""
+        inner = self.extractor
+        found = extract(inner, edge_index, num_nodes, generator, batch, roots)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
         known = found.derived.encodings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from inspect import signature
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +11,9 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import OptionError, SubgraphError, kind_of
+from gnnak.graphs.adjacency import check_roots
 from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.pagerank import PageRankNeighbors
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks
 from gnnak.subgraphs.whole import MaskedEgoNets, NodeDeletion, WholeGraphs
@@ -22,7 +25,9 @@ class Extractor(Protocol):
 
     Models and loaders accept every object with these members. An extractor of your own
     can also set `reads_batch = True`. It is then called with a further argument
-    `batch`, the index of the graph that each node is in, [n].
+    `batch`, the index of the graph that each node is in, [n]. It can also have an
+    argument `roots`, the nodes whose subgraphs are wanted, [s], or None for all nodes,
+    as the extractors of this package have.
 
     The result of your own extractor is checked in each call: if it lacks a documented
     property of `RootedSubgraphs`, a `SubgraphError` names this property.
@@ -76,7 +81,14 @@ def check_extractor(name: str, value: object) -> None:
         )
 
 
-BUILT_IN = (EgoNets, RandomWalks, WholeGraphs, NodeDeletion, MaskedEgoNets)
+BUILT_IN = (
+    EgoNets,
+    PageRankNeighbors,
+    RandomWalks,
+    WholeGraphs,
+    NodeDeletion,
+    MaskedEgoNets,
+)
 """The extractors of this package; their results need no check."""
 
 
@@ -86,6 +98,7 @@ def extract(
     num_nodes: int,
     generator: torch.Generator | None = None,
     batch: Tensor | None = None,
+    roots: Tensor | None = None,
 ) -> RootedSubgraphs:
     """Call an extractor; if it is not built in, check its result.
 
@@ -96,31 +109,53 @@ def extract(
         generator: Source of randomness. If None, PyTorch's default generator is used.
         batch: Index of the graph that each node is in, [n]; None if there is one graph.
             Only extractors with `reads_batch` get it.
+        roots: The nodes whose subgraphs are extracted: an int64 tensor [s] in any
+            order, each node at most once, or a bool mask [n]. If None, all nodes.
 
     Raises:
-        SubgraphError: If the extractor does not return one valid subgraph per node.
+        OptionError: If `roots` is given, but the extractor has no such argument.
+        SubgraphError: If the extractor does not return one valid subgraph per root.
     """
     options: dict[str, Any] = {}
     if getattr(extractor, "reads_batch", False):
         options["batch"] = batch
+    if roots is not None:
+        if "roots" not in signature(extractor).parameters:
+            raise OptionError(
+                f"the extractor {type(extractor).__name__} extracts the subgraphs of "
+                "all nodes; give its __call__ an argument roots=None, or leave roots "
+                "out."
+            )
+        roots = check_roots(roots, num_nodes, edge_index.device)
+        options["roots"] = roots
     found = extractor(edge_index, num_nodes, generator, **options)
     checked = getattr(extractor, "is_checked", False)
     if type(extractor) not in BUILT_IN and not checked:
-        check_extracted(found, extractor, edge_index, num_nodes)
+        check_extracted(found, extractor, edge_index, num_nodes, roots)
     return found
 
 
 def check_extracted(
-    found: RootedSubgraphs, extractor: Extractor, edge_index: Tensor, num_nodes: int
+    found: RootedSubgraphs,
+    extractor: Extractor,
+    edge_index: Tensor,
+    num_nodes: int,
+    roots: Tensor | None = None,
 ) -> None:
-    """Raise `SubgraphError` unless `found` has one valid subgraph per node."""
+    """Raise `SubgraphError` unless `found` has one valid subgraph per node or root."""
     name = type(extractor).__name__
     if not isinstance(found, RootedSubgraphs):
         raise SubgraphError(
             f"the extractor {name} returned {kind_of(found)}; return a "
             "gnnak.RootedSubgraphs."
         )
-    if found.num_subgraphs != num_nodes or found.num_nodes != num_nodes:
+    if roots is not None and not torch.equal(found.root, roots):
+        raise SubgraphError(
+            f"the extractor {name} returned subgraphs with other roots than it got; "
+            "return one subgraph per root, in the same order."
+        )
+    count = num_nodes if roots is None else roots.numel()
+    if found.num_subgraphs != count or found.num_nodes != num_nodes:
         raise SubgraphError(
             f"the extractor {name} returned {found.num_subgraphs} subgraphs with "
             f"num_nodes={found.num_nodes} for a graph of {num_nodes} nodes; return one "

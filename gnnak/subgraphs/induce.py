@@ -1,33 +1,39 @@
 """Find the edges inside rooted subgraphs, and the edges across rooted subgraphs."""
 
-from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import SubgraphError
-from gnnak.graphs.adjacency import Neighbors, incoming
+from gnnak.graphs.adjacency import Neighbors, hops_to_root, incoming
 from gnnak.graphs.ragged import (
     chunk_cuts,
     counts_of,
+    distinct,
     pointers,
     ragged_ranges,
     ragged_ranges_to,
     range_ends,
+    sort_pairs,
 )
 from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Record = TypeVar("Record", bound=RootedSubgraphs)
-CHUNK = 1 << 21
-"""Approximate number of candidate edges that are tested at a time, to bound memory."""
+CHUNK = 1 << 20
+"""Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""If node copies have at most this many incoming edges on average, all these edges are
-tested, without comparing in-degrees with the sizes of subgraphs."""
-SAMPLE = 4096
-"""Number of node copies from which `_estimate` estimates the number of edges."""
+"""If node copies have at most this many incoming edges on average, or together at most
+this many times the edges of the graph, all these edges are tested."""
+SAMPLE = 256
+"""Number of subgraphs from which `_estimate` estimates the number of edges."""
+TABLE = 1 << 24
+"""Largest number of entries of the table that finds node copies on a CPU."""
+MIN_ROWS = 64
+"""The table is used only if it has space for at least this many subgraphs."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,34 +53,74 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
-    `node` and `subgraph`, [m], are sorted by (subgraph, node). For each node copy, the
-    search tests whether the source of each incoming edge is in the subgraph. If there
-    are more incoming edges than nodes in the subgraph, it tests instead whether each of
-    these nodes has an edge to the node. Returns `edge_index` and `edge` as in
-    `RootedSubgraphs`.
+    `node` and `subgraph`, [m], are sorted by (subgraph, node). If there are few edges,
+    the search tests for each node copy whether the sources of its incoming edges are in
+    the subgraph. Otherwise, it tests each pair of joined nodes once, at one of the two
+    nodes (see `Pairs`). Returns `edge_index` and `edge` as in `RootedSubgraphs`.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
     in_degree = stop - neighbors.ptr.index_select(0, node)
     (end, work), num_copies = range_ends(in_degree), node.numel()
-    few = min(FEW_EDGES * num_copies, CHUNK)
+    few = min(FEW_EDGES * max(num_copies, neighbors.edge.numel()), CHUNK)
     if work <= few and not limit.is_below(num_copies + work):
         target, entry = ragged_ranges_to(stop, in_degree, end, work)
         key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
         return _inside(target, entry, subgraph, key, neighbors)
-    del stop, end
-    copies = _Copies.of(node, subgraph, num_subgraphs, neighbors)
-    is_hub = in_degree > copies.size
-    every = torch.arange(node.numel(), device=node.device)
-    if not bool(is_hub.any()):
-        return _in_chunks(_from_edges, every, in_degree, copies, neighbors, limit)
-    normal, hubs = every[~is_hub], every[is_hub]
-    first = _in_chunks(_from_edges, normal, in_degree[normal], copies, neighbors, limit)
-    sizes, before = copies.size[hubs], first[1].numel()
-    second = _in_chunks(_from_members, hubs, sizes, copies, neighbors, limit, before)
-    ends, edge = torch.cat([first[0], second[0]], 1), torch.cat([first[1], second[1]])
-    order = torch.argsort(ends[1], stable=True)
-    return ends[:, order], edge[order]
+    del stop, end, in_degree
+    pairs, sizes = joined_pairs(neighbors), counts_of(subgraph, num_subgraphs)
+    first = pointers(sizes)
+    tests = pointers(pairs.ptr.diff().index_select(0, node))[first].diff()
+    total = int(tests.sum())
+    if limit.is_below(num_copies + 2 * total):
+        edges = _estimate(node, first, tests, pairs, neighbors) * total
+        limit.check(num_copies + edges, "about")
+    size = max(neighbors.num_nodes, 1)
+    rows = TABLE // size if node.device.type == "cpu" else 0
+    # Each copy counts as a test, so that a chunk has few copies, too.
+    work_of, table = tests + sizes, None
+    if rows >= MIN_ROWS:
+        work_of = work_of.clamp(min=-(-CHUNK // rows))
+    cuts = sorted({0, *chunk_cuts(work_of, CHUNK), num_subgraphs})
+    if rows >= MIN_ROWS:
+        rows = max(high - low for low, high in pairwise(cuts))
+        table = torch.full((rows * size,), -1, dtype=torch.int32)
+    bounds = first[torch.tensor(cuts, device=first.device)].tolist()
+    parts, found = [], num_copies
+    for start, low, high in zip(cuts, bounds, bounds[1:], strict=False):
+        run = slice(low, high)
+        ends, edge = _joined(node[run], subgraph[run] - start, pairs, neighbors, table)
+        parts.append((ends.add_(low), edge))
+        found += edge.numel()
+        limit.check(found)
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat([ends for ends, _ in parts], 1), torch.cat([e for _, e in parts])
+
+
+def induced_subgraphs(
+    root: Tensor,
+    key: Tensor,
+    neighbors: Neighbors,
+    max_hops: int,
+    limit: CopyLimit | None = None,
+) -> RootedSubgraphs:
+    """Return rooted subgraphs with given nodes, and all edges between these nodes.
+
+    `key` has the pairs (i, v) of a root number and a node, as sorted integers
+    `i * n + v`, [m], with the root itself for every root. Nodes without a path to the
+    root of at most `max_hops` edges inside the subgraph have `hop` -1.
+    """
+    size, num_edges = max(neighbors.num_nodes, 1), neighbors.edge.numel()
+    subgraph = key // size
+    node = torch.sub(key, subgraph, alpha=size)
+    ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
+    number = torch.arange(root.numel(), device=root.device)
+    centroid = torch.searchsorted(key, torch.add(root, number, alpha=size))
+    hop = hops_to_root(ends, centroid, node.numel(), max_hops)
+    num_nodes = neighbors.num_nodes
+    found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
+    return found.assume(centroid=centroid, hop_range=(-1, max_hops))
 
 
 def with_edges(
@@ -87,85 +133,120 @@ def with_edges(
     return replace(subgraphs, edge_index=ends, edge=edge)
 
 
-class _Copies(NamedTuple):
-    """The node and the subgraph of all m node copies, with lookup tables, each [m]."""
+class Pairs(NamedTuple):
+    """All pairs of joined nodes, in CSR form; one of the two nodes lists the pair.
 
-    node: Tensor
-    subgraph: Tensor
-    key: Tensor
-    """`subgraph * n + node`; sorted, for binary search."""
-    size: Tensor
-    """The number of nodes of the subgraph."""
-    first: Tensor
-    """The first node copy of the same subgraph."""
-
-    @staticmethod
-    def of(
-        node: Tensor, subgraph: Tensor, num_subgraphs: int, neighbors: Neighbors
-    ) -> "_Copies":
-        sizes = counts_of(subgraph, num_subgraphs)
-        return _Copies(
-            node,
-            subgraph,
-            key=subgraph * neighbors.num_nodes + node,
-            size=sizes.index_select(0, subgraph),
-            first=pointers(sizes).index_select(0, subgraph),
-        )
-
-
-Finder = Callable[[Tensor, _Copies, Neighbors], tuple[Tensor, Tensor]]
-"""Finds the edges that end at some node copies; see `_from_edges`."""
-
-
-def _in_chunks(
-    find: Finder,
-    target: Tensor,
-    work: Tensor,
-    copies: _Copies,
-    neighbors: Neighbors,
-    limit: CopyLimit,
-    before: int = 0,
-) -> tuple[Tensor, Tensor]:
-    """Call `find` on chunks of `target`, to bound the memory; concatenate the results.
-
-    `work` is the number of edges that `find` tests for each target, `before` the number
-    of edges found by earlier calls.
+    This is the node with fewer edges, so that hubs list few pairs. If several edges
+    lead from one node to another, the pair is listed as often.
     """
-    total, cuts = copies.node.numel() + before, chunk_cuts(work, CHUNK)
-    if cuts and limit.is_below(total + int(work.sum())):
-        estimate = _estimate(find, target, work, copies, neighbors)
-        limit.check(total + estimate, "about")
-    parts = []
-    for run in torch.tensor_split(target, cuts):
-        parts.append(find(run, copies, neighbors))
-        total += parts[-1][1].numel()
-        limit.check(total)
-    if len(parts) == 1:
-        return parts[0]
-    return torch.cat([ends for ends, _ in parts], 1), torch.cat([e for _, e in parts])
+
+    ptr: Tensor
+    """[n + 1]: row pointer."""
+    other: Tensor
+    """[p]: the other node of each pair, node after node."""
+    inward: Tensor
+    """[p]: the edge from the other node to the node that lists the pair, as a position
+    among the incoming edges of its target; -1 if there is none."""
+    outward: Tensor
+    """[p]: the edge to the other node, in the same form."""
+    bits: int
+    """Number of bits of the largest position."""
+    one_way: bool
+    """Whether `inward` or `outward` has a -1."""
+
+
+def joined_pairs(neighbors: Neighbors) -> Pairs:
+    """List every pair of nodes that an edge joins, and the edges in both directions."""
+    size, source = max(neighbors.num_nodes, 1), neighbors.node
+    target = neighbors.key // size
+    entry = torch.arange(source.numel(), device=source.device)
+    position = entry - neighbors.ptr.index_select(0, target)
+    # Parallel edges are numbered; pairs with different numbers are different pairs.
+    number = entry - torch.searchsorted(neighbors.key, neighbors.key)
+    most, bits = 1, 0
+    if entry.numel():
+        largest = torch.stack([number.max(), position.max()]).tolist()
+        most, bits = largest[0] + 1, largest[1].bit_length()
+    every = torch.arange(neighbors.num_nodes, device=source.device)
+    degree = neighbors.ptr.diff() + counts_of(source, neighbors.num_nodes)
+    rank = torch.add(every, degree, alpha=size)
+    is_inward = rank.index_select(0, target) <= rank.index_select(0, source)
+    lister = torch.where(is_inward, target, source)
+    key = (lister * (size - 1) + target + source) * most + number
+    pair = distinct(key)
+    place, missing = torch.searchsorted(pair, key), pair.new_full(pair.shape, -1)
+    inward, outward = (
+        missing.index_put((place[chosen],), position[chosen])
+        for chosen in (is_inward, ~is_inward)
+    )
+    one_way = 2 * pair.numel() > entry.numel()
+    step = size * most
+    rows = torch.arange(0, neighbors.num_nodes * step + 1, step, device=source.device)
+    ptr = torch.searchsorted(pair, rows)
+    return Pairs(ptr, pair // most % size, inward, outward, bits, one_way)
+
+
+def _joined(
+    node: Tensor,
+    subgraph: Tensor,
+    pairs: Pairs,
+    neighbors: Neighbors,
+    table: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Find the edges of `induced_edges` by testing the pairs that all nodes list.
+
+    `table` has -1 for all pairs of a subgraph and a node, to look up node copies in it;
+    if None, copies are found by binary search.
+    """
+    first = subgraph * neighbors.num_nodes
+    start = pairs.ptr.index_select(0, node)
+    count = pairs.ptr[1:].index_select(0, node) - start
+    one, pair = ragged_ranges(start, count)
+    wanted = pairs.other.index_select(0, pair).add_(first.index_select(0, one))
+    other, is_inside = _find(first.add_(node), wanted, table)
+    kept = is_inside.nonzero().flatten()
+    one, other, pair = (rows.index_select(0, kept) for rows in (one, other, pair))
+    target, source = torch.cat([one, other.long()]), torch.cat([other.long(), one])
+    inward, outward = (p.index_select(0, pair) for p in (pairs.inward, pairs.outward))
+    position = torch.cat([inward, outward])
+    if pairs.one_way:
+        kept = (position >= 0).nonzero().flatten()
+        target, source = target.index_select(0, kept), source.index_select(0, kept)
+        position = position.index_select(0, kept)
+    # The incoming edges of a node are sorted as those of a copy: by source, then edge.
+    key = target.bitwise_left_shift_(pairs.bits).bitwise_or_(position)
+    size = node.numel()
+    key, source = sort_pairs(key, size << pairs.bits, source, size)
+    target = key >> pairs.bits
+    position = key.bitwise_and_((1 << pairs.bits) - 1)
+    entry = position.add_(neighbors.ptr.index_select(0, node).index_select(0, target))
+    return torch.stack([source, target]), neighbors.edge.index_select(0, entry)
+
+
+def _find(key: Tensor, wanted: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Do what `find_sorted` does, with a table of -1 for all keys if there is one."""
+    if table is None:
+        return find_sorted(key, wanted)
+    table[key] = torch.arange(key.numel(), dtype=table.dtype)
+    position = table.index_select(0, wanted)
+    table[key] = -1
+    return position, position >= 0
 
 
 def _estimate(
-    find: Finder, target: Tensor, work: Tensor, copies: _Copies, neighbors: Neighbors
+    node: Tensor, first: Tensor, tests: Tensor, pairs: Pairs, neighbors: Neighbors
 ) -> float:
+    """Estimate the edges found per tested pair, from a random sample of subgraphs."""
     generator = torch.Generator("cpu").manual_seed(0)
-    size = (SAMPLE,)
-    sample = torch.randint(target.numel(), size, generator=generator, device="cpu")
-    sample = sample.to(target.device)
-    tests = work.index_select(0, sample).cumsum(0)
-    sample = sample[: max(int((tests <= CHUNK).sum()), 1)]
-    _, edges = find(target.index_select(0, sample), copies, neighbors)
-    return edges.numel() / sample.numel() * target.numel()
-
-
-def _from_edges(
-    target: Tensor, copies: _Copies, neighbors: Neighbors
-) -> tuple[Tensor, Tensor]:
-    """Find the edges that end at the copies `target`, by testing all incoming edges."""
-    start, in_degree = neighbors.rows(copies.node.index_select(0, target))
-    row, entry = ragged_ranges(start, in_degree)
-    target = target.index_select(0, row)
-    return _inside(target, entry, copies.subgraph, copies.key, neighbors)
+    count = tests.numel()
+    sample = torch.randint(count, (SAMPLE,), generator=generator, device="cpu")
+    sample = sample.to(node.device)
+    some = (tests.index_select(0, sample).cumsum(0) <= CHUNK).sum().clamp(min=1)
+    sample = distinct(sample[: int(some)])
+    sizes = first.diff().index_select(0, sample)
+    subgraph, copy = ragged_ranges(first.index_select(0, sample), sizes)
+    _, edge = _joined(node.index_select(0, copy), subgraph, pairs, neighbors, None)
+    return edge.numel() / max(int(tests.index_select(0, sample).sum()), 1)
 
 
 def _inside(
@@ -183,22 +264,6 @@ def _inside(
     keep = found.nonzero().flatten()
     ends = torch.stack([source.index_select(0, keep), target.index_select(0, keep)])
     return ends, neighbors.edge.index_select(0, entry.index_select(0, keep))
-
-
-def _from_members(
-    target: Tensor, copies: _Copies, neighbors: Neighbors
-) -> tuple[Tensor, Tensor]:
-    """Find what `_from_edges` finds, by testing all nodes of the target's subgraph."""
-    start, size = copies.first[target], copies.size[target]
-    row, source = ragged_ranges(start, size)
-    target = target.index_select(0, row)
-    target_node = copies.node.index_select(0, target)
-    wanted = target_node * neighbors.num_nodes + copies.node.index_select(0, source)
-    low = torch.searchsorted(neighbors.key, wanted)
-    duplicates = torch.searchsorted(neighbors.key, wanted, right=True) - low
-    pair, entry = ragged_ranges(low, duplicates)
-    edge_index = torch.stack([source[pair], target[pair]])
-    return edge_index, neighbors.edge.index_select(0, entry)
 
 
 class AcrossEdges(NamedTuple):

@@ -1,6 +1,7 @@
 """Breadth-first search from many roots at once, storing only the nodes found."""
 
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -9,11 +10,13 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, components
 from gnnak.graphs.ragged import (
+    INT64_MAX,
     chunk_cuts,
     counts_of,
     ragged_ranges,
     ragged_ranges_to,
     range_ends,
+    sorted_values,
 )
 from gnnak.subgraphs.copy_limit import CopyLimit
 
@@ -72,12 +75,11 @@ def _encoded(rest: list[Tensor], begin: list[Tensor], radix: int) -> Tensor:
     return torch.add(torch.cat(rest), torch.cat(begin), alpha=radix)
 
 
-INT64_MAX = 2**63 - 1
 CHUNK = 1 << 22
 """Approximate number of edges that one step of the search follows. If there are more,
 the roots are divided and searched one part after the other, to bound the memory."""
 SAMPLE = 64
-"""Number of random roots from which `_estimate` estimates the size of the result."""
+"""Number of random roots from which `estimated_copies` estimates the node copies."""
 
 
 def reach(
@@ -140,7 +142,7 @@ def reach(
 
 def _shortest(walks: Tensor, radix: int) -> Tensor:
     """Return the shortest walk of each pair of root and node, sorted by pair."""
-    walks = torch.sort(walks).values
+    walks = sorted_values(walks)
     pair = walks // radix
     first = torch.ones_like(pair, dtype=torch.bool)
     torch.ne(pair[1:], pair[:-1], out=first[1:])
@@ -234,17 +236,23 @@ def _estimate(
     bound = _count_walks(root, neighbors, num_hops)
     if not limit.is_below(bound):
         return bound
+    unlimited = CopyLimit(sys.maxsize, root.device)
+    found = estimated_copies(
+        root, lambda one: reach(one, neighbors, num_hops, unlimited)[0]
+    )
+    return min(bound, found)
+
+
+def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
+    """Estimate the length of `find(root)` from a few random roots, one at a time."""
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(root.numel(), generator=generator, device="cpu")
-    sample = order[:SAMPLE].to(root.device)
-    unlimited = CopyLimit(sys.maxsize, root.device)
     found = done = 0
-    for number in sample:
-        pairs, _ = reach(root[number][None], neighbors, num_hops, unlimited)
-        found, done = found + pairs.numel(), done + 1
+    for number in order[:SAMPLE].to(root.device):
+        found, done = found + find(root[number][None]).numel(), done + 1
         if found > CHUNK // 4:
             break
-    return min(bound, found / done * root.numel())
+    return found / max(done, 1) * root.numel()
 
 
 def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:

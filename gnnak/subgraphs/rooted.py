@@ -72,6 +72,9 @@ class Derived(Compact):
 class RootedSubgraphs(Compact):
     """Rooted subgraphs of one graph, or of a batch of graphs as a disjoint union.
 
+    Every node is the root of one subgraph, unless some `roots` were chosen (see
+    `gnnak.subgraphs.extract`), or SubgraphDrop has sampled some of the subgraphs.
+
     A node that is in several subgraphs has one *node copy* in each of them: the copy of
     node `i` in the subgraph rooted at `j` has the state Emb(i|Sub[j]) of the paper. The
     base GNN runs on the disjoint union of all subgraphs: its nodes are the node copies
@@ -216,6 +219,14 @@ class RootedSubgraphs(Compact):
                 self.root, torch.arange(size, device=self.device)
             )
         return derived.in_order
+
+    def has_some_roots(self, num_nodes: int) -> bool:
+        """Return whether layers compute the states of the roots, and of no other nodes.
+
+        This is so if not all `num_nodes` nodes are roots, except for samples of
+        SubgraphDrop, from which layers estimate the states of all nodes.
+        """
+        return self.num_subgraphs != num_nodes
 
     def by(self, axis: Axis) -> Groups:
         """Return node copies or edge copies grouped by a key; cached after first use.

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError, OptionError
-from gnnak.graphs.adjacency import Neighbors, check_edge_index, hops_to_root, incoming
-from gnnak.graphs.ragged import chunk_cuts, pointers, ragged_ranges
+from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, incoming
+from gnnak.graphs.ragged import chunk_cuts, distinct, pointers, ragged_ranges
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
-from gnnak.subgraphs.induce import CHUNK, find_sorted, induced_edges
+from gnnak.subgraphs.induce import CHUNK, find_sorted, induced_subgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count, convert_count
 
@@ -184,6 +184,7 @@ def walk_subgraphs(
     max_hops: int = 10,
     generator: torch.Generator | None = None,
     copy_limit: int | None = None,
+    roots: Tensor | None = None,
 ) -> RootedSubgraphs:
     """Sample random walks from every node, and return the subgraphs of visited nodes.
 
@@ -206,27 +207,23 @@ def walk_subgraphs(
         copy_limit: Upper limit on the number of node copies plus edge copies, and on
             the number of steps of all walks. If there would be more, `SizeError` is
             raised. If None, as many are allowed as fit into free memory.
+        roots: As in `egonets`.
     """
     check_count("length", length)
     check_count("repeats", repeats, least=1)
     check_count("max_hops", max_hops)
     check_bias(p, q)
     check_edge_index(edge_index, num_nodes)
+    root = check_roots(roots, num_nodes, edge_index.device)
     lower = "length, repeats or the number of nodes per batch"
     limit = CopyLimit(copy_limit, edge_index.device, lower)
-    limit.check(num_nodes * repeats * length, "up to", "node copies")
-    root = torch.arange(num_nodes, device=edge_index.device)
+    limit.check(root.numel() * repeats * length, "up to", "node copies")
     start = root.repeat_interleave(repeats)
     visited = random_walks(edge_index, num_nodes, start, length, p, q, generator)
-    size = max(num_nodes, 1)
-    key = torch.unique(start[:, None] * size + visited)
-    subgraph, node = key // size, key % size
+    number = torch.arange(root.numel(), device=root.device).repeat_interleave(repeats)
+    key = distinct(number[:, None] * num_nodes + visited)
     neighbors = incoming(edge_index, num_nodes)
-    ends, edge = induced_edges(node, subgraph, num_nodes, neighbors, limit)
-    centroid = find_sorted(key, root * (size + 1))[0]
-    hop = hops_to_root(ends, centroid, node.numel(), max_hops)
-    num_edges = edge_index.size(1)
-    return RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
+    return induced_subgraphs(root, key, neighbors, max_hops, limit)
 
 
 @dataclass(frozen=True)
@@ -267,8 +264,9 @@ class RandomWalks(Limited):
         edge_index: Tensor,
         num_nodes: int,
         generator: torch.Generator | None = None,
+        roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Sample a subgraph for every node; arguments as in `walk_subgraphs`."""
+        """Sample subgraphs of all nodes or `roots`; see `walk_subgraphs`."""
         return walk_subgraphs(
             edge_index,
             num_nodes,
@@ -279,4 +277,5 @@ class RandomWalks(Limited):
             self.max_hops,
             generator,
             self.copy_limit,
+            roots,
         )

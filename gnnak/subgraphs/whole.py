@@ -6,7 +6,12 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.adjacency import check_edge_index, hops_to_root, incoming
+from gnnak.graphs.adjacency import (
+    check_edge_index,
+    check_roots,
+    hops_to_root,
+    incoming,
+)
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.egonets import WithRadius
@@ -20,6 +25,7 @@ def whole_graphs(
     batch: Tensor | None = None,
     max_hops: int = 10,
     copy_limit: int | None = None,
+    roots: Tensor | None = None,
 ) -> RootedSubgraphs:
     """Return, for every node $v$, its whole graph $G$ with $v$ as the root.
 
@@ -36,6 +42,7 @@ def whole_graphs(
         copy_limit: Upper limit on the number of node copies plus edge copies. If there
             would be more, `SizeError` is raised before they are allocated. If None, as
             many are allowed as fit into free memory.
+        roots: As in `egonets`.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = whole_graphs(path, num_nodes=3)
@@ -45,20 +52,20 @@ def whole_graphs(
     check_count("max_hops", max_hops)
     check_edge_index(edge_index, num_nodes)
     batch = check_batch(batch, edge_index, num_nodes)
+    root = check_roots(roots, num_nodes, edge_index.device)
     nodes, edges = graph_sizes(batch, edge_index)
+    of_root = batch.index_select(0, root)
+    node_counts, edge_counts = nodes[of_root], edges[of_root]
     lower = "the number of nodes per batch, or extract egonets"
     limit = CopyLimit(copy_limit, edge_index.device, lower)
-    limit.check(count_copies(nodes, edges), "exactly")
+    limit.check(float((node_counts + edge_counts).double().sum()), "exactly")
 
-    root = torch.arange(num_nodes, device=edge_index.device)
-    first_node = pointers(nodes).index_select(0, batch)
-    sizes = nodes.index_select(0, batch)
-    subgraph, node = ragged_ranges(first_node, sizes)
-    first_copy = pointers(sizes)[:-1]
+    first_node = pointers(nodes)[of_root]
+    subgraph, node = ragged_ranges(first_node, node_counts)
+    first_copy = pointers(node_counts)[:-1]
     # Sorted by target, the edges of a graph are consecutive, because its nodes are.
     order = incoming(edge_index, num_nodes).edge
-    first_edge = pointers(edges).index_select(0, batch)
-    of, place = ragged_ranges(first_edge, edges.index_select(0, batch))
+    of, place = ragged_ranges(pointers(edges)[of_root], edge_counts)
     edge = order.index_select(0, place)
     shift = (first_copy - first_node).index_select(0, of)
     ends = edge_index.index_select(1, edge) + shift
@@ -133,13 +140,14 @@ class WholeGraphs(Limited):
         num_nodes: int,
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
+        roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return, for every node, its whole graph; `generator` is ignored.
+        """Return the whole graph of every node, or of `roots`; ignores `generator`.
 
         Other arguments as in `whole_graphs`.
         """
         return whole_graphs(
-            edge_index, num_nodes, batch, self.max_hops, self.copy_limit
+            edge_index, num_nodes, batch, self.max_hops, self.copy_limit, roots
         )
 
 
@@ -148,6 +156,7 @@ def node_deletions(
     num_nodes: int,
     batch: Tensor | None = None,
     copy_limit: int | None = None,
+    roots: Tensor | None = None,
 ) -> RootedSubgraphs:
     """Return, for every node $v$, its graph without the edges of $v$.
 
@@ -161,13 +170,14 @@ def node_deletions(
         batch: Index of the graph that each node is in, [n], sorted; None if one graph.
         copy_limit: Upper limit on the number of node copies plus edge copies of the
             whole graphs. If None, as many are allowed as fit into free memory.
+        roots: As in `egonets`.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = node_deletions(path, num_nodes=3)
     >>> subs.subgraph[subs.edge_index[0]].tolist(), subs.edge.tolist()
     ([0, 0, 2, 2], [3, 2, 1, 0])
     """
-    whole = whole_graphs(edge_index, num_nodes, batch, 0, copy_limit)
+    whole = whole_graphs(edge_index, num_nodes, batch, 0, copy_limit, roots)
     return _with_edges_between(whole, whole.hop < 0)
 
 
@@ -177,6 +187,7 @@ def masked_egonets(
     num_hops: int,
     batch: Tensor | None = None,
     copy_limit: int | None = None,
+    roots: Tensor | None = None,
 ) -> RootedSubgraphs:
     """Return, for every node, its graph with only the edges of its k-hop egonet.
 
@@ -189,8 +200,9 @@ def masked_egonets(
         batch: Index of the graph that each node is in, [n], sorted; None if one graph.
         copy_limit: Upper limit on the number of node copies plus edge copies of the
             whole graphs. If None, as many are allowed as fit into free memory.
+        roots: As in `egonets`.
     """
-    whole = whole_graphs(edge_index, num_nodes, batch, num_hops, copy_limit)
+    whole = whole_graphs(edge_index, num_nodes, batch, num_hops, copy_limit, roots)
     return _with_edges_between(whole, whole.hop >= 0)
 
 
@@ -224,9 +236,10 @@ class NodeDeletion(Limited):
         num_nodes: int,
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
+        roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return a subgraph for every node; arguments as in `WholeGraphs`."""
-        return node_deletions(edge_index, num_nodes, batch, self.copy_limit)
+        """Return a subgraph of every node, or of `roots`; see `WholeGraphs`."""
+        return node_deletions(edge_index, num_nodes, batch, self.copy_limit, roots)
 
 
 @dataclass(frozen=True)
@@ -248,8 +261,9 @@ class MaskedEgoNets(WithRadius):
         num_nodes: int,
         generator: torch.Generator | None = None,
         batch: Tensor | None = None,
+        roots: Tensor | None = None,
     ) -> RootedSubgraphs:
-        """Return a subgraph for every node; arguments as in `WholeGraphs`."""
+        """Return a subgraph of every node, or of `roots`; see `WholeGraphs`."""
         return masked_egonets(
-            edge_index, num_nodes, self.num_hops, batch, self.copy_limit
+            edge_index, num_nodes, self.num_hops, batch, self.copy_limit, roots
         )

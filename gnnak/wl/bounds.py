@@ -119,7 +119,7 @@ def find_bound(
 ) -> Bound | None:
     """Return the result of `bound_of`, or None if no WL test is known."""
     kind = kind or ("whole" if num_hops is None else "egonets")
-    if kind == "walks" or not has_bound(name):
+    if kind in ("walks", "pagerank") or not has_bound(name):
         return None
     num_hops = num_hops if kind == "egonets" else None
     member = parse_name(name).member

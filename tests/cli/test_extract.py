@@ -59,8 +59,14 @@ def test_extract_warns_if_memory_is_too_small(monkeypatch):
     [
         (["zin"], "there is no data set 'zin'; did you mean 'zinc'?"),
         (["csl", "--num-hops", "-1"], "--num-hops is -1"),
-        (["csl", "--length", "3"], "--length and --repeats are for walks; add --walks"),
-        (["csl", "--walks", "--num-hops", "2"], "--num-hops means nothing to --walks"),
+        (["csl", "--length", "3"], "--length is for walks, not for egonets"),
+        (["csl", "--walks", "--num-hops", "2"], "--num-hops is for egonets, not for"),
+        (["csl", "--walks", "--pagerank"], "--walks and --pagerank exclude each other"),
+        (["csl", "--max-neighbors", "0"], "--max-neighbors is 0; give a whole number"),
+        (
+            ["csl", "--pagerank", "--alpha", "2"],
+            "alpha is 2.0; give a number with 0.01",
+        ),
         (["csl", "--walks", "--repeats", "0"], "--repeats is 0"),
         (["csl", "--copy-limit", "99"], "more than copy_limit=99 allows; lower"),
     ],

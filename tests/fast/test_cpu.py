@@ -102,6 +102,13 @@ def test_options_of_a_layer_agree_with_plain_pytorch(options, hop):
     assert_agrees(layer, *inputs(layer, edge_index, 12, EgoNets(2)(edge_index, 12)))
 
 
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_layers_of_some_roots_agree_with_plain_pytorch(options):
+    edge_index, roots = random_graph(12), torch.tensor([7, 2, 11, 3])
+    layer, some = make_layer(**options), EgoNets(2)(edge_index, 12, roots=roots)
+    assert_agrees(layer, *inputs(layer, edge_index, 12, some))
+
+
 @pytest.mark.parametrize("name", small_graphs())
 def test_small_graphs_agree_with_plain_pytorch(name):
     data = small_graphs()[name]

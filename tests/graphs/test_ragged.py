@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.graphs.ragged import narrow
+from gnnak.graphs import ragged
+from gnnak.graphs.ragged import distinct, narrow, sort_pairs
 from tests.graphs.graph_strategies import stores
 
 EDGES = [127, 128, 2**15 - 1, 2**15, 2**31 - 1, 2**31]
@@ -37,3 +38,20 @@ def test_a_narrow_store_makes_the_same_batches(store):
     )
     assert ours.edge_index.dtype == torch.long
     assert torch.equal(ours.edge_index, theirs.edge_index)
+
+
+@given(st.lists(st.integers(0, 2**40), max_size=9), st.booleans())
+def test_sort_pairs_is_a_stable_sort(numbers, packed):
+    key = torch.tensor(numbers, dtype=torch.long)
+    value = torch.arange(key.numel()) * 3
+    wanted, order = torch.sort(key, stable=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ragged, "FEW", 0 if packed else 100)
+        for size in (2**40 + 1, 2**63):
+            found, positions = sort_pairs(key, size)
+            assert torch.equal(found, wanted)
+            assert torch.equal(positions, order)
+            found, values = sort_pairs(key, size, value, 27)
+            assert torch.equal(found, wanted)
+            assert torch.equal(values, value[order])
+    assert torch.equal(distinct(key), key.unique())

@@ -53,11 +53,13 @@ def embeddings(layer: GNNAK, x, edge_index, edge_attr, root, far) -> dict[int, T
     return {v: applied(layer.project, states[i]) for v, i in at.items()}
 
 
-def by_the_equations(layer: GNNAK, x, edge_index, edge_attr, num_hops) -> Tensor:
-    """New states of all nodes, node by node and subgraph by subgraph."""
-    num_nodes = x.size(0)
+def by_the_equations(
+    layer: GNNAK, x, edge_index, edge_attr, num_hops, roots=None
+) -> Tensor:
+    """New states of all nodes, or of `roots`, node by node, subgraph by subgraph."""
+    roots = range(x.size(0)) if roots is None else roots
     emb, hops = {}, {}
-    for root in range(num_nodes):
+    for root in roots:
         far = distances(edge_index, root, num_hops)
         states = embeddings(layer, x, edge_index, edge_attr, root, far)
         for v, state in states.items():
@@ -73,7 +75,7 @@ def by_the_equations(layer: GNNAK, x, edge_index, edge_attr, num_hops) -> Tensor
         return state
 
     out = []
-    for v in range(num_nodes):
+    for v in roots:
         own = {
             "centroid": [(v, v)],
             "subgraph": [pair for pair in emb if pair[1] == v],

@@ -8,7 +8,15 @@ from torch import nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import GCNConv, GINConv, GINEConv
 
-from gnnak import GNNAK, PAPER, PUBLISHED, EgoNets, LayerOptions, RandomWalks
+from gnnak import (
+    GNNAK,
+    PAPER,
+    PUBLISHED,
+    EgoNets,
+    LayerOptions,
+    RandomWalks,
+    SubgraphDrop,
+)
 from gnnak.errors import EdgeAttrError, OptionError, SubgraphError, WidthError
 from gnnak.models import ModelOptions
 from gnnak.nn.options import LayerChanges
@@ -86,6 +94,43 @@ def test_gnnak_of_a_triangle_equals_values_done_by_hand():
     context = [3 + 3, 3 + 7 + 6, 6 + 6]
     expected = [sum(row) for row in zip(centroid, subgraph, context, strict=True)]
     assert out.flatten().tolist() == expected
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+@pytest.mark.parametrize("roots", [[], [2], [4, 0, 3], [6, 5, 4, 3, 2, 1]], ids=str)
+def test_gnnak_of_some_roots_equals_the_equations_in_their_order(roots, reduce):
+    x, edge_index, edge_attr = graph()
+    for encodings in (ENCODINGS, ("centroid", "subgraph"), ("context",)):
+        layer = make_layer(encodings=encodings, reduce=reduce, options=PUBLISHED)
+        some = EgoNets(2)(edge_index, 7, roots=torch.tensor(roots, dtype=torch.long))
+        out = layer(x, some, edge_attr)
+        assert out.shape == (len(roots), OUT)
+        literal = by_the_equations(layer, x, edge_index, edge_attr, 2, roots)
+        torch.testing.assert_close(out, literal, rtol=1e-10, atol=1e-10)
+        layer.max_copies = 5
+        torch.testing.assert_close(layer(x, some, edge_attr), out)
+
+
+def test_gnnak_of_all_roots_in_any_order_returns_the_states_of_nodes_in_order():
+    layer, (x, edge_index, edge_attr) = make_layer(options=PUBLISHED), graph()
+    wanted = layer(x, EgoNets(1)(edge_index, 7), edge_attr)
+    order = torch.tensor([3, 6, 0, 2, 5, 1, 4])
+    shuffled = EgoNets(1)(edge_index, 7, roots=order)
+    torch.testing.assert_close(layer(x, shuffled, edge_attr), wanted)
+
+
+def test_gnnak_tells_some_roots_from_a_sample_of_subgraph_drop():
+    """From a sample, the states of all nodes are estimated."""
+    layer, (x, edge_index, edge_attr) = make_layer(), graph()
+    full = EgoNets(2)(edge_index, 7)
+    sample = SubgraphDrop("random", 1)(full, edge_index)
+    assert sample.num_subgraphs < 7
+    some = EgoNets(2)(edge_index, 7, roots=sample.root)
+    assert layer(x, sample, edge_attr).shape == (7, OUT)
+    states = layer(x, some, edge_attr)
+    assert states.shape == (sample.num_subgraphs, OUT)
+    with pytest.raises(SubgraphError, match="are of a graph with 7 nodes; give the st"):
+        layer(states[:, :CHANNELS], some, edge_attr)
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])

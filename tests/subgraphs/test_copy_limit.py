@@ -61,8 +61,9 @@ def test_egonets_of_a_large_star_are_refused_with_their_number(name, memory):
 
 def test_options_of_a_network_set_the_copy_limit():
     egonets = SubgraphOptions(num_hops=1, copy_limit=7).build()
-    walks = SubgraphOptions(kind="walks", copy_limit=7).build()
-    assert egonets.copy_limit == walks.copy_limit == 7
+    for kind in ("walks", "pagerank"):
+        assert SubgraphOptions(kind=kind, copy_limit=7).build().copy_limit == 7
+    assert egonets.copy_limit == 7
 
 
 def test_edges_of_a_dense_graph_are_refused_from_an_estimate(memory, monkeypatch):

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak.errors import GraphError, OptionError, SubgraphError
+from gnnak.graphs import ragged
 from gnnak.nn.uplift import check_hops
 from gnnak.subgraphs import EgoNets, RootedSubgraphs, egonets, induce, reach
 from gnnak.subgraphs.rooted import TENSORS
@@ -136,11 +137,21 @@ def test_egonets_of_a_batch_are_those_of_its_graphs(batch, num_hops):
 
 
 @settings(max_examples=60, deadline=None)
-@given(graph=graphs(), num_hops=st.integers(0, 3), chunk=st.integers(1, 20))
-def test_egonets_do_not_depend_on_the_chunk_size(graph, num_hops, chunk):
+@given(
+    graph=graphs(),
+    num_hops=st.integers(0, 3),
+    chunk=st.integers(1, 20),
+    few=st.sampled_from([0, 9999]),
+    table=st.sampled_from([0, 600, 1 << 24]),
+)
+def test_egonets_do_not_depend_on_chunks_sorts_and_tables(
+    graph, num_hops, chunk, few, table
+):
     whole = egonets(*graph, num_hops)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(induce, "CHUNK", chunk)
+        patch.setattr(ragged, "FEW", few)
+        patch.setattr(induce, "TABLE", table)
         assert_same(whole, egonets(*graph, num_hops))
 
 
@@ -217,12 +228,3 @@ def test_egonets_raise_when_keys_would_overflow(monkeypatch):
     monkeypatch.setattr(reach, "INT64_MAX", 9 * 2)
     with pytest.raises(GraphError, match="too large for 5 hops; use at most 1"):
         egonets(PATH, 3, 5)
-
-
-@pytest.mark.parametrize(
-    "roots",
-    [torch.tensor([0, 0]), torch.tensor([3]), torch.tensor([0.0]), [0, 1]],
-)
-def test_egonets_of_wrong_roots_raise_a_clear_error(roots):
-    with pytest.raises(GraphError, match="roots"):
-        egonets(PATH, 3, 1, roots)

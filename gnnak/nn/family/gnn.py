@@ -93,11 +93,12 @@ class SubgraphGNN(nn.Module):
                 "extractor, or pass subgraphs."
             )
         check_subgraphs(subgraphs, x, edge_attr)
-        if isinstance(subgraphs, SampledSubgraphs):
+        some = subgraphs.has_some_roots(x.size(0))
+        if some or isinstance(subgraphs, SampledSubgraphs):
             raise SubgraphError(
-                "a subgraph GNN got a sample of the rooted subgraphs, but it reads the "
-                "subgraphs of all nodes; leave SubgraphDrop out, or use GNN-AK, such "
-                "as gin-ak+-s."
+                "a subgraph GNN got the rooted subgraphs of some nodes, but it reads "
+                "the subgraphs of all nodes; leave SubgraphDrop and roots out, or use "
+                "GNN-AK, such as gin-ak+-s."
             )
         recompute = self.recompute and self.training
         with on_copies(subgraphs):

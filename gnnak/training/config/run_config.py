@@ -30,6 +30,10 @@ ADDED = (
     "train.patience",
     "train.stop_rate",
     "model.subgraphs.copy_limit",
+    "model.subgraphs.max_neighbors",
+    "model.subgraphs.seed",
+    "model.subgraphs.size",
+    "model.subgraphs.alpha",
     "model.family",
     "model.drop.ties",
     "model.drop.share",
@@ -166,8 +170,8 @@ class RunConfig:
         for key in ADDED:
             part, name = _part_and_name(options, key)
             unused = key.startswith("model.drop.") and not form.sampled
-            if unused or part[name] == usual[key]:
-                del part[name]
+            if unused or part.get(name) == usual[key]:
+                part.pop(name, None)
         for key in without:
             part, name = _part_and_name(options, key)
             part.pop(name, None)

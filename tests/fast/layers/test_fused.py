@@ -46,6 +46,19 @@ def test_fused_layer_matches_plain(fused_operations, name, sampled, training):
     assert num_fused_layers(fused_operations) == 1
 
 
+@TRAINING
+@pytest.mark.parametrize("name", LAYERS)
+def test_fused_layer_matches_plain_for_some_roots(fused_operations, name, training):
+    options, (edge_index, nodes) = LAYERS[name], random_graph()
+    layer = make_layer(**options).train(training)
+    x, _, edge_attr = inputs(edge_index, nodes, **hops_of(options))
+    some = EgoNets(2)(edge_index, nodes, roots=torch.tensor([7, 2, 11, 3]))
+    found, wanted = fused_and_plain(layer, x, some, edge_attr)
+    assert found["out"].size(0) == 4
+    assert_same(found, wanted)
+    assert num_fused_layers(fused_operations) == 1
+
+
 @pytest.mark.parametrize("part", ["stack", "transforms", "subgraph", "context"])
 def test_fused_layer_matches_plain_with_some_norms_in_evaluation(
     fused_operations, part

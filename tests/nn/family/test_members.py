@@ -107,8 +107,10 @@ def test_subgraph_gnn_without_subgraphs_or_layers_says_so():
         gnn(star.x, star.edge_index, star.edge_attr, None, subgraphs)
     everything = EgoNets(1)(star.edge_index, 6)
     sample = SubgraphDrop("random", min_coverage=1)(everything, star.edge_index)
-    with pytest.raises(SubgraphError, match="leave SubgraphDrop out, or use GNN-AK"):
-        gnn(star.x, star.edge_index, star.edge_attr, None, sample)
+    some = EgoNets(1)(star.edge_index, 6, roots=torch.tensor([0, 2]))
+    for subgraphs in (sample, some):
+        with pytest.raises(SubgraphError, match="leave SubgraphDrop and roots out, or"):
+            gnn(star.x, star.edge_index, star.edge_attr, None, subgraphs)
     with pytest.raises(OptionError, match="no layers"):
         SubgraphGNN(gnn.start, [], gnn.readout, 4)
 

@@ -1,10 +1,11 @@
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gnnak import EgoNets, RandomWalks
+from gnnak import EgoNets, PageRankNeighbors, RandomWalks
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig, TrainConfig
@@ -94,10 +95,24 @@ def test_recorded_hashes_are_those_of_their_configs():
         assert (config.hash(), config.cell()) == (record["hash"], record["cell"])
 
 
-def test_subgraphs_are_egonets_or_walks():
-    assert RunConfig().model.subgraphs.build() == EgoNets(3)
-    walks = change(RunConfig(), {"model.subgraphs": {"kind": "walks", "length": 4}})
-    assert walks.model.subgraphs.build() == RandomWalks(4, 5)
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, EgoNets(3)),
+        ({"kind": "walks", "length": 4}, RandomWalks(4, 5)),
+        ({"max_neighbors": 5}, EgoNets(3, max_neighbors=5)),
+        ({"max_neighbors": 5, "seed": None}, EgoNets(3, 5, seed=None)),
+        ({"kind": "pagerank", "size": 9}, PageRankNeighbors(9)),
+        ({"kind": "pagerank", "alpha": 0.5}, PageRankNeighbors(32, 0.5)),
+    ],
+    ids=str,
+)
+def test_subgraphs_are_built_from_their_options(options, wanted):
+    config = change(RunConfig(), {"model.subgraphs": options})
+    assert config.model.subgraphs.build() == wanted
+    assert (config.hash() == RunConfig().hash()) == (not options)
+    extractor = replace(config, model=replace(config.model, subgraphs=wanted))
+    assert len(extractor.hash()) == 12
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "weight_decay", "clip"])

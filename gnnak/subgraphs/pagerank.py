@@ -1,0 +1,280 @@
+"""Subgraphs of the nodes with the largest personalised PageRank of each root."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import OptionError
+from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, incoming
+from gnnak.graphs.ragged import (
+    counts_of,
+    pointers,
+    ragged_ranges,
+    sort_pairs,
+    sorted_values,
+)
+from gnnak.subgraphs.copy_limit import CopyLimit, Limited
+from gnnak.subgraphs.induce import induced_subgraphs
+from gnnak.subgraphs.reach import estimated_copies
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import check_count, convert_count
+
+LEAST_ALPHA, LEAST_TOLERANCE = 0.01, 1e-8
+"""Lower bounds of two options, which bound the time and the rounding errors."""
+ONE = 1 << 40
+"""Probability 1 as a fixed-point number. Sums of integers do not depend on their order,
+so results are the same on each device."""
+BITS = 32
+"""A pair of root number i and node v is encoded as `i * 2**BITS + v`."""
+NODE = (1 << BITS) - 1
+CHUNK = 1 << 19
+"""Approximate number of pairs that are stored at a time, to bound the memory."""
+
+
+def pagerank_neighbors(
+    edge_index: Tensor,
+    num_nodes: int,
+    size: int,
+    alpha: float = 0.15,
+    tolerance: float = 1e-4,
+    max_hops: int = 10,
+    roots: Tensor | None = None,
+    copy_limit: int | None = None,
+) -> RootedSubgraphs:
+    r"""Extract for every root the nodes with the largest personalised PageRank.
+
+    A subgraph has the root, the nodes with the largest approximate PageRank (see
+    `pagerank`), `size` nodes in total, and all edges of the graph between them, as in
+    ShaDow-GNN (Zeng et al., 2021). Of nodes with equal values, those with the lowest
+    numbers are taken. A subgraph has fewer nodes if fewer have a path to the root, or
+    if the PageRank of the others is below the tolerance. `hop` is the length of the
+    shortest path to the root inside the subgraph. The result is the same in each call,
+    on each device and for any other `roots`.
+
+    Args:
+        edge_index: Directed edges, [2, e]. Parallel edges count as several neighbours.
+        num_nodes: Number of nodes, n.
+        size: Largest number of nodes of a subgraph, with the root.
+        alpha: Probability that a walk from the root ends in a step; at least 0.01. With
+            a large value, nodes near the root are chosen.
+        tolerance: On an undirected graph, the approximate PageRank of a node of degree
+            d is at most d times this value too low; at least 1e-8. A small value takes
+            time and memory.
+        max_hops: Largest distance to the root that is computed; nodes farther from the
+            root, or without a path inside the subgraph, have `hop` -1.
+        roots: As in `egonets`.
+        copy_limit: As in `egonets`.
+
+    >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    >>> pagerank_neighbors(path, 4, size=2).node.tolist()
+    [0, 1, 1, 2, 1, 2, 2, 3]
+    """
+    check_count("size", size, least=1)
+    check_count("max_hops", max_hops)
+    _check_floats(alpha, tolerance)
+    check_edge_index(edge_index, num_nodes)
+    root = check_roots(roots, num_nodes, edge_index.device)
+    limit = CopyLimit(copy_limit, root.device, "size or the number of roots")
+    neighbors = incoming(edge_index, num_nodes)
+    key = largest_pagerank(root, neighbors, size, alpha, tolerance, limit)
+    found = induced_subgraphs(root, key, neighbors, max_hops, limit)
+    return found.assume(in_order=True) if roots is None else found
+
+
+def _check_floats(alpha: float, tolerance: float) -> None:
+    for option, value, least in (
+        ("alpha", alpha, LEAST_ALPHA),
+        ("tolerance", tolerance, LEAST_TOLERANCE),
+    ):
+        if not isinstance(value, int | float) or not least <= value < 1:
+            raise OptionError(
+                f"{option} is {value!r}; give a number with {least} <= {option} < 1."
+            )
+
+
+def largest_pagerank(
+    root: Tensor,
+    neighbors: Neighbors,
+    size: int,
+    alpha: float,
+    tolerance: float,
+    limit: CopyLimit,
+) -> Tensor:
+    """Find the nodes of the subgraphs of `pagerank_neighbors`.
+
+    Returns the pairs (i, v) of root number and node, as sorted integers `i * n + v`.
+    """
+    if limit.is_below(root.numel() * min(size, neighbors.num_nodes)):
+        copies = estimated_copies(
+            root, lambda one: pagerank(one, neighbors, alpha, tolerance)[0][:size]
+        )
+        limit.check(copies, "about", "node copies")
+    found, first, total, step = [root[:0]], 0, 0, 16
+    while first < root.numel():
+        some = root[first : first + step]
+        pair, value = pagerank(some, neighbors, alpha, tolerance)
+        chosen = _largest(pair, value, some, size)
+        number = (chosen >> BITS) + first
+        found.append(number * neighbors.num_nodes + (chosen & NODE))
+        total += chosen.numel()
+        limit.check(total, what="node copies")
+        first += some.numel()
+        step = max(min(4 * step, CHUNK * some.numel() // pair.numel()), 1)
+    return torch.cat(found)
+
+
+def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
+    """Return each root's own pair and `size` - 1 pairs of largest value, sorted."""
+    number = pair >> BITS
+    is_root = pair & NODE == root.index_select(0, number)
+    key = ((number + 1) << 41) - value.masked_fill(is_root, ONE + 1)
+    key, order = sort_pairs(key, (root.numel() + 1) << 41)
+    start = torch.searchsorted(number, torch.arange(root.numel(), device=root.device))
+    place = torch.arange(order.numel(), device=root.device)
+    place -= start.index_select(0, number)
+    return sorted_values(pair.index_select(0, order[place < size]))
+
+
+class _Walks(NamedTuple):
+    """Where the walks of some roots are; one row per encoded pair (i, v), sorted."""
+
+    pair: Tensor
+    ended: Tensor
+    """[q]: probability that a walk of root i has ended at node v."""
+    here: Tensor
+    """[q]: probability that a walk of root i is at node v now."""
+
+
+def pagerank(
+    root: Tensor, neighbors: Neighbors, alpha: float, tolerance: float
+) -> tuple[Tensor, Tensor]:
+    r"""Approximate the personalised PageRank of roots by forward push.
+
+    A walk starts at root $v$. In every step, it ends with probability $\alpha$;
+    otherwise it goes to the source of a random incoming edge, or stays if there is
+    none. $\pi_v(u)$ is the probability that it ends at $u$. Forward push (Andersen,
+    Chung and Lang, 2006) moves all walks at a node $u$ that has more than $\epsilon
+    d_u$ of the probability, where $d_u$ is the number of edges to $u$ (at least 1),
+    until there is no such node. Of the walks that are left, a share $\alpha$ ends where
+    it is. The result $p$ satisfies
+
+    $$0 \leq \pi_v(u) - p_v(u) \leq \epsilon \sum_w d_w \pi_w(u)$$
+
+    except for rounding to multiples of $2^{-40}$. On an undirected graph, the sum is
+    $d_u$.
+
+    Returns the pairs (i, u) of root number and node with a positive $p$, as sorted
+    integers `i * 2**BITS + u`, [q], and $2^{40} p$, [q].
+    """
+    active = number = torch.arange(root.numel(), device=root.device)
+    one, parts, total = torch.full_like(root, ONE), [], root.numel()
+    walks = _Walks((number << BITS) + root, torch.zeros_like(root), one)
+    while active.numel():
+        walks, active = _push(walks, active, neighbors, alpha, tolerance)
+        moves = torch.zeros_like(number, dtype=torch.bool)
+        moves[walks.pair.index_select(0, active) >> BITS] = True
+        moving = int(moves.sum())
+        if 2 * moving <= total:
+            # Set the roots aside whose walks do not move any more.
+            total, goes_on = moving, moves.index_select(0, walks.pair >> BITS)
+            parts.append([rows.masked_select(~goes_on) for rows in walks])
+            active = goes_on.cumsum(0).sub_(1).index_select(0, active)
+            walks = _Walks(*(rows.masked_select(goes_on) for rows in walks))
+    pair, ended, here = (torch.cat(rows) for rows in zip(*parts, walks, strict=True))
+    value = ended + (here.double() * alpha).long()
+    order = sort_pairs(pair, root.numel() << BITS)[1]
+    order = order[value.index_select(0, order) > 0]
+    return pair.index_select(0, order), value.index_select(0, order)
+
+
+def _push(
+    walks: _Walks, active: Tensor, neighbors: Neighbors, alpha: float, tolerance: float
+) -> tuple[_Walks, Tensor]:
+    """Move all walks at the rows `active`; also return the rows to be moved next."""
+    pair, ended, here = walks
+    pushed, mass = pair.index_select(0, active), here.index_select(0, active)
+    start, degree = neighbors.rows(pushed & NODE)
+    # At a node without incoming edges, walks stay until they end.
+    ending = torch.where(degree > 0, (mass.double() * alpha).long(), mass)
+    share = (mass - ending).div_(degree.clamp(min=1), rounding_mode="floor")
+    row, entry = ragged_ranges(start, degree)
+    reached = (pushed >> BITS << BITS).index_select(0, row)
+    reached += neighbors.node.index_select(0, entry)
+    bound = (int(pair[-1]) | NODE) + 1
+    reached, row = sort_pairs(reached, bound, row, active.numel())
+    reached, count = torch.unique_consecutive(reached, return_counts=True)
+    moved = pointers(share.index_select(0, row)).index_select(0, pointers(count)).diff()
+    ended = ended.index_add(0, active, ending)
+    here = here.index_fill(0, active, 0)
+    place = torch.searchsorted(pair, reached)
+    last = pair.numel() - 1
+    is_new = pair.index_select(0, place.clamp(max=last)) != reached
+    if bool(is_new.any()):
+        # Insert the new pairs; all later rows move back.
+        before = counts_of(place.masked_select(is_new), last + 2)[:-1].cumsum(0)
+        old = torch.arange(last + 1, device=pair.device).add_(before)
+        place += is_new.cumsum(0) - is_new.long()
+        rows = pair.new_zeros(3, last + 1 + int(is_new.sum()))
+        rows.index_copy_(1, old, torch.stack([pair, ended, here]))
+        pair, ended, here = rows
+        pair.index_copy_(0, place, reached)
+    here.index_add_(0, place, moved)
+    edges = neighbors.rows(reached & NODE)[1].clamp_(min=1)
+    is_active = (
+        here.index_select(0, place) > (edges.double() * (tolerance * ONE)).long()
+    )
+    return _Walks(pair, ended, here), place.masked_select(is_active)
+
+
+@dataclass(frozen=True)
+class PageRankNeighbors(Limited):
+    """Extract the nodes of largest personalised PageRank; see `pagerank_neighbors`.
+
+    >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    >>> PageRankNeighbors(size=2)(path, 4)
+    RootedSubgraphs(subgraphs=4, node_copies=8, edge_copies=8, device='cpu')
+    """
+
+    size: int
+    """Largest number of nodes of a subgraph, with the root."""
+    alpha: float = 0.15
+    """Probability that a walk from the root ends in a step; at least 0.01. With a large
+    value, nodes near the root are chosen."""
+    tolerance: float = 1e-4
+    """On an undirected graph, the approximate PageRank of a node of degree d is at most
+    d times this value too low; at least 1e-8."""
+    max_hops: int = 10
+    """Largest distance to the root that is computed; farther nodes have `hop` -1."""
+
+    random = False
+    """Always False: the subgraphs can be cached across epochs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        convert_count(self, "size", least=1)
+        convert_count(self, "max_hops")
+        _check_floats(self.alpha, self.tolerance)
+
+    def __call__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        generator: torch.Generator | None = None,
+        roots: Tensor | None = None,
+    ) -> RootedSubgraphs:
+        """Extract a subgraph of every node, or of `roots`; `generator` is ignored.
+
+        Other arguments as in `pagerank_neighbors`.
+        """
+        return pagerank_neighbors(
+            edge_index,
+            num_nodes,
+            self.size,
+            self.alpha,
+            self.tolerance,
+            self.max_hops,
+            roots,
+            self.copy_limit,
+        )
