@@ -1,7 +1,7 @@
 """`gnnak extract`: measure the sizes of rooted subgraphs before training on them."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,6 +11,9 @@ from gnnak.cli.options import DataDir, Json
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count
+
+if TYPE_CHECKING:
+    from gnnak.models.options import SubgraphKind
 
 EXAMPLES = """
 Examples:
@@ -113,8 +116,8 @@ def extract(
         raise OptionError(
             "--walks and --pagerank exclude each other; drop one of them."
         )
-    kind = "walks" if walks else "pagerank" if pagerank else "egonets"
-    given = {
+    kind: SubgraphKind = "walks" if walks else "pagerank" if pagerank else "egonets"
+    given: dict[str, Any] = {
         "num_hops": num_hops,
         "max_neighbors": max_neighbors,
         "length": length,
