@@ -19,8 +19,12 @@ from gnnak.loading.order import GraphOrder, epoch_seed
 from gnnak.loading.prefetch import prefetch
 from gnnak.loading.sources import usable_device
 from gnnak.subgraphs.attached import attach
-from gnnak.subgraphs.egonets import EgoNets, egonets
-from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
+from gnnak.subgraphs.extractors import (
+    BUILT_IN,
+    Extractor,
+    check_extractor,
+    extract,
+)
 from gnnak.subgraphs.neighborhood import Hop, Neighborhood, sample_neighborhood
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import as_count, check_choice, check_flag
@@ -332,15 +336,14 @@ def subgraphs_of_first(
 ) -> RootedSubgraphs:
     """Extract the subgraphs of the first `num_roots` nodes.
 
-    The subgraph of any further node consists of its root only. Extractors that cannot
-    leave out roots extract all subgraphs.
+    The subgraph of any further node consists of its root only. Extractors of users
+    extract all subgraphs.
     """
-    if type(extractor) is not EgoNets or num_roots == num_nodes:
+    if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)
     root = torch.arange(num_nodes, device=edge_index.device)
     first, alone = root[:num_roots], root[num_roots:]
-    hops, limit = extractor.num_hops, extractor.copy_limit
-    part = egonets(edge_index, num_nodes, hops, first, copy_limit=limit)
+    part = extract(extractor, edge_index, num_nodes, generator, roots=first)
     centroid = torch.arange(alone.numel(), device=root.device) + part.num_copies
     return replace(
         part,
@@ -349,7 +352,7 @@ def subgraphs_of_first(
         subgraph=torch.cat([part.subgraph, alone]),
         hop=torch.cat([part.hop, torch.zeros_like(alone)]),
     ).assume(
-        hop_range=(0, hops),
+        hop_range=part.hop_range,
         in_order=True,
         centroid=torch.cat([part.centroid, centroid]),
     )
