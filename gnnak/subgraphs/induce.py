@@ -55,21 +55,27 @@ def induced_edges(
 
     `node` and `subgraph`, [m], are sorted by (subgraph, node). If there are few edges,
     the search tests for each node copy whether the sources of its incoming edges are in
-    the subgraph. Otherwise, it tests each pair of joined nodes once, at one of the two
-    nodes (see `Pairs`). Returns `edge_index` and `edge` as in `RootedSubgraphs`.
+    the subgraph. For a small part of a large graph, see `_of_few`. Otherwise, it tests
+    each pair of joined nodes once, at one of the two nodes (see `Pairs`). Returns
+    `edge_index` and `edge` as in `RootedSubgraphs`.
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
     in_degree = stop - neighbors.ptr.index_select(0, node)
     (end, work), num_copies = range_ends(in_degree), node.numel()
-    few = min(FEW_EDGES * max(num_copies, neighbors.edge.numel()), CHUNK)
-    if work <= few and not limit.is_below(num_copies + work):
+    few = FEW_EDGES * max(num_copies, neighbors.edge.numel())
+    if work <= min(few, CHUNK) and not limit.is_below(num_copies + work):
         target, entry = ragged_ranges_to(stop, in_degree, end, work)
         key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
         return _inside(target, entry, subgraph, key, neighbors)
-    del stop, end, in_degree
-    pairs, sizes = joined_pairs(neighbors), counts_of(subgraph, num_subgraphs)
+    sizes = counts_of(subgraph, num_subgraphs)
     first = pointers(sizes)
+    most = torch.minimum(in_degree, sizes.index_select(0, subgraph))
+    work = int(most.sum())
+    if work <= few and not limit.is_below(num_copies + work):
+        return _of_few(node, subgraph, first, most, neighbors)
+    del stop, end, in_degree, most
+    pairs = joined_pairs(neighbors)
     tests = pointers(pairs.ptr.diff().index_select(0, node))[first].diff()
     total = int(tests.sum())
     if limit.is_below(num_copies + 2 * total):
@@ -247,6 +253,37 @@ def _estimate(
     subgraph, copy = ragged_ranges(first.index_select(0, sample), sizes)
     _, edge = _joined(node.index_select(0, copy), subgraph, pairs, neighbors, None)
     return edge.numel() / max(int(tests.index_select(0, sample).sum()), 1)
+
+
+def _of_few(
+    node: Tensor, subgraph: Tensor, first: Tensor, tests: Tensor, neighbors: Neighbors
+) -> tuple[Tensor, Tensor]:
+    """Find the edges of `induced_edges` in time proportional to `tests`, [m].
+
+    For each node copy, either its incoming edges are tested, or the nodes of its
+    subgraph if these are fewer, as for hubs. `first` is where each subgraph begins.
+    """
+    key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
+    start, in_degree = neighbors.rows(node)
+    parts = []
+    every = torch.arange(node.numel(), device=node.device)
+    for run in torch.tensor_split(every, chunk_cuts(tests, CHUNK)):
+        is_hub = in_degree[run] > tests[run]
+        normal, hubs = run[~is_hub], run[is_hub]
+        row, entry = ragged_ranges(start[normal], in_degree[normal])
+        ends, edge = _inside(normal[row], entry, subgraph, key, neighbors)
+        row, source = ragged_ranges(first[subgraph[hubs]], tests[hubs])
+        target = hubs[row]
+        wanted = node[target] * neighbors.num_nodes + node[source]
+        low = torch.searchsorted(neighbors.key, wanted)
+        parallel = torch.searchsorted(neighbors.key, wanted, right=True) - low
+        pair, entry = ragged_ranges(low, parallel)
+        of_hubs = torch.stack([source[pair], target[pair]])
+        ends = torch.cat([ends, of_hubs], dim=1)
+        edge = torch.cat([edge, neighbors.edge[entry]])
+        order = torch.argsort(ends[1], stable=True)
+        parts.append((ends[:, order], edge[order]))
+    return torch.cat([ends for ends, _ in parts], 1), torch.cat([e for _, e in parts])
 
 
 def _inside(
