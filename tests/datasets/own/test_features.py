@@ -132,8 +132,9 @@ def test_node_attr_and_edge_attr_name_fields_of_pyg_graphs():
     assert store.x[:3].tolist() == [[1, 0, 1], [0, 2, 3], [0, 4, 5]]
     assert store.edge_attr[:3].tolist() == [[0], [0.5], [1]]
     assert (info.node_features, info.edge_features) == (Continuous(3), Continuous(1))
-    flags = load_own(OwnData(node_attr=("is_end",)), pyg()).dataset.info
-    assert flags.node_features == Categorical((3,))
+    flags = load_own(OwnData(node_attr=("is_end",)), pyg()).dataset
+    assert flags.info.node_features == Categorical((3,))
+    assert flags.store.x.dtype == torch.long
     points = [Data(pos=one.pos, edge_index=one.edge_index, y=one.y) for one in pyg()]
     found = load_own(OwnData(node_attr=("pos",)), points).dataset.store
     assert found.num_nodes.tolist() == list(SIZES)
