@@ -73,7 +73,7 @@ def induced_edges(
     most = torch.minimum(in_degree, sizes.index_select(0, subgraph))
     work = int(most.sum())
     if work <= few and not limit.is_below(num_copies + work):
-        return _of_few(node, subgraph, first, most, neighbors)
+        return _of_few(node, subgraph, first, most, neighbors, limit)
     del stop, end, in_degree, most
     pairs = joined_pairs(neighbors)
     tests = pointers(pairs.ptr.diff().index_select(0, node))[first].diff()
@@ -256,7 +256,12 @@ def _estimate(
 
 
 def _of_few(
-    node: Tensor, subgraph: Tensor, first: Tensor, tests: Tensor, neighbors: Neighbors
+    node: Tensor,
+    subgraph: Tensor,
+    first: Tensor,
+    tests: Tensor,
+    neighbors: Neighbors,
+    limit: CopyLimit,
 ) -> tuple[Tensor, Tensor]:
     """Find the edges of `induced_edges` in time proportional to `tests`, [m].
 
@@ -265,7 +270,7 @@ def _of_few(
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)
-    parts = []
+    parts, found = [], node.numel()
     every = torch.arange(node.numel(), device=node.device)
     for run in torch.tensor_split(every, chunk_cuts(tests, CHUNK)):
         is_hub = in_degree[run] > tests[run]
@@ -283,6 +288,8 @@ def _of_few(
         edge = torch.cat([edge, neighbors.edge[entry]])
         order = torch.argsort(ends[1], stable=True)
         parts.append((ends[:, order], edge[order]))
+        found += edge.numel()
+        limit.check(found)  # There may be parallel edges.
     return torch.cat([ends for ends, _ in parts], 1), torch.cat([e for _, e in parts])
 
 
