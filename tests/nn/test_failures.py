@@ -25,7 +25,6 @@ MODELS = {
     "double": uplift(pyg.GCNConv(5, 5).double(), hop_channels=0),
     "one gin": uplift(pyg.GINConv(nn.Linear(5, 5))),
     "rgcn": uplift(pyg.RGCNConv(5, 5, num_relations=2)),
-    "heat": uplift(pyg.HEATConv(5, 5, 2, 2, 4, 3, 4)),
 }
 
 # name: (model, arguments, type of the error, part of the message)
@@ -98,10 +97,6 @@ LEFT_TO_PYTORCH = {
     "whole weights": ("gcn", (X, PATH, PATH[0])),
     "types of floats": ("rgcn", (X, PATH, WEIGHTS)),
     "too many types": ("rgcn", (X, PATH, torch.tensor([0, 1, 7, 0]))),
-    "negative types": (
-        "heat",
-        (X, PATH, torch.tensor([0, 1, -4]), PATH[0] // 2, EDGES),
-    ),
 }
 
 
