@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -128,10 +129,11 @@ def _parse(chem: Any, text: object) -> Any:
         return "the SMILES string is empty"
     if len(text) > MAX_LENGTH:
         return f"{text[:20]!r}... is longer than {MAX_LENGTH} characters"
-    try:
-        molecule = chem.MolFromSmiles(text)
-    except Exception:  # rdkit raises errors of several types for strange texts
-        molecule = None
+    molecule = None
+    if text.partition(" ")[0].isascii():  # A name may follow.
+        # Some versions of rdkit skip invisible characters, others refuse them.
+        with suppress(Exception):  # rdkit raises errors of several types
+            molecule = chem.MolFromSmiles(text)
     if molecule is None or not molecule.GetNumAtoms():
         shown = text if len(text) <= 60 else f"{text[:57]}..."
         return f"{shown!r} is not a molecule"
