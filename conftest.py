@@ -1,7 +1,12 @@
 """Leave out of the tests whatever needs a package that is not there."""
 
 import importlib.util
+import signal
 from pathlib import Path
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts background jobs like this; programs that tests start inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NEED_TRITON = [
     "gnnak/fast/kernels/gpu/*",
