@@ -126,13 +126,14 @@ def extract(
         "alpha": alpha,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    for name, value in given.items():
-        flag = f"--{name.replace('_', '-')}"
-        if name not in KINDS[kind]:
-            of = next(of for of, names in KINDS.items() if name in names)
+    for option, value in given.items():
+        flag = f"--{option.replace('_', '-')}"
+        if option not in KINDS[kind]:
+            of = next(of for of, names in KINDS.items() if option in names)
             raise OptionError(f"{flag} is for {of}, not for {kind}; leave it out.")
-        if name != "alpha":
-            check_count(flag, value, least=0 if name in ("num_hops", "length") else 1)
+        if option != "alpha":
+            least = 0 if option in ("num_hops", "length") else 1
+            check_count(flag, value, least=least)
     with stoppable_at_once():
         from gnnak.cli.data_run import find_graphs, measure, summary
         from gnnak.models.options import SubgraphOptions
