@@ -282,11 +282,6 @@ class TrainedModel(nn.Module):
     ) -> Evaluation:
         """Score the model on new graphs whose targets are known.
 
-        >>> data = "examples/molecules.csv"
-        >>> model, _ = gnnak.train(data, target="logp")  # doctest: +SKIP
-        >>> model.evaluate(data, metric="r2").score  # doctest: +SKIP
-        0.93
-
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
             y: Targets, [g] or [g, t], or a pandas frame; NaN marks unknown targets. If
@@ -304,6 +299,9 @@ class TrainedModel(nn.Module):
 
         Raises:
             GnnakError: If the graphs, the targets or the metric do not fit the model.
+
+        >>> model = load("best.ckpt")  # doctest: +SKIP
+        >>> model.evaluate("labelled.csv", metric="r2").score  # doctest: +SKIP
         """
         reading = self.reading
         own = OwnData(
