@@ -54,7 +54,10 @@ def test_brec_shows_counts_ceiling_and_published_counts(data_dir, tmp_path, trai
         (("--epochs", "0"), "epochs is 0"),
         (("--num-hops", "-1"), "num_hops is -1"),
         (("--channels", "0"), "channels is 0"),
-        (("--subgraphs", "walks"), "subgraphs is 'walks'; use one of: egonets"),
+        (
+            ("--subgraphs", "walks"),
+            "subgraphs is 'walks'; use one of: deletion, egonets",
+        ),
         (("--accelerator", "tpu"), "--accelerator is 'tpu'; use one of"),
         (("--accelerator", "gpu"), "there is no GPU; use auto or cpu"),
         (("--seed", "-1"), "--seed is -1; give a whole number of at least 0"),

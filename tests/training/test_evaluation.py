@@ -139,7 +139,7 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
         (
             [Data(torch.zeros(2, 9).long(), EDGES, y=torch.zeros(2, 2))],
             {},
-            "has targets of nodes, but the network predicts targets of graphs",
+            "as many nodes as edges",
         ),
         ("no.csv", {}, "there is no file no.csv"),
     ],

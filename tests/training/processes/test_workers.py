@@ -1,5 +1,4 @@
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +12,6 @@ from torch.distributed import DistNetworkError
 from gnnak.errors import TrainingError
 from gnnak.training.processes import workers
 from gnnak.training.processes import workers as workers_module
-from gnnak.training.processes.stopping import stoppable
 from gnnak.training.processes.workers import FOLDER, Listener, Monitor, beat, watched
 
 
@@ -42,13 +40,6 @@ def test_main_is_gone_checks_the_parent_process(monkeypatch):
     assert not workers.main_is_gone(0.05)
     monkeypatch.setenv(workers.MAIN, "0")
     assert workers.main_is_gone()
-
-
-def test_stoppable_changes_no_signals_in_a_worker(monkeypatch):
-    monkeypatch.setenv(workers.MAIN, str(os.getppid()))
-    before = signal.getsignal(signal.SIGTERM)
-    with stoppable():
-        assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_follow_main_starts_one_watcher():
