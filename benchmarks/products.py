@@ -1,16 +1,17 @@
 """Compare fused kernels (BatchNorm, ReLU, matrix product) with separate ones.
 
-The matrices have the sizes of a training step on ZINC and on CIFAR10. The fused and the
-separate variant are captured as CUDA graphs, as in training, and replayed alternately.
-Products are in TF32 (float32 with inputs rounded to 10 bits of mantissa). A GPU is
-needed. In two comparisons, the variants do not do the same work: the fused "rows
-gradient" needs one pass over the rows less than the separate kernels, and the fused
-"product only" also computes the mean and variance that the next norm needs. Run
+The matrices have the sizes of a training step on ZINC and on CIFAR10, in float32 (with
+products in TF32) and in bfloat16. Both variants are captured as CUDA graphs, as in
+training, and replayed alternately. "forward" includes the mean and variance that the
+next norm needs; "without norm" is a product whose input is not normalised. A GPU is
+needed. Run
 
     python -m benchmarks.products
 """
 
 from collections.abc import Callable
+from functools import partial
+from itertools import product as product_of
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -18,8 +19,7 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.kernels import gpu as fast
-from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.gpu import product as product_module
+from gnnak.fast.kernels.gpu import product
 from gnnak.fast.kernels.records import NormConstants
 
 REPEATS, INSIDE = 30, 8
@@ -78,59 +78,55 @@ def milliseconds(works: list[Callable[[], Any]]) -> list[float]:
     return [median(times[3:]) for times in taken]
 
 
-def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
-    """Return the comparisons of a case, by name.
+def forced(separate: bool, work: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a function that calls `work` with separate or with fused kernels."""
 
-    Each is a pair of functions: one calls the fused kernel, one the separate kernels.
-    """
+    def run() -> Any:
+        chosen, product.is_separate = product.is_separate, lambda h: separate
+        try:
+            return work()
+        finally:
+            product.is_separate = chosen
+
+    return run
+
+
+def ways(case: Case, dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
+    """Return the work to compare, by name."""
     rows, inner, outer = case.rows, case.inner, case.outer
     real = torch.tensor(rows - 5, device="cuda")
     norm = torch.nn.BatchNorm1d(outer, device="cuda")
     scale, shift, mean, rstd = torch.rand(4, inner, device="cuda")
     k = NormConstants(scale, shift, mean, rstd, True, real)
-    h, grad = (torch.randn(rows, width, device="cuda") for width in (inner, outer))
+    h = torch.randn(rows, inner, device="cuda", dtype=dtype)
+    grad = torch.randn(rows, outer, device="cuda", dtype=dtype)
     s = torch.randn_like(h) if case.keeps else None
-    matrix = torch.randn(outer, inner, device="cuda")
+    matrix, into = torch.randn(outer, inner, device="cuda"), torch.empty_like(h)
 
-    def separately() -> Tensor:
-        out, _ = plain.norm_linear(h, k, matrix, None, real, fast.norm_act)
-        return fast.norm_constants(out, norm, real).scale
-
-    def together() -> Tensor:
+    def forward(k: NormConstants | None) -> Tensor:
         out, moments = fast.norm_linear(h, k, matrix, None, real)
         return fast.norm_constants(out, norm, real, moments).scale
 
-    given: Any = (grad, h, k, s, matrix, None, torch.empty_like(h))
-    separate: Any = (fast.norm_act, fast.norm_act_backward)
-    backward = {
-        "backward": [
-            lambda: fast.norm_linear_backward(*given),
-            lambda: plain.norm_linear_backward(*given, *separate),
-        ],
-        "rows gradient": [
-            lambda: product_module._grad_rows(grad, h, k, matrix, None),
-            lambda: fast.norm_act_backward(grad @ matrix, h, k, True),
-        ],
-    }
+    def backward() -> Any:
+        return fast.norm_linear_backward(grad, h, k, s, matrix, None, into)
+
     if case.keeps:
-        return backward
-    return backward | {
-        "forward": [together, separately],
-        "product only": [
-            lambda: fast.norm_linear(h, k, matrix, None, real),
-            lambda: fast.norm_act(h, k, True, None) @ matrix.t(),
-        ],
+        return {"backward": backward}
+    return {
+        "forward": partial(forward, k),
+        "without norm": partial(forward, None),
+        "backward": backward,
     }
 
 
 def main() -> None:
     """Time all comparisons of all cases; print one line for each."""
     torch.set_float32_matmul_precision("high")
-    for case in CASES:
-        for name, works in ways(case).items():
-            one, two = milliseconds(works)
+    for dtype, case in product_of((torch.float, torch.bfloat16), CASES):
+        for name, work in ways(case, dtype).items():
+            one, two = milliseconds([forced(False, work), forced(True, work)])
             print(
-                f"{case.name:26} {name:14}"
+                f"{case.name:26} {str(dtype).removeprefix('torch.'):9} {name:13}"
                 f" {one:7.3f} ms, separate {two:7.3f} ms ({one / two:4.2f})",
                 flush=True,
             )

@@ -13,7 +13,7 @@ from gnnak.backend import operation
 from gnnak.errors import GraphError, OptionError, SubgraphError, WidthError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.real import real_counts_of
-from gnnak.nn.calling import try_out
+from gnnak.nn.calling import Calling, try_out
 from gnnak.nn.copies import REDUCES, segment_reduce
 from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.norm import NormReluDropout, on_graph
@@ -333,7 +333,9 @@ class Kernel(nn.Module):
 
         def run(states: Tensor | None) -> Tensor:
             if self.calling is not None:
-                return self.calling(self.gnn, x, edge_index, states, batch)
+                return run_on_graph(
+                    self.gnn, self.calling, x, edge_index, states, batch
+                )
             if subgraphs is None:
                 raise SubgraphError(
                     "an uplifted layer got no rooted subgraphs; build the network with "
@@ -345,6 +347,19 @@ class Kernel(nn.Module):
         if edge_states is not None or encoder is None:
             return run(edge_states)
         return run_with_edges(encoder, edge_attr, num_edges, run)
+
+
+@operation
+def run_on_graph(
+    gnn: nn.Module,
+    calling: Calling,
+    x: Tensor,
+    edge_index: Tensor,
+    edge_states: Tensor | None,
+    batch: Tensor,
+) -> Tensor:
+    """Run a GNN on the whole graph; return its node states, [n, c]."""
+    return calling(gnn, x, edge_index, edge_states, batch)
 
 
 @operation

@@ -24,7 +24,9 @@ from gnnak.fast.layers.rows import (
     saved_or_recomputed,
     to_save,
 )
+from gnnak.fast.layers.weights import once_in_call
 from gnnak.nn.base.convs import GCN
+from gnnak.nn.calling import Calling
 from gnnak.nn.calling.call import explained_convs, first_weight
 from gnnak.nn.copies import Messages
 from gnnak.nn.family.gnn import Conv
@@ -290,13 +292,53 @@ def _across_edges(
     with_edge = e is not None and e.size(0) != 1
 
     def find() -> Edges:
-        assert subgraphs.num_edges is not None
-        size = subgraphs.num_copies
-        target, order = torch.sort(links.edge_index[1], stable=True)
-        source = links.edge_index[0].index_select(0, order)
-        edge = links.edge.index_select(0, order)
-        by_target = group(target, size, in_order=True)
-        by_edge = group(edge, subgraphs.num_edges) if with_edge else None
-        return Edges(source, target, edge, by_target, group(source, size), by_edge)
+        size, num_edges = subgraphs.num_copies, subgraphs.num_edges
+        assert num_edges is not None
+        known = num_edges if with_edge else None
+        return _sorted_edges(links.edge_index, links.edge, size, known)
 
     return subgraphs.once(Edges, find, "across", with_edge)
+
+
+def _sorted_edges(
+    edge_index: Tensor, edge: Tensor, size: int, num_edges: int | None
+) -> Edges:
+    """Sort edges by target; group them also by source and, if `num_edges`, by edge."""
+    target, order = torch.sort(edge_index[1], stable=True)
+    source, edge = (end.index_select(0, order) for end in (edge_index[0], edge))
+    by_edge = None if num_edges is None else group(edge, num_edges)
+    by_target = group(target, size, in_order=True)
+    return Edges(source, target, edge, by_target, group(source, size), by_edge)
+
+
+@implements("run_on_graph")
+def run_messages_on_graph(
+    serves: Serves,
+    gnn: nn.Module,
+    calling: Calling,
+    x: Tensor,
+    edge_index: Tensor,
+    edge_states: Tensor | None,
+    batch: Tensor,
+) -> Tensor:
+    """Apply a conv to whole graphs; all layers share the sorted edges."""
+    if not serves(x) or not x.numel() or not edge_index.numel():
+        return NotImplemented
+    if calling.keywords is not None or explained_convs(gnn):
+        return NotImplemented
+    fits = has_dtype_of(gnn, x, edge_states) and can_run(gnn, edge_states, x.size(1))
+    if not fits:
+        return NotImplemented
+    e, num_edges = distinct_rows(edge_states), edge_index.size(1)
+    with_edge = e is not None and e.size(0) != 1
+
+    def find() -> Edges:
+        edge = torch.arange(num_edges, device=edge_index.device)
+        known = num_edges if with_edge else None
+        return _sorted_edges(edge_index, edge, x.size(0), known)
+
+    edges = once_in_call(f"edges of the graph, {with_edge}", edge_index, find)
+    if edges is None:
+        return NotImplemented
+    states = x.to(autocast_dtype(x) or x.dtype)
+    return run_conv(gnn, Rows(states.contiguous()), e, edges)

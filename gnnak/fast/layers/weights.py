@@ -89,6 +89,20 @@ def computed_for(
     return found[layer]
 
 
+def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
+    """Return `compute()`; cache it for the tensor `key` during a call of the model.
+
+    None if no `call_of` block is active, so that nothing could be cached.
+    """
+    call = _current.get()
+    if call is None:
+        return None
+    found: dict[int, tuple[Tensor, T]] = call.results.setdefault(name, {})
+    if id(key) not in found:
+        found[id(key)] = key, compute()
+    return found[id(key)][1]
+
+
 class WeightProducts(NamedTuple):
     """The weight-only terms of a GNN-AK layer with MLPs before its pools.
 

@@ -73,6 +73,40 @@ def test_edges_with_statistics_of_copies_are_not_fused(fused_operations):
     assert "inside" not in fused_operations
 
 
+def all_kinds_of_edges():
+    """A graph with parallel edges, a self loop, one-way edges and an isolated node."""
+    graph = molecule_batch()
+    loops = torch.tensor([[0, 1, 3, 0], [1, 1, 0, 1]])
+    graph.edge_index = torch.cat([graph.edge_index, loops], dim=1)
+    graph.edge_attr = torch.cat([graph.edge_attr, graph.edge_attr[:4]])
+    graph.x = torch.cat([graph.x, graph.x[:1]])
+    graph.batch = torch.cat([graph.batch, graph.batch[-1:]])
+    return graph
+
+
+@pytest.mark.parametrize("name", ["gin", "gcn", "sage"])
+@pytest.mark.parametrize("make", [molecule_batch, all_kinds_of_edges])
+def test_fused_messages_on_whole_graphs(fused_operations, name, make):
+    net = network(name)
+    assert_equal(net, make())
+    assert fused_operations.count("run_on_graph") == len(net.layers)
+
+
+def test_a_conv_beside_a_fused_layer_reads_its_edge_states(fused_operations):
+    options = SubgraphOptions(num_hops=2)
+    net = small_network("gin-ak+", subgraphs=options, plain_conv=True).double()
+    assert_equal(net, all_kinds_of_edges())
+    assert fused_operations.count("run_on_graph") == len(net.layers)
+
+
+def test_convs_on_whole_graphs_with_hooks_are_not_fused(fused_operations):
+    net = network("gin")
+    for layer in net.layers:
+        with_hook(layer.kernels[0].gnn)
+    assert_equal(net, molecule_batch())
+    assert "run_on_graph" not in fused_operations
+
+
 def with_hook(conv):
     conv.register_forward_hook(lambda module, args, output: 2 * output)
 

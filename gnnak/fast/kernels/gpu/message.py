@@ -152,22 +152,26 @@ def to_copies(
         own = load_state(c, table, own_node, own_hop, column, inside, width, LIFTED)
         back = widened(tl.load(grad + place, mask=inside, other=0.0))
         of_eps += own * back
-        total = (1 + widened(tl.load(eps))) * back
+        direct = (1 + widened(tl.load(eps))) * back
         if MORE:
-            total += tl.load(more + place, mask=inside, other=0.0)
+            direct += tl.load(more + place, mask=inside, other=0.0)
+        total = tl.zeros_like(direct)
         while k < end:
             place_i = i.to(tl.int64) * width + column
             back = widened(tl.load(grad + place_i, mask=inside, other=0.0))
-            state = load_edge(e, same, of, column, inside, width, SAME)
+            if not SAME:
+                state = load_edge(e, same, of, column, inside, width, SAME)
             k += 1
             i = tl.load(target + at, mask=k < end, other=0)
             of = find_edge(edge, at, k < end, SAME)
             at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
-            back = tl.where(own + state > 0, back, 0.0)
+            if not SAME:
+                back = tl.where(own + state > 0, back, 0.0)
             total += back
-            if SAME:
-                of_same += back
-        tl.store(grad_c + place, total, mask=inside)
+        if SAME:  # Then the same columns of all messages of this row pass the ReLU.
+            total = tl.where(own + same > 0, total, 0.0)
+            of_same += total
+        tl.store(grad_c + place, direct + total, mask=inside)
         row += 1
     number = part * tl.num_programs(1) + tl.program_id(1)
     tl.store(grad_eps + number, tl.sum(of_eps, axis=0))

@@ -83,8 +83,9 @@ def _moments(
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
-    mean = tl.zeros([C], dtype=partial.dtype.element_ty)
-    m2 = tl.zeros([C], dtype=partial.dtype.element_ty)
+    of_first = tl.zeros([C], dtype=partial.dtype.element_ty)
+    sums = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
+    squares = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
     seen = 0
     step = 0
     while step < steps:
@@ -96,11 +97,21 @@ def _moments(
             mask=shown,
             other=0.0,
         )
+        value = widened(value)
         new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
-        mean, m2 = add_rows(mean, m2, seen, widened(value), shown, new)
+        if step == 0:
+            of_first = tl.sum(value, axis=0) / tl.maximum(new, 1)
+        # Deviations from the mean of the first tile: their squares are small, so that
+        # the difference below loses no digits.
+        off = tl.where(shown, value - of_first[None, :], 0.0)
+        sums += off
+        squares += off * off
         seen += new
         step += 1
-    tl.store(partial + part * width + column, mean, mask=inside)
+    total = tl.sum(sums, axis=0)
+    off = total / tl.maximum(seen, 1)
+    tl.store(partial + part * width + column, of_first + off, mask=inside)
+    m2 = tl.sum(squares, axis=0) - total * off
     tl.store(partial + (count + part) * width + column, m2, mask=inside)
 
 
@@ -314,6 +325,13 @@ def norm_act_backward(
     grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of `h` [m, c] and of the norm's weight and bias, [c]."""
+    sums, into = norm_grad_sums(grad, h, k, relu), h.new_empty(h.shape)
+    norm_grad_rows(grad, h, k, sums, relu, into)
+    return into, sums[1], sums[0]
+
+
+def norm_grad_sums(grad: Tensor, h: Tensor, k: NormConstants, relu: bool) -> Tensor:
+    """Return the gradients of the norm's bias and weight in `norm_act`, [2, c]."""
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(count, 2, width, dtype=sum_dtype(h))
@@ -321,10 +339,7 @@ def norm_act_backward(
         grad, h, h.stride(0), *k[:4], partial, rows, width, steps, relu, SUMMED,
         columns(width),
     )  # fmt: skip
-    sums = add_up(partial)
-    into = h.new_empty(h.shape)
-    norm_grad_rows(grad, h, k, sums, relu, into)
-    return into, sums[1], sums[0]
+    return add_up(partial)
 
 
 def norm_grad_rows(
@@ -367,8 +382,8 @@ def _norm_sums(
     shift_ = load_columns(shift, column, inside)
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
-    sum_grad = tl.zeros([C], dtype=partial.dtype.element_ty)
-    sum_grad_normed = tl.zeros([C], dtype=partial.dtype.element_ty)
+    sum_grad = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
+    sum_grad_normed = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
     step = 0
     while step < steps:
         row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
@@ -378,11 +393,12 @@ def _norm_sums(
         back = widened(tl.load(grad + from_row * width + column[None, :], shown, 0.0))
         if RELU:
             back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
-        sum_grad += tl.sum(back, axis=0)
-        sum_grad_normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
+        sum_grad += back
+        sum_grad_normed += back * ((value - mean_) * rstd_)
         step += 1
-    tl.store(partial + 2 * part * width + column, sum_grad, mask=inside)
-    tl.store(partial + (2 * part + 1) * width + column, sum_grad_normed, mask=inside)
+    place = partial + 2 * part * width + column
+    tl.store(place, tl.sum(sum_grad, axis=0), mask=inside)
+    tl.store(place + width, tl.sum(sum_grad_normed, axis=0), mask=inside)
 
 
 @for_all_sizes

@@ -16,8 +16,8 @@ from gnnak.fast.kernels.gpu.norm import (
     add_rows,
     load_columns,
     norm_act,
-    norm_act_backward,
     norm_grad_rows,
+    norm_grad_sums,
     normed_tile,
 )
 from gnnak.fast.kernels.gpu.tiles import (
@@ -99,9 +99,14 @@ def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
     return {"num_warps": WARPS, "num_stages": stages}
 
 
-def is_exact(values: Tensor) -> bool:
-    """Return whether products need full float32 on a GPU, where cuBLAS is faster."""
-    return values.is_cuda and values.dtype == torch.float and not _is_tf32(values)
+def is_separate(values: Tensor) -> bool:
+    """Return whether cuBLAS and separate kernels are faster than one fused kernel.
+
+    They are for products in full float32, and for many rows in bfloat16.
+    """
+    if not values.is_cuda or values.dtype == torch.double or _is_tf32(values):
+        return False
+    return values.dtype == torch.float or values.size(0) >= MANY_ROWS
 
 
 def precision(values: Tensor) -> str:
@@ -194,8 +199,8 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Compute `plain.norm_linear` and, unless `is_exact(h)`, column statistics."""
-    if is_exact(h):
+    """Compute `plain.norm_linear` and, unless `is_separate(h)`, column statistics."""
+    if is_separate(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)
     tile = MANY if rows >= MANY_ROWS else FEW
@@ -290,12 +295,14 @@ def norm_linear_backward(
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of norm weight, norm bias, Linear input s, and `matrix`."""
-    if is_exact(h):
-        return plain.norm_linear_backward(
-            grad, h, k, s, matrix, more, into, norm_act, norm_act_backward
-        )
     grad = grad.contiguous()
-    grad_s, sums = _grad_rows(grad, h, k, matrix, more)
+    if is_separate(h):
+        grad_s = grad @ matrix.to(grad.dtype)
+        if more is not None:
+            grad_s.index_add_(0, more.centroid, more.values.to(grad.dtype))
+        sums = norm_grad_sums(grad_s, h, k, True)
+    else:
+        grad_s, sums = _grad_rows(grad, h, k, matrix, more)
     recomputed = None
     if s is None:
         s = recomputed = h.new_empty(h.shape)

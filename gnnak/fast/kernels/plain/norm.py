@@ -178,8 +178,6 @@ def norm_linear_backward(
     matrix: Tensor,
     more: CentroidRows | None,
     into: Tensor,
-    norm_act: Callable[..., Tensor] = norm_act,
-    norm_act_backward: Callable[..., tuple[Tensor, ...]] = norm_act_backward,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
 
