@@ -457,8 +457,9 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
     As in the published reader of these folds, `x` is the one-hot node label or, in
     IMDB-B, the one-hot node degree; values that do not occur have no column. All nodes
-    of REDDIT-B have the same feature, since GIN-AK+ scored worse with degrees on both
-    folds tried. Downloaded data have no such folds and get ten random stratified folds.
+    of REDDIT-B have the same feature: on two folds, GIN-AK+ scored as well with it as
+    with degrees. Downloaded data have no such folds; they get ten random stratified
+    folds.
     """
     name = info.name
     required = () if name in NO_LABELS else ("x",)
