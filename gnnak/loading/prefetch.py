@@ -41,7 +41,7 @@ def prefetching_paused() -> Iterator[None]:
 
 
 class SideStream:
-    """A GPU stream for prefetching, which waits for work launched before `__init__`.
+    """A GPU stream for prefetching; it waits for kernels launched before `__init__`.
 
     All `SideStream` objects of a device share one stream, because PyTorch's allocator
     reuses freed memory only on the stream that the memory was allocated on.
