@@ -74,7 +74,7 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The q entries of all multisets that a round collects: labels and other pairs."""
+    """All q entries of the multisets that a round collects."""
 
     target: Tensor
     """[q]: the index of the pair (u, v) whose multiset contains the entry."""
