@@ -37,13 +37,13 @@ CONTENTS = (
     ("cost", "What an epoch costs"),
     ("versions", "Versions"),
 )
-"""Anchor and text of the links to the sections of `page.html`, which leaves out
-sections without content, and links to them."""
+"""Anchor and title of each section of `page.html`. Sections without content, and links
+to them, are left out."""
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""If a folder has at most this many runs with settings of the paper's tables, these
-runs count as the user's own."""
+"""If a folder has at most this many runs whose settings are those of the paper's
+tables, these runs count as the user's own."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
