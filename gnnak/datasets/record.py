@@ -25,8 +25,8 @@ class MetricKind(NamedTuple):
     """How a metric is computed, and the tasks that it can score."""
 
     torchmetrics: str
-    """Name of the torchmetrics class, without the prefix `Binary` or `Multiclass` that
-    metrics of classes and labels have there."""
+    """Name of the torchmetrics class; for metrics of classes and labels without its
+    prefix `Binary` or `Multiclass`."""
     tasks: tuple[Task, ...]
     lower: bool = False
     """Whether lower values are better."""

@@ -57,7 +57,7 @@ from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
-"""A split [g], or k folds [k, g]; the other one is None."""
+"""A split [g] and folds [k, g]; one of the two is None."""
 
 
 def choose_split(
@@ -118,7 +118,7 @@ def _folds(
 
 
 def _of_rows(given: Any, rows: GraphRows) -> Tensor:
-    """Convert a split of the graphs, or of all rows, to a split of the graphs."""
+    """Return the split of the graphs; `given` may also have entries for bad rows."""
     if isinstance(given, Iterable) and not isinstance(given, Tensor):
         given = list(given)
         if given and all(isinstance(part, str) for part in given):

@@ -233,7 +233,10 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the only column besides SMILES and split, else the only numeric one."""
+    """Return the column to predict if none is named.
+
+    It is the only column besides SMILES and split, or else the only one with numbers.
+    """
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     names = tuple(name for name in others if _is_numeric(rows.columns[name]))
