@@ -120,7 +120,7 @@ IDENTIFIES_DATA = (
     "data.name",
     *(f"data.own.{name}" for name in ("path", "labels", "validation", "test")),
 )
-"""Options that a resumed run may change, because its data are compared themselves."""
+"""Options that a resumed run may change, because its data are checked by their hash."""
 
 
 def check_options(config: RunConfig, folder: Path) -> None:

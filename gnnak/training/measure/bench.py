@@ -95,8 +95,8 @@ def short_run(
 
 
 WARM_BATCHES = 48
-"""Minimum number of batches before timing if steps are captured: after these, almost
-every batch shape has its CUDA graph."""
+"""If steps are captured, at least this many batches run before timing. Almost every
+batch shape then has its CUDA graph."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Task:
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return a copy with one more failed try, and with the argument `alone`."""
+        """Return a copy with one more failed start, and with `alone` as given."""
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
@@ -102,7 +102,7 @@ class Queue:
         return self.long or task.estimate is None or task.seconds <= seconds
 
     def _has_room(self, task: Task, running: Collection[Task]) -> bool:
-        """Return whether memory and `alone` allow a task beside the `running` tasks."""
+        """Return whether a task can run at the same time as the `running` tasks."""
         if not running:
             return True
         if task.alone or any(other.alone for other in running):
