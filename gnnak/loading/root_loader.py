@@ -314,9 +314,9 @@ def search_plan(
     """Return the hops of the search, from the last layer of the model to the first.
 
     `most` has the largest number of sampled neighbours for each hop. For each layer,
-    `radius` hops forwards find the roots whose subgraphs contain the nodes found until
-    then, and as many hops backwards find the nodes of these subgraphs. Models without
-    the context encoding need no hops forwards: `forwards` is then `backwards`.
+    `radius` hops forwards find the roots whose subgraphs contain the nodes found so
+    far. Then `radius` hops backwards find the nodes of these subgraphs. Models without
+    the context encoding need no hops forwards; for them, pass `backwards` twice.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]
