@@ -167,7 +167,7 @@ class DatasetInfo:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """In classification: names of the classes, or their numbers without names."""
+        """In classification: the names of the classes, or else their numbers."""
         return self.classes or tuple(str(i) for i in range(self.num_outputs))
 
 

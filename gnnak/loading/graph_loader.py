@@ -323,7 +323,7 @@ POSITION = ("epoch", "batch")
 ADDED = ("nodes", "edges", "sizes", "processes")
 """Entries that an older `state_dict` may lack. They are not compared if missing."""
 DEFAULTS = {"drop_last": False}
-"""Entries that an older `state_dict` may lack, with the values that it implies."""
+"""Entries that an older `state_dict` may lack, and the values used instead."""
 UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 
@@ -345,7 +345,7 @@ def identify(counts: Tensor) -> dict[str, int]:
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the epoch and next batch of `state`; its other entries must be `mine`."""
+    """Check `state` against `mine`; return the numbers of its epoch and next batch."""
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."

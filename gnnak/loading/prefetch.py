@@ -60,7 +60,7 @@ class SideStream:
             yield
 
     def record_event(self) -> torch.cuda.Event:
-        """Return an event of the side stream; call this within `activate`."""
+        """Record and return an event of the side stream, within `activate`."""
         return torch.cuda.current_stream(self.device).record_event()
 
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:

@@ -132,7 +132,7 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""For each grouping of `RootedSubgraphs.by`, two axes: that of the groups, and that of
+"""For each grouping of `RootedSubgraphs.by`: the axis of the groups, and the axis of
 the rows in the groups. For example, "subgraph" has one group per subgraph, and a group
 contains the node copies of its subgraph."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
@@ -334,7 +334,7 @@ def _derived_fields(window: Window, whole: RootedSubgraphs) -> dict[Name, Field]
 
 
 def _derived(window: Window, found: Mapping[Name, Tensor]) -> dict[str, object]:
-    """Return what a batch of subgraphs caches: the arguments of `assume`."""
+    """Return the cached values of a batch's subgraphs, as arguments of `assume`."""
     groups = {
         axis: Groups(found["ptr", axis], found.get(("order", axis)))
         for axis in _grouped_by(window)

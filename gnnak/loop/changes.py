@@ -287,7 +287,7 @@ def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]
 
 
 def built_weights(model: nn.Module) -> list[nn.Parameter]:
-    """Return a model's weights, except sparse ones, and lazy ones without a shape."""
+    """Return a model's weights that are neither sparse nor lazy (without a shape)."""
     return [each for each in model.parameters() if _built(each) is not None]
 
 

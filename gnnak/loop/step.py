@@ -37,7 +37,7 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate; a tensor, which CUDA graphs read, is changed in place."""
+    """Set the learning rate; change a tensor in place, because CUDA graphs read it."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -51,7 +51,7 @@ Step = Callable[[Item], Tensor]
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
-    """Return whether steps can be captured; without the fast backend, they cannot."""
+    """Return False; the fast backend replaces this function, and can capture steps."""
     return False
 
 
@@ -110,7 +110,7 @@ def train_once(
 
 
 def clip_gradients(optimizer: Optimizer, clip: float | None) -> None:
-    """Scale the gradients so that their norm is at most `clip`; None: do nothing."""
+    """Scale the gradients to a norm of at most `clip`; if it is None, do nothing."""
     if clip is not None:
         groups = optimizer.param_groups
         clip_grad_norm_([weight for g in groups for weight in g["params"]], clip)

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 Call = Callable[[nn.Module, Any], Any]
 """A function that calls a model with a batch, and returns the model's outputs."""
 MOST_CHANGES = 4
-"""Python numbers of the model, such as `dropout.p`, may change this often between
-steps. Each change needs a new capture, so after more changes, steps are no longer
-captured."""
+"""Largest number of changes of Python numbers in the model, such as `dropout.p`,
+between steps. Each change needs a new capture, so after more changes, steps are no
+longer captured."""
 MOST_CAPTURED = 4
 """Largest number of captured models in memory. A model is captured separately for each
 loader, and again if the names, widths or dtypes of the fields of batches change."""
@@ -377,7 +377,7 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captures if tensors, modes or numbers of the model changed."""
+        """Discard captures if tensors, training modes or numbers have changed."""
         number = self._numbers.changed() if self._captured else None
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()

@@ -317,7 +317,7 @@ class GradientComparison:
         return outputs, [each.to_dense() for each in found]
 
     def difference(self, wanted: list[Tensor], found: list[Tensor]) -> str | None:
-        """Say which gradient is changed by padding; return None if none is."""
+        """Return a text that names a gradient that padding changes, or None."""
         finite = [each for each in wanted if each.isfinite().all()]
         size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
@@ -416,7 +416,7 @@ class _Calls:
     raises an error for such weights, nothing is compared."""
 
     def difference(self) -> str | None:
-        """Say which output, stored tensor or buffer is changed by padding."""
+        """Return a text on an output, stored tensor or buffer that padding changes."""
         padded = partial(self.padded, True)
         stored = StoredTensors(self.model)
         try:
@@ -453,7 +453,7 @@ class _Calls:
         return f"padding changes the buffer {name!r} of {_described(module)}"
 
     def difference_of_gradients(self) -> str | None:
-        """Say which gradient or output is changed by padding."""
+        """Return a text on a gradient or output that padding changes, or None."""
         padded = partial(self.padded, False)
         gradients = GradientComparison(self.model)
         try:

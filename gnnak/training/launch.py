@@ -60,8 +60,8 @@ class Places:
     ) -> Places:
         """Return the folders of a run.
 
-        If `results` is None, records of runs on data sets of gnnak are in `RESULTS`,
-        and those of runs on the user's own data in `runs`.
+        If `results` is None, records are in `RESULTS`, or in `runs` for runs on the
+        user's own data.
         """
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)

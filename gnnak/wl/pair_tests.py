@@ -81,7 +81,8 @@ class Steps(NamedTuple):
     label: Tensor
     """[q]: a number for the colours of the edges that the entry includes."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [q]: the indices of the pairs whose colours an entry has."""
+    """One or two tensors [q]: the indices of the pairs whose colours the entry
+    contains."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:

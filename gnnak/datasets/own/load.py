@@ -65,8 +65,8 @@ def choose_split(
 ) -> Parts:
     """Split own data into training, validation and test graphs, or into folds.
 
-    If `given` is not None, it is the split: the part of each row or graph. If `classes`
-    [g] is not None, random parts have equal shares of each class.
+    `given` is the part of each row or graph, or None. If `classes`, [g], is not None,
+    random parts have equal shares of each class.
     """
     if len(rows) < 3:
         raise FileFormatError(
@@ -199,7 +199,7 @@ def load_own(
 
 
 def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
-    """Return the names of the features, and of all else that is not a target."""
+    """Return the names of the features, and of unused attributes and columns."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
         atoms, bonds = (

@@ -258,8 +258,8 @@ def find_config(
     """Return the name of an experiment and the config of its runs.
 
     `data` is the name of a data set, the path of a YAML file, or the path of own data.
-    `own` has fields of `OwnData`, by name; `options` has all other options, by name,
-    also by short names.
+    `own` maps names of fields of `OwnData` to values. `options` maps names of all other
+    options, which may be short names, to values.
     """
     options = full_names(options)
     if is_own(data):

@@ -69,8 +69,8 @@ class Queue:
     """The tasks that wait for a worker, the longest first.
 
     If time is too short for all tasks, the shortest starts first, so that many get
-    done. A task starts only if there is enough free memory for it and, unless `long` is
-    True, if it is expected to end in time. Tasks of unknown duration start first.
+    done. A task starts only if there is enough free memory, and if it is expected to
+    end in time (unless `long` is True). Tasks of unknown duration start first.
     """
 
     def __init__(
