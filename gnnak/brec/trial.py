@@ -245,7 +245,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return from how many bytes on activations are recomputed instead of saved."""
+    """Return the least size in bytes at which activations are recomputed, not saved."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory

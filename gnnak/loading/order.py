@@ -219,4 +219,4 @@ class Epochs:
     seed: int = 0
     """Random seed of the run, on which random subgraphs depend."""
     done: Callable[[], int] = int
-    """Returns the number of batches that are left out at the start of the epoch."""
+    """Returns how many batches at the start of the epoch a resumed run skips."""

@@ -185,7 +185,7 @@ def _paper_rows(records: Sequence[Record]) -> Rows:
 
 
 def _curves(records: Sequence[Record]) -> list[Figure]:
-    """Plot a figure per task: the learning curve of the newest run of each config."""
+    """Plot a figure per task: one learning curve per config, from its newest run."""
     tasks: dict[str, dict[str, Record]] = {}
     for record in records:
         if record.get("curves", {}).get("validation"):
