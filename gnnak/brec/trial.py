@@ -106,7 +106,7 @@ PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the BREC paper's options of a network, overridden by those in `given`."""
+    """Return the BREC paper's options of a network, with the changes in `given`."""
     form = parse_name(model)
     options: dict[str, Any] = {}
     if form.member is not None:
@@ -130,7 +130,7 @@ have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Return random relabellings of a graph, all different if it has enough of them."""
+    """Return random relabellings of a graph, all different if there are enough."""
     edge_index, num_nodes = graph
     found: list[Graph] = []
     seen = set()

@@ -201,7 +201,7 @@ class PaddedForm:
     """Pads the batches of the loader."""
     is_copy: bool = False
     """Whether the padded batch has memory of its own. If not, the tensors of the batch
-    are views of those of the padded batch."""
+    are views of the padded tensors."""
 
     def pad_to_largest(self) -> None:
         """Pad the next few batches to the largest shape, to capture it first."""

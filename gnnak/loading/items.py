@@ -17,8 +17,8 @@ Record = TypeVar("Record")
 class Shape:
     """The numbers of graphs, nodes and so on of a padded batch, including padding.
 
-    The last graph is padding: it consists of all padding nodes. Sizes that a batch does
-    not have, such as those of subgraphs, are 0.
+    The last graph is padding: it consists of all padding nodes. The size of anything
+    that a batch lacks, such as subgraphs, is 0.
     """
 
     graphs: int

@@ -223,7 +223,7 @@ def _batches(window: Window, splitter: _Splitter) -> Iterator[GraphBatch]:
 def _records(
     window: Window, whole: RootedSubgraphs, splitter: _Splitter, groups: bool
 ) -> Iterator[RootedSubgraphs]:
-    """Yield the rooted subgraphs of each batch; `whole` are those of the window."""
+    """Yield the rooted subgraphs of each batch; `whole` are all of the window."""
     sampled: Iterator[dict[str, Any]] = repeat({})
     kind: type[RootedSubgraphs] = RootedSubgraphs
     if isinstance(whole, SampledSubgraphs):

@@ -272,10 +272,10 @@ def _is_plain(weight: Tensor) -> bool:
 
 GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
 """Per dtype, a factor t. Padding may change a gradient by at most t * (norm +
-`GRADIENT_FLOOR` * total): `norm` is the norm of this gradient, and `total` that of all
-gradients. The factors are larger than for outputs, because rounding errors change the
-sign of some inputs of ReLUs. For other dtypes, and with autocast, only NaN and infinity
-count as changes."""
+`GRADIENT_FLOOR` * total): `norm` is the norm of this gradient, and `total` the norm of
+all gradients together. The factors are larger than for outputs, because rounding errors
+change the sign of some inputs of ReLUs. For other dtypes, and with autocast, only NaN
+and infinity count as changes."""
 GRADIENT_FLOOR = 1e-2
 """A factor in `GRADIENT_TOLERANCES`. Some gradients are zero up to rounding errors,
 such as that of a bias before a BatchNorm."""

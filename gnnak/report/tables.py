@@ -75,7 +75,7 @@ def parse_number(text: str) -> PaperNumber | None:
 
 
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
-    """Compare our number with the paper's; return None if one of them is missing.
+    """Compare our number with the paper's; return None if a number is missing.
 
     Where the paper ran out of memory ("OOM"), any number is "better".
     """
@@ -187,7 +187,7 @@ class Filled:
 
     @property
     def verdict(self) -> Verdict | None:
-        """How our number compares with the paper's; None if one of them is missing."""
+        """How our number compares with the paper's; None if a number is missing."""
         return None if self.summary is None else compare(self.cell, self.summary)
 
     @property

@@ -209,7 +209,7 @@ def _timed(
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
-    """Return the split of all graphs, and that of the graphs that are benchmarked."""
+    """Return two splits: of all graphs, and of the graphs that are benchmarked."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs

@@ -120,9 +120,10 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: handle signals that are not ignored, and yield if there are any.
+    """Context manager: handle all signals that are not ignored.
 
-    In threads other than the main thread, only yield False.
+    Yields whether there are such signals. Outside the main thread, it only yields
+    False.
     """
     before = {number: signal.getsignal(number) for number in SIGNALS}
     handled = [number for number in SIGNALS if before[number] != signal.SIG_IGN]

@@ -56,7 +56,7 @@ class DeviceCosts:
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of similar runs on other data, scaled to that of `config`."""
+        """Return costs of similar runs on other data, scaled to `config`'s data."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -65,7 +65,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return (epoch time on this device) / (that on `other`); None if not known."""
+        """Return epoch time here / epoch time on `other`; None if not known."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -112,7 +112,7 @@ def cost_of(record: Record, jobs: int) -> Cost:
 
 
 def runs_at_once(record: Record) -> int:
-    """Return how many runs shared the device; old records with `shared_gpu` mean 7."""
+    """Return how many runs shared the device; for old records with `shared_gpu`, 7."""
     return record.get("jobs", 7 if record.get("shared_gpu") else 1)
 
 

@@ -61,7 +61,7 @@ class Task:
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return a copy with one more failed start, and with `alone` as given."""
+        """Return a copy with one more failed start, and this value of `alone`."""
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
