@@ -165,9 +165,9 @@ def run_experiment(
 
     If `resume` is False, every run starts from scratch. An unfinished run in its folder
     then raises `TrainingError`. If `resume` is True, unfinished runs continue, and runs
-    that have a record are skipped. If there are no such runs, but one with other
-    options was stopped, `TrainingError` names these options; `compare=False` prevents
-    this. Every process returns the records of all runs.
+    that have a record are skipped. If all runs are new, but a run with other options
+    was stopped, `TrainingError` names these options; `compare=False` allows this case.
+    Every process returns the records of all runs.
     """
     places = places or Places()
     for config in configs:

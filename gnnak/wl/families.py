@@ -230,7 +230,10 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs inside groups, in total and with two different `classes`."""
+    """Count the pairs of graphs inside groups.
+
+    Returns the number of all these pairs, and of those with two different `classes`.
+    """
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]
