@@ -68,8 +68,8 @@ _graph_pool_bytes: dict[int, int] = {}
 """For each GPU index, the bytes that CUDA graphs use but PyTorch's peak counter
 misses."""
 _earlier_peak: dict[int, int] = {}
-"""For each GPU index, the peak in bytes before PyTorch's peak counter was last reset;
-`reset_peak` sets it to 0."""
+"""For each GPU index, the largest peak in bytes before the last reset of PyTorch's peak
+counter. `reset_peak` sets it to 0."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:

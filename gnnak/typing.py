@@ -34,9 +34,9 @@ FuseMode = Literal["concat", "sum"]
 HopMode = Literal["concat", "add"]
 """How the base GNN's input is built from a node's state and its hop embedding."""
 ReadoutOrder = Literal["VS", "SV"]
-""""VS" first pools the vertices of each subgraph, "SV" the copies of each vertex."""
+""""VS" first pools the nodes of each subgraph, "SV" first the copies of each node."""
 PairEncoding = Literal["mark", "distance", "rrwp", "resistance"]
-"""Encodings of (root, node); see `gnnak.nn.family.gnn.PairEncoder`."""
+"""Encodings of a pair (root, node); see `gnnak.nn.family.gnn.PairEncoder`."""
 
 PAIRS: tuple[PairEncoding, ...] = get_args(PairEncoding)
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
@@ -60,7 +60,7 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
 def check_known(
     what: str, name: str, known: Iterable[str], more: str = "", of: str = ""
 ) -> None:
-    """Raise `OptionError`, which suggests a similar name, unless `name` is known.
+    """Raise `OptionError` unless `name` is known; the message suggests a similar name.
 
     The message has the text `of` after the name, and `more` after the known names.
 

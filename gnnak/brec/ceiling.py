@@ -1,6 +1,7 @@
 """Count exactly how many pairs of BREC each Weisfeiler-Leman (WL) test distinguishes.
 
-A network that is bounded by a test cannot distinguish more pairs, at any depth.
+A network that is bounded by a test distinguishes at most as many pairs as the test,
+with any number of layers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

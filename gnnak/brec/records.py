@@ -99,7 +99,7 @@ def check_network(options: TrialOptions) -> None:
 
 
 def check_jobs(options: TrialOptions, jobs: int) -> None:
-    """Refuse `jobs` > 1 for a base GNN of the user, which workers do not import."""
+    """Raise `OptionError` for `jobs` > 1 with a base GNN that workers cannot import."""
     base = parse_name(options.model).base
     if jobs > 1 and is_own_name(base):
         raise OptionError(

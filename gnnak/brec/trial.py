@@ -106,7 +106,7 @@ PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the BREC paper's options of a network, overridden by those in `given`."""
+    """Return the BREC paper's options of a network, with the changes in `given`."""
     form = parse_name(model)
     options: dict[str, Any] = {}
     if form.member is not None:
@@ -130,7 +130,7 @@ have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Return random relabellings of a graph, all different if it has enough of them."""
+    """Return random relabellings of a graph, all different if there are enough."""
     edge_index, num_nodes = graph
     found: list[Graph] = []
     seen = set()
@@ -212,8 +212,8 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
     """Return whether a pair is distinguished, and whether the test is reliable.
 
-    `value` is that of the test for the pair, and `same_graph` that for two samples of
-    relabellings of one graph.
+    `value` is the value of the test for the pair. `same_graph` is its value for two
+    sets of relabellings of one graph.
     """
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
@@ -227,8 +227,8 @@ LARGE_BYTES = 4 << 30
 """Activations that are estimated to need at least this many bytes are recomputed; see
 `large_bytes`."""
 GPU_SHARE = 1 / 6
-"""On a GPU, activations of up to this fraction of its memory are not recomputed, since
-only steps without recomputation can be captured."""
+"""On a GPU, activations are recomputed only if they need more than this share of its
+memory, because steps with recomputation cannot be captured."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
@@ -245,7 +245,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return the size in bytes from which on activations are recomputed."""
+    """Return the least size in bytes at which activations are recomputed, not saved."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory
@@ -383,7 +383,7 @@ def _batches(
 
 
 def _shape(item: Item) -> Shape:
-    """Return the sizes of an unpadded batch, for which a step can be captured."""
+    """Return the sizes of a batch without padding, for which its step is captured."""
     batch, subgraphs = item.batch, item.subgraphs
     shape = Shape(batch.num_graphs, batch.num_nodes, batch.num_edges)
     if subgraphs is None:

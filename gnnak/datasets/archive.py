@@ -35,8 +35,8 @@ PINNED = {
     ),
     "ogbg-pcba.zip": "0bb12da2f3ec8b0bb80564114a6174fad2df6a3a0d3c19470b3a27813a7d4e53",
 }
-"""SHA-256 checksums of archives, by file name, as other projects have published them:
-GraphDatasets.jl those of the TU collection, TensorFlow Datasets that of MolPCBA."""
+"""SHA-256 checksums of archives, by file name, as published by other projects: by
+GraphDatasets.jl for the TU collection, by TensorFlow Datasets for MolPCBA."""
 CHUNK = 2**20
 TIMEOUT = 60
 """Timeout of a connection, in seconds."""

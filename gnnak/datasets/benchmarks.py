@@ -361,9 +361,10 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
     the mean of $d_{ij}$ over the eight nodes $j$ nearest to $i$. The similarity of $i$
     and $j$ is $(A_{ij} + A_{ji}) / 2$ with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$.
 
-    As in the published graphs, the node left out is the one that `numpy.argpartition`
-    moves to the last position. Graphs of up to nine nodes are complete. `x` [n, 5]
-    (red, green, blue, row and column of the centre) is scaled from 0..255 to 0..1.
+    As in the published graphs, `numpy.argpartition` finds the nine superpixels, and the
+    one in its last position is left out. Graphs of up to nine nodes are complete. `x`
+    [n, 5] (red, green, blue, row and column of the centre) is scaled from 0..255 to
+    0..1.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")

@@ -51,7 +51,7 @@ def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
 def _tree_on_path(
     size: int, spine: int, near: int, random: np.random.Generator
 ) -> nx.Graph:
-    """Sample a tree: a path, nodes attached to it, and nodes attached to those."""
+    """Sample a tree: a path, nodes attached to the path, nodes attached to these."""
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
     rest = range(near, size)

@@ -45,7 +45,7 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
     Graphs 0 and 1, 2 and 3, ... are pairs: `y` is 0 for the original and 1 for the
-    twisted graph. Both are in the same one of ten folds.
+    twisted graph. The two graphs of a pair are in the same fold, one of ten.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -59,8 +59,9 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
     Graphs 0 and 1, 2 and 3, ... are pairs. Each graph has one cycle of 2m nodes (class
-    0) or two cycles of m nodes (class 1), with equal trees at all core nodes, equal
-    random features, and an equal random graph as a further component.
+    0) or two cycles of m nodes (class 1). In both graphs of a pair, the same tree is
+    attached to every node of the cycles, and the same random graph is a further
+    component. Random features are the same, too.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []

@@ -25,8 +25,8 @@ class MetricKind(NamedTuple):
     """How a metric is computed, and the tasks that it can score."""
 
     torchmetrics: str
-    """Name of the torchmetrics class, without the prefix `Binary` or `Multiclass` that
-    metrics of classes and labels have there."""
+    """Name of the torchmetrics class; for metrics of classes and labels without its
+    prefix `Binary` or `Multiclass`."""
     tasks: tuple[Task, ...]
     lower: bool = False
     """Whether lower values are better."""
@@ -167,7 +167,7 @@ class DatasetInfo:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """In classification: names of the classes, or their numbers without names."""
+        """In classification: the names of the classes, or else their numbers."""
         return self.classes or tuple(str(i) for i in range(self.num_outputs))
 
 

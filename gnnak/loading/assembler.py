@@ -45,12 +45,12 @@ EXTRACTION_FACTOR = 8
 """The memory budget is multiplied by this factor if subgraphs are extracted in each
 epoch, since extraction gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""The memory estimate assumes that SubgraphDrop samples at least this fraction."""
+"""The memory estimate assumes that SubgraphDrop samples at least this share."""
 SAMPLE_GRAPHS = 32
 """Largest number of graphs from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
-"""Largest number of node pairs in a window, if SubgraphDrop uses farthest-point
-sampling, which needs the distance of every pair of nodes of a graph."""
+"""Largest number of node pairs in a window, for computations on all pairs of nodes of a
+graph: farthest-point sampling of SubgraphDrop, and structural encodings."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate, from `most` graphs, the share of subgraph memory that `drop` keeps."""
+    """Estimate, from `most` graphs, the share of memory that sampled subgraphs need."""
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]

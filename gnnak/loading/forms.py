@@ -35,7 +35,7 @@ graphs cannot be padded, the attribute is a text that says so."""
 STRUCTURE = ("edge_index", "batch", "ptr")
 """A batch cannot be padded if one of these fields, or its subgraphs, were changed."""
 STORED = ("x", "edge_attr", "y")
-"""Fields of a `GraphBatch` that may be replaced."""
+"""Fields of a `GraphBatch` that users may replace in a PyG batch."""
 TOO_SMALL = "this batch has fewer graphs than the full batches, or only one"
 UNEVEN = (
     "the field {!r} has neither one row per graph, nor per node, nor per edge, so "
@@ -69,9 +69,9 @@ class BatchMaker:
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
     def make(self, item: Item, padded: Item | None, edges: Tensor | None) -> Batch:
-        """Return a PyG batch that refers to its padded form, if any, as `FORM` says.
+        """Return a PyG batch whose attribute `FORM` refers to its padded form, if any.
 
-        `edges` is a copy of the edges, if the batch has subgraphs.
+        `edges` is a copy of the edges if the batch has subgraphs; see `build`.
         """
         batch = self.build(item, edges)
         if self.padder is None:
@@ -88,7 +88,7 @@ class BatchMaker:
     def build(self, item: Item, edges: Tensor | None = None) -> Batch:
         """Convert an assembled batch, with or without padding, to a PyG `Batch`.
 
-        With a copy of the `edges`, models notice if the edges are overwritten.
+        If a copy of the `edges` is given, models notice that edges were overwritten.
         """
         graphs, given = self.graphs, item.batch
         batch = copy.copy(self._empty)
@@ -126,7 +126,7 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set the dicts that PyG's `Batch.to_data_list` reads, computed on access."""
+        """Set the two dicts that `Batch.to_data_list` reads, computed on access."""
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             positions = torch.tensor(numbers, device="cpu")
@@ -201,7 +201,7 @@ class PaddedForm:
     """Pads the batches of the loader."""
     is_copy: bool = False
     """Whether the padded batch has memory of its own. If not, the tensors of the batch
-    are views of those of the padded batch."""
+    are views of the padded tensors."""
 
     def pad_to_largest(self) -> None:
         """Pad the next few batches to the largest shape, to capture it first."""
@@ -214,9 +214,10 @@ class PaddedForm:
         return type(None), ()
 
     def update(self, name: str, value: object) -> None:
-        """Copy a field to the padded batch again if that has memory of its own.
+        """Copy a field to the padded batch again, unless they share memory.
 
-        PyTorch does not count writes through `.data`, NumPy or DLPack.
+        The field may have been changed through `.data`, NumPy or DLPack, which its
+        version counter does not count.
         """
         given = self.item.batch
         padded = self.item.extra.get(name, getattr(given, name, None))
@@ -228,7 +229,7 @@ class PaddedForm:
             padded[: value.size(0)] = value
 
     def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
-        """Return the name, dtype and shape of one row of each tensor field, sorted."""
+        """Return (name, dtype, shape of a row) of each tensor field, sorted."""
         given = self.item.batch
         fields = {"x": given.x, "edge_attr": given.edge_attr, "y": given.y}
         tensors = {k: v for k, v in (fields | self.item.extra).items() if v is not None}
@@ -358,7 +359,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Return the only axis with as many rows as `value`; None if there is not one."""
+    """Return the axis with as many rows as `value`; None unless there is just one."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None

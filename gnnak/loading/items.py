@@ -17,8 +17,8 @@ Record = TypeVar("Record")
 class Shape:
     """The numbers of graphs, nodes and so on of a padded batch, including padding.
 
-    The last graph is padding: it consists of all padding nodes. Sizes that a batch does
-    not have, such as those of subgraphs, are 0.
+    The last graph is padding: it consists of all padding nodes. The size of anything
+    that a batch lacks, such as subgraphs, is 0.
     """
 
     graphs: int
@@ -45,13 +45,13 @@ class Item:
     """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
     if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
-    """The sizes that the batch is padded to. Without padding, None, or the sizes of the
-    batch if all batches have equal sizes."""
+    """The sizes that the batch is padded to. If it is not padded: its own sizes if all
+    batches have equal sizes, else None."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of the batch by name; for example, positions of nodes."""
     sizes: dict[str, int] | None = None
-    """For a padded batch, its numbers of real graphs, nodes and so on: those in
-    `batch.real`, but on the host. None if the batch is not padded."""
+    """For a padded batch, the numbers of real graphs, nodes and so on, on the host. On
+    the device, `batch.real` has the same numbers. None if the batch is not padded."""
     positions: list[int] | None = None
     """Positions of the batch's graphs in the store; None if these are not known."""
 

@@ -69,7 +69,7 @@ class BatchOrder(ABC):
 
     @abstractmethod
     def _divide(self, order: Tensor) -> list[Tensor]:
-        """Divide graphs in a given order into the batches of this process."""
+        """Return the batches of this process, given the order of all graphs."""
 
 
 class GraphOrder(BatchOrder):
@@ -79,9 +79,9 @@ class GraphOrder(BatchOrder):
     batches. If the graphs cannot be divided evenly, a few of them occur in two
     processes, as with PyTorch's `DistributedSampler`.
 
-    `sizes` has the sizes that a `Budget` can limit, by name ("nodes", "copies"): for
-    each name, the sizes of all `count` graphs, [g], on the CPU. `what` is the word for
-    a graph in error messages: "seed" for the seed nodes of a `RootLoader`.
+    `sizes` maps "nodes" and "copies", which a `Budget` can limit, to the number of
+    nodes or node copies of each graph, [g], on the CPU. `count` is the number of
+    graphs. Error messages call a graph `what`: "seed" for the seeds of a `RootLoader`.
     """
 
     def __init__(
@@ -219,4 +219,4 @@ class Epochs:
     seed: int = 0
     """Random seed of the run, on which random subgraphs depend."""
     done: Callable[[], int] = int
-    """Returns the number of batches that are left out at the start of the epoch."""
+    """Returns how many batches at the start of the epoch a resumed run skips."""

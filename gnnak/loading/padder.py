@@ -90,10 +90,10 @@ class Shapes:
         self._only_largest = 0
 
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
-        """Return the smallest shape with room for each of the first `until` batches.
+        """Choose the smallest shape with room for each of the first `until` batches.
 
-        If new shapes are needed, these are chosen from the sizes of the first `full`
-        batches, because the last batch of an epoch has fewer graphs.
+        New shapes are chosen from the sizes of the first `full` batches only, because
+        the last batch of an epoch has fewer graphs.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -121,7 +121,7 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Add `counts` to `seen`; choose smaller shapes once enough sizes are seen."""
+        """Add `counts` to `seen`; choose smaller shapes after enough batches."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -234,9 +234,9 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return a window's batches with padding, then the same without padding.
+        """Return a window's batches twice: with padding, and without.
 
-        Both lists lack batches that cannot be padded, and are empty if no
+        Batches that cannot be padded are missing in both lists. Both are empty if no
         `TrainingStep` uses padding. If `both` is False, the first list is empty, and
         the second has the batches with padding.
         """

@@ -41,7 +41,7 @@ def prefetching_paused() -> Iterator[None]:
 
 
 class SideStream:
-    """A GPU stream for prefetching, which waits for work launched before `__init__`.
+    """A GPU stream for prefetching; it waits for kernels launched before `__init__`.
 
     All `SideStream` objects of a device share one stream, because PyTorch's allocator
     reuses freed memory only on the stream that the memory was allocated on.
@@ -60,7 +60,7 @@ class SideStream:
             yield
 
     def record_event(self) -> torch.cuda.Event:
-        """Return an event of the side stream; call this within `activate`."""
+        """Record and return an event of the side stream, within `activate`."""
         return torch.cuda.current_stream(self.device).record_event()
 
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:

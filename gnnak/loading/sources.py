@@ -88,7 +88,7 @@ PARTS = ("train", "validation", "test")
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Return graphs with a length: load a data set by name, and list an iterator."""
+    """Return graphs with a length: load a named data set; make an iterator a list."""
     if isinstance(graphs, str):
         return _named(graphs)
     if isinstance(graphs, Dataset):

@@ -47,16 +47,17 @@ if TYPE_CHECKING:
 Call = Callable[[nn.Module, Any], Any]
 """A function that calls a model with a batch, and returns the model's outputs."""
 MOST_CHANGES = 4
-"""If numbers of the model, such as `dropout.p`, change more often than this between
-steps, steps are no longer captured, since each change needs a new capture."""
+"""Largest number of changes of Python numbers in the model, such as `dropout.p`,
+between steps. Each change needs a new capture, so after more changes, steps are no
+longer captured."""
 MOST_CAPTURED = 4
-"""Largest number of captured models in memory. There is one for each loader, and for
-each set of field names, widths and dtypes of its batches."""
+"""Largest number of captured models in memory. A model is captured separately for each
+loader, and again if the names, widths or dtypes of the fields of batches change."""
 
 
 @dataclass
 class CapturedModel:
-    """Calls a model with padded batches; `gnnak.fast` has one that also captures."""
+    """Calls a model with padded batches; the class in `gnnak.fast` also captures it."""
 
     forward: Callable[[Item], Any]
     update: Callable[[], object]
@@ -66,7 +67,7 @@ class CapturedModel:
     reason: str | None = None
     """Why the capture has failed; None if it has not."""
     update_reason: str | None = None
-    """Why clipping and optimiser steps are not captured; None if they may be."""
+    """Why updates of the weights are not captured; None if they are or may be."""
 
     def __call__(self, item: Item) -> Any:
         """Return the outputs for a padded batch."""
@@ -89,7 +90,7 @@ def make_captured_model(
 
 
 class Captured(NamedTuple):
-    """A captured model, and the axis of the rows of each output; see `axes_of`."""
+    """A captured model, and the axis, such as "nodes", of the rows of each output."""
 
     run: CapturedModel
     axes: list[str | None]
@@ -111,7 +112,7 @@ class CapturedModels(dict[tuple, Captured]):
 
 
 class PaddedLoss(nn.Module):
-    """A module that calls the loss, so that the check of padding covers the loss."""
+    """Wraps the loss in a module, so that effects of padding on it are checked, too."""
 
     def __init__(self, loss: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -138,8 +139,8 @@ class TrainingStep:
     of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
     `loss` gets real rows only. With `padded_loss`, the loss is captured, too. On the
     first padded batch, the model's outputs, buffers and gradients with and without
-    padding are compared. If they differ, or if the model cannot be captured, one line
-    is logged that says why and where, and steps run without a capture.
+    padding are compared. If they differ, or if the model cannot be captured, steps run
+    without a capture, and one line in the log says why and where.
 
     Args:
         model: Any PyTorch module, for example a PyG model, uplifted or not. It is
@@ -157,10 +158,11 @@ class TrainingStep:
             it can be captured. Outputs and fields then have padding rows at the end;
             `real.graphs`, `real.nodes` and `real.edges` are the numbers of real rows,
             as tensors on the device. `real` is None if there is no padding. The loss
-            must not read numbers that change, except attributes of a loss module.
+            must not read Python numbers that change, since a capture records them as
+            constants. Only attributes of a loss module may change.
 
     Attributes:
-        reason: Why steps are not captured; None if they are or may be.
+        reason: Why steps are not captured; None if they are, or may be later.
 
     >>> from torch_geometric.nn import GIN
     >>> model = GIN(4, 8, num_layers=2)
@@ -245,7 +247,7 @@ class TrainingStep:
     def _loss_of(self, batch: Batch) -> Any:
         """Return the loss, by a replay of captured CUDA graphs if possible.
 
-        Sets `_update`, the function that then updates the weights.
+        Also sets `_update`, the function with which this step updates the weights.
         """
         self._edges.check()
         self._notice_changes()
@@ -267,7 +269,11 @@ class TrainingStep:
     def _find_captured(
         self, batch: Batch
     ) -> tuple[Captured, Item, Tensor | None] | None:
-        """Return the captured model, the padded batch and `unchanged`, or None."""
+        """Return what a captured step needs; None if this step is not captured.
+
+        These are the captured model, the padded batch, and a flag on the device:
+        whether `edge_index` is unchanged. The flag is None without rooted subgraphs.
+        """
         if self.reason is not None or not self.capture:
             return None
         form = padded_form(batch)
@@ -346,7 +352,7 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Return the result of `_compared` for a padded item, with padding rows."""
+        """Like `_compared`, for a padded batch; outputs have padding rows."""
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
@@ -371,7 +377,7 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captured steps if tensors, modes or numbers of the model changed."""
+        """Discard captures if tensors, training modes or numbers have changed."""
         number = self._numbers.changed() if self._captured else None
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()
@@ -388,7 +394,7 @@ class TrainingStep:
                 self._log_once(self.reason)
 
     def _list_weights(self) -> None:
-        """List the weights of the model; warn of new ones that are not trained."""
+        """List the model's weights; warn of new ones that are not trained."""
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}
@@ -446,7 +452,7 @@ PYTORCH_LOSSES = (
     "torch.nn.functional",
     "torch.nn.modules.loss",
 )
-"""The modules in which PyTorch defines functions of tensors, such as losses."""
+"""Modules in which PyTorch defines losses. These losses take tensors, not a batch."""
 
 
 def check_options(
@@ -472,7 +478,7 @@ def check_options(
 
 
 def _check_loss(loss: object, given: str) -> None:
-    """Raise `OptionError` unless a loss can be called as `loss(given)`."""
+    """Raise `OptionError` unless a loss takes the arguments that `given` names."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     inside: Any = loss
@@ -556,7 +562,7 @@ def check_choices(
 
 
 def checked_loss(value: object) -> Tensor:
-    """Return the loss as a 0-dim tensor, or raise if it is no scalar with gradient."""
+    """Return the loss as a 0-dim tensor; raise if it is no scalar with a gradient."""
     if not isinstance(value, Tensor):
         kind = kind_of(value)
         raise OptionError(f"loss returned {kind}; return a tensor with one number.")

@@ -196,7 +196,7 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a column: those in `_columns.yaml`, changed by `entry`."""
+    """Return the settings of a column in `_columns.yaml`, as changed by `entry`."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

@@ -78,7 +78,7 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """Return the table as CSV, one line per cell; accuracies are fractions."""
+    """Return the table as CSV, one line per cell; accuracies are between 0 and 1."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()

@@ -37,13 +37,13 @@ CONTENTS = (
     ("cost", "What an epoch costs"),
     ("versions", "Versions"),
 )
-"""Anchor and text of the links to the sections of `page.html`, which leaves out
-sections without content, and links to them."""
+"""Anchor and title of each section of `page.html`. Sections without content, and links
+to them, are left out."""
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""If a folder has at most this many runs with settings of the paper's tables, these
-runs count as the user's own."""
+"""If a folder has at most this many runs for the paper's tables, these runs count as
+the user's own."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -111,8 +111,8 @@ def _own_and_paper(
 ) -> tuple[list[Record], list[Record]]:
     """Divide the records of runs into the user's own and those for the paper's tables.
 
-    A run is for the paper's tables if its settings, except for its length, are those of
-    a table cell. If there are at most `FEW` such runs, all count as the user's own.
+    A run is for the paper's tables if it has the settings of a table cell; its length
+    may differ. If there are at most `FEW` such runs, all count as the user's own.
     """
     plans = [cell.plan for filled in tables for cell in filled.table.cells()]
     found = [runs.any_length(plan.config) for plan in plans if plan]
@@ -185,7 +185,7 @@ def _paper_rows(records: Sequence[Record]) -> Rows:
 
 
 def _curves(records: Sequence[Record]) -> list[Figure]:
-    """Plot a figure per task: the learning curve of the newest run of each config."""
+    """Plot a figure per task: one learning curve per config, from its newest run."""
     tasks: dict[str, dict[str, Record]] = {}
     for record in records:
         if record.get("curves", {}).get("validation"):

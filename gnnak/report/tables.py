@@ -75,7 +75,7 @@ def parse_number(text: str) -> PaperNumber | None:
 
 
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
-    """Compare our number with the paper's; return None if one of them is missing.
+    """Compare our number with the paper's; return None if a number is missing.
 
     Where the paper ran out of memory ("OOM"), any number is "better".
     """
@@ -125,7 +125,7 @@ SHORTENED = (
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
-    """Return why our number is worse than the paper's; None if not worse or unknown."""
+    """Return why our number is worse than the paper's; None if not, or if unknown."""
     if compare(cell, ours) != "worse":
         return None
     of_seeds = cell.plan is None or cell.plan.folds is None
@@ -183,11 +183,11 @@ class Filled:
     mark: str = ""
     """Letter of the cell's footnote; empty if the cell has no footnote."""
     minutes: float | None = None
-    """Estimated minutes for one seed, if the cell was not run; None if not known."""
+    """Estimated minutes for one seed, if the cell was not run; None if unknown."""
 
     @property
     def verdict(self) -> Verdict | None:
-        """How our number compares with the paper's; None if one of them is missing."""
+        """How our number compares with the paper's; None if a number is missing."""
         return None if self.summary is None else compare(self.cell, self.summary)
 
     @property
@@ -197,7 +197,7 @@ class Filled:
 
     @property
     def reason(self) -> str | None:
-        """Why our number is worse than the paper's; None if not worse or unknown."""
+        """Why our number is worse than the paper's; None if it is not, or unknown."""
         return None if self.summary is None else reason_of(self.cell, self.summary)
 
     @property

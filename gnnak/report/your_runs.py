@@ -150,7 +150,7 @@ def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
 
 
 def _options(record: Record) -> dict[str, Any]:
-    """Return a run's options by dotted name, without those of unused SubgraphDrop."""
+    """Return a run's options by dotted name, except those of SubgraphDrop if unused."""
     try:
         config = change(RunConfig(), record["config"])
     except GnnakError:

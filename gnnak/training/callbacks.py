@@ -96,7 +96,10 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Yield a tensor [3, c] per batch norm, to which forward passes add statistics."""
+    """Context manager: collect statistics of the inputs of all batch norms.
+
+    Yields a tensor [3, c] for each batch norm. Forward passes add to it; see `_add`.
+    """
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():

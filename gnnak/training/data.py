@@ -94,7 +94,7 @@ class GraphData(LightningDataModule):
         return progress.processed
 
     def _steps_done(self) -> int:
-        """Return the number of batches of this epoch that are left out."""
+        """Return the number of batches of this epoch that a resumed run skips."""
         assert self.trainer is not None
         module: Any = self.trainer.lightning_module
         return module.steps_done

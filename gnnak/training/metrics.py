@@ -60,7 +60,10 @@ class TargetMean(Collected):
 
 
 class ColumnMean(TargetMean):
-    """A binary metric, averaged over labels with both 0 and 1; ignores NaN labels."""
+    """A metric of binary labels, averaged over the labels that have both classes.
+
+    Unknown labels (NaN) are ignored.
+    """
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
         """Return the metric of one label, given the rows where it is known."""
@@ -71,7 +74,7 @@ class ColumnMean(TargetMean):
         return self.figure(scores.double().sigmoid(), yes).double()
 
     def compute(self) -> Tensor:
-        """Return the mean; NaN if a logit is NaN, or if no label is both 0 and 1."""
+        """Return the mean; NaN if a logit is NaN, or if no label has both classes."""
         scores = dim_zero_cat(self.scores)
         return undefined(scores) if scores.isnan().any() else super().compute()
 

@@ -26,7 +26,8 @@ from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 
 THRESHOLD = 1e-4
-"""Least relative improvement that is a better score, as in `ReduceLROnPlateau`."""
+"""A score counts as better than the best so far if it improves by more than this share,
+as in `ReduceLROnPlateau`."""
 
 
 def learning_rate(
@@ -50,7 +51,7 @@ def learning_rate(
 
 
 def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> int:
-    """Count how often more than `patience` epochs in a row brought no better score."""
+    """Count the times that more than `patience` epochs in a row had no better score."""
     plateaus = waited = 0
     best = math.inf if lower_is_better else -math.inf
     for score in scores:
@@ -74,8 +75,8 @@ class GraphTask(LightningModule):
     scores of all finished epochs.
 
     If a checkpoint is written in the middle of an epoch, it also contains the losses of
-    the steps done, and the states of all random number generators. `steps_done` is then
-    the number of these steps in the first epoch of the resumed run, otherwise 0.
+    the steps done, and the states of all random number generators. In the first epoch
+    of the resumed run, `steps_done` is the number of these steps. It is 0 otherwise.
     """
 
     def __init__(
@@ -118,7 +119,8 @@ class GraphTask(LightningModule):
     def on_train_start(self) -> None:
         """Prepare the optimiser and, if `capture` was set, the captured training step.
 
-        State that comes from a checkpoint of another device is moved where needed.
+        A checkpoint may come from another device, so its state is moved to the right
+        one.
         """
         self._counters = self.trainer.fit_loop.state_dict()
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization

@@ -120,7 +120,7 @@ IDENTIFIES_DATA = (
     "data.name",
     *(f"data.own.{name}" for name in ("path", "labels", "validation", "test")),
 )
-"""Options that a resumed run may change, because its data are compared themselves."""
+"""Options that a resumed run may change, because its data are checked by their hash."""
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
@@ -376,7 +376,7 @@ def evaluate(
     """Score a trained network on the train, validation or test part of a data set.
 
     Features and task must match the training data; unless `other_data` is True, graphs,
-    targets and splits must match, too. If `metric` is None, it is that of the data set.
+    targets and splits must match, too. The default `metric` is that of the data set.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)

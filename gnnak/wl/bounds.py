@@ -57,7 +57,8 @@ derived ourselves. A k-hop GNN of one layer is bounded by "swl", too. The bound 
 Nested GNN is valid only without the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+")
-"""The subgraph GNNs that recognise the root only by encodings in their input."""
+"""Subgraph GNNs that know the root only from their input: from encodings of pairs
+(root, node)."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ NETWORK_OPTIONS = ("num_hops", "undirected", "labels", "max_memory")
 
 
 def options_of(name: str) -> tuple[str, ...]:
-    """Return the names of the options that a test takes, or a network in its place.
+    """Return the names of the options that can be given with a test or a network.
 
     >>> options_of("gin-ak+")
     ('num_hops', 'undirected', 'labels', 'max_memory')
@@ -177,7 +178,7 @@ def options_of(name: str) -> tuple[str, ...]:
 def find_test(name: str, options: Mapping[str, object]) -> Bound:
     """Return a test with its options; or, given the name of a network, its bound.
 
-    Without `num_hops`, a network that was published on egonets has egonets of 1 hop.
+    If `num_hops` is not given, networks that were published on egonets use 1 hop.
 
     >>> find_test("sswl+-gin", {"labels": False})
     Bound(test='sswl', options={'num_hops': None, 'labels': False})

@@ -145,9 +145,9 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the WL test that bounds its power, on every family.
 
-    For each network and family, yields three results: that of the test, that of the
-    network with random weights, and that after `steps` steps of `push_apart`. A network
-    that cannot be built raises `OptionError` at the call.
+    For each network and family, yields three results: of the test, of the network
+    with random weights, and of the network after `steps` steps of `push_apart`. A
+    network that cannot be built raises `OptionError` at the call.
     """
     names = list(names)
     for name in names:

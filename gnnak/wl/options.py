@@ -53,9 +53,9 @@ class Options:
     pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each
     node in all subgraphs, then the nodes."""
     undirected: bool | None = None
-    """Whether edges have no direction: if True, an edge without its reverse edge gets
-    one. If None, edges are directed, with a warning if each edge of a tensor or of PyG
-    data comes in one direction only; if False, without a warning."""
+    """If True, missing reverse edges are added. If False, edges are directed. None is
+    like False, with a warning about tensors and PyG data in which no edge has its
+    reverse edge."""
     labels: bool = True
     """Whether node and edge labels are initial colours; if False, ignore labels."""
     max_memory: float = 8.0

@@ -74,14 +74,15 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The q entries of all multisets that a round collects: labels and other pairs."""
+    """All q entries of the multisets that a round collects."""
 
     target: Tensor
     """[q]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
     """[q]: a number for the colours of the edges that the entry includes."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [q]: the indices of the pairs whose colours an entry has."""
+    """One or two tensors [q]: the indices of the pairs whose colours the entry
+    contains."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:

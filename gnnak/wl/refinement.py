@@ -69,7 +69,7 @@ def stable(rounds: Iterator[Coloring]) -> Coloring:
 
 
 class TupleBlocks(NamedTuple):
-    """Blocks of a tensor of all t k-tuples of nodes, one for each number of nodes."""
+    """The t k-tuples of nodes of all graphs, in one block per number of nodes."""
 
     k: int
     blocks: list[tuple[Tensor, int]]

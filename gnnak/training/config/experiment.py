@@ -183,7 +183,8 @@ ALIASES = {
     "lr": "train.learning_rate",
     "seed": "train.seed",
 }
-"""Short names of options on the command line that no full name ends with, or two do."""
+"""Short names of options that do not follow from the full names: two options end with
+`seed`, and the full names of the others end with other words."""
 
 
 def full_names(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,7 +203,10 @@ def full_names(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _full_name(key: str) -> str:
-    """Return the full name of an option; `change` explains names unlike all others."""
+    """Return the full name of an option.
+
+    If no known name is similar, return `key` itself; `change` then raises an error.
+    """
     every, short = _option_index()
     if len(found := short.get(key, [])) == 1:
         return found[0]
@@ -254,8 +258,8 @@ def find_config(
     """Return the name of an experiment and the config of its runs.
 
     `data` is the name of a data set, the path of a YAML file, or the path of own data.
-    `own` has fields of `OwnData`, by name; `options` has all other options, by name,
-    also by short names.
+    `own` maps names of fields of `OwnData` to values. `options` maps names of all other
+    options, which may be short names, to values.
     """
     options = full_names(options)
     if is_own(data):

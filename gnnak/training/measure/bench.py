@@ -95,8 +95,8 @@ def short_run(
 
 
 WARM_BATCHES = 48
-"""Minimum number of batches before timing if steps are captured: after these, almost
-every batch shape has its CUDA graph."""
+"""If steps are captured, at least this many batches run before timing. Almost every
+batch shape then has its CUDA graph."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def _timed(
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
-    """Return the split of all graphs, and that of the graphs that are benchmarked."""
+    """Return two splits: of all graphs, and of the graphs that are benchmarked."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs

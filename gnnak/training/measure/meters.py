@@ -184,7 +184,7 @@ class KernelTimes(Callback):
         return sum(kernel.microseconds for kernel in self.kernels)
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start and stop the profiler, so that it sees kernels of CUDA graphs."""
+        """Start and stop the profiler once: it then sees kernels of CUDA graphs."""
         with prefetching_paused(), profile(acc_events=True):
             pass
 

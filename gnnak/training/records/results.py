@@ -69,8 +69,8 @@ def whole_records(line: bytes) -> list[Record]:
 def _checked(content: Any, line: bytes = b"") -> Record:
     """Verify and remove the checksum of a record.
 
-    The checksum must be that of the bytes of `line`, or of the values of the record, in
-    case another program has written the same values with other white space or order.
+    The checksum must fit the bytes of `line` or the values of the record. Another
+    program may have written the same values with other white space or in another order.
     """
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")

@@ -45,11 +45,14 @@ def summarise(
     """Summarise runs that differ only in seed and fold, using each run's newest record.
 
     The score of a run is its test score at its best validation epoch; undefined scores
-    are left out of the mean. Runs on folds under the protocol `published` have no
-    separate test graphs: as in the GIN paper, their validation curves are averaged over
-    all runs, and mean and deviation are those of the validation scores at the epoch
-    with the best average. `seeds`, `folds` (per seed) and `epochs` are the expected
-    numbers; the summary's `note` says if any are missing.
+    are left out of the mean.
+
+    Runs on folds under the protocol `published` have no separate test graphs. As in the
+    GIN paper, their validation curves are averaged over all runs. The summary then has
+    the validation scores at the epoch where this average is best.
+
+    `seeds`, `folds` (per seed) and `epochs` are the expected numbers. The summary's
+    `note` says if any are missing.
     """
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")

@@ -56,7 +56,7 @@ class DeviceCosts:
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of similar runs on other data, scaled to that of `config`."""
+        """Return costs of similar runs on other data, scaled to `config`'s data."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -65,7 +65,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return (epoch time on this device) / (that on `other`); None if not known."""
+        """Return epoch time here / epoch time on `other`; None if not known."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -82,9 +82,9 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return how many times as long epochs on `config`'s data take as on `name`.
+        """Return [epoch time on the data of `config` / epoch time on data set `name`].
 
-        The number is in a list, which is empty if the number is not known.
+        The list is empty if the ratio is not known.
         """
         ratios = []
         for (key, value), by_data in self._costs.items():
@@ -112,7 +112,7 @@ def cost_of(record: Record, jobs: int) -> Cost:
 
 
 def runs_at_once(record: Record) -> int:
-    """Return how many runs shared the device: 7 in old records with `shared_gpu`."""
+    """Return how many runs shared the device; for old records with `shared_gpu`, 7."""
     return record.get("jobs", 7 if record.get("shared_gpu") else 1)
 
 
@@ -162,9 +162,10 @@ class Estimate:
 class Estimator:
     """Estimates the cost of a run on one device: the median of similar earlier runs.
 
-    The notions of similarity in `KEYS` are tried from the strictest to the loosest. The
-    times of another device are scaled by the ratio of runs that were done on both
-    devices, those of another data set by such a ratio or by the numbers of nodes.
+    The notions of similarity in `KEYS` are tried from the strictest to the loosest.
+    Times on another device are scaled by the ratio of the times of runs that were done
+    on both devices. Times on another data set are scaled in the same way, or else by
+    the numbers of nodes.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class Task:
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return a copy with one more failed try, and with the argument `alone`."""
+        """Return a copy with one more failed start, and this value of `alone`."""
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
@@ -69,8 +69,8 @@ class Queue:
     """The tasks that wait for a worker, the longest first.
 
     If time is too short for all tasks, the shortest starts first, so that many get
-    done. A task starts only if there is enough free memory for it and, unless `long` is
-    True, if it is expected to end in time. Tasks of unknown duration start first.
+    done. A task starts only if there is enough free memory, and if it is expected to
+    end in time (unless `long` is True). Tasks of unknown duration start first.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Queue:
         return self.long or task.estimate is None or task.seconds <= seconds
 
     def _has_room(self, task: Task, running: Collection[Task]) -> bool:
-        """Return whether memory and `alone` allow a task beside the `running` tasks."""
+        """Return whether a task can run at the same time as the `running` tasks."""
         if not running:
             return True
         if task.alone or any(other.alone for other in running):

@@ -122,7 +122,7 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 def grid(
     config: RunConfig, values: Mapping[str, Sequence[Any]]
 ) -> list[tuple[dict[str, Any], RunConfig]]:
-    """Return all combinations: the values by option, and the config with them."""
+    """Return all combinations, each as values by option and as a changed config."""
     for name, given in values.items():
         if not given:
             raise OptionError(f"{name} has no values; give at least one.")
