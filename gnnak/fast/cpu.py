@@ -1,9 +1,12 @@
-"""GNN-AK layers on a CPU: fewer passes over tensors with a row per node copy.
+"""GNN-AK layers on a CPU, with fewer passes over tensors that have a row per node copy.
 
-Copies of one node at equal distance from their roots have equal states before messages
-are passed, so states and messages are computed once per pair (node, distance), and
-summed with `torch.embedding_bag`. Linears that follow each other are multiplied first.
-In shapes, m counts node copies, u distinct pairs and t distances.
+Before message passing, two copies of a node have equal states if they are equally far
+from their roots. So states are computed once per pair (node, distance), and messages
+once per pair (edge, distance of the edge's source). `torch.embedding_bag` sums them.
+Consecutive Linears are merged into one, by multiplying their weights.
+
+In shapes, u is the number of distinct pairs (node, distance), and t the number of
+distances.
 """
 
 from __future__ import annotations
@@ -179,8 +182,9 @@ class Messages(NamedTuple):
     edge: Incidence
     """[v, e]: for each message, a one at its edge."""
     into: Incidence
-    """[m, v + u]: for each node copy, ones at the messages and at the state that it
-    sums; the first v columns are messages, the last u columns are states."""
+    """[m, v + u]: for each node copy, ones at the messages that the copy receives, and
+    a one at its own state. The first v columns stand for messages, the others for
+    states."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
@@ -226,7 +230,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build `Messages.into`; `number`, [f], is the message of each edge copy."""
+    """Build `Messages.into`; `number`, [f], is the message index of each edge copy."""
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.
@@ -244,7 +248,7 @@ def _received(
 
 
 NORMS = (nn.BatchNorm1d, BatchNorm)
-"""Norms whose backward pass does not read their output: a ReLU may overwrite it."""
+"""Norms after which a ReLU may work in place: their backward pass reads no output."""
 
 
 def cpu_encodings(
@@ -255,7 +259,10 @@ def cpu_encodings(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings of a layer, as `GNNAK.encode` does, or `NotImplemented`."""
+    """Compute the encodings of a layer, as `GNNAK.encode` does.
+
+    Returns `NotImplemented` for few node copies, and for layers that are not supported.
+    """
     if subgraphs.num_copies < min_copies:
         return NotImplemented
     if not {layer.reduce, context_reduce} <= set(REDUCES):
@@ -285,7 +292,11 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> tuple[Tensor, list[nn.Linear]]:
-    """Run the base GNN without the Linears at its end; return states and Linears."""
+    """Run the base GNN except for the Linears at its end.
+
+    Returns the states, and these Linears, so that the caller can merge the Linears with
+    those that follow.
+    """
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
     conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn
@@ -380,7 +391,7 @@ def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply `linears` and an encoding's MLP to `rows`; do nothing without an MLP."""
+    """Apply `linears`, then an encoding's MLP. Without an MLP, return `rows`."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)

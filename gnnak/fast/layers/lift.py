@@ -18,7 +18,7 @@ def distinct_rows(e: Tensor | None) -> Tensor | None:
 
 
 def edges_of(subgraphs: RootedSubgraphs, e: Tensor | None) -> Edges:
-    """Return the edge copies as `Edges`; `by_edge` is set if edges differ in `e`."""
+    """Return the edge copies as `Edges`; group by edge if `e` has a row per edge."""
     with_edge = e is not None and e.size(0) != 1
 
     def find() -> Edges:

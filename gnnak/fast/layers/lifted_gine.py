@@ -197,9 +197,10 @@ def lifted_gine_sum(
 
     $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
-    $c_i$ is the state of a node, to which a row of `table` is added or appended, unless
-    `table` is None. If `linears` is not None, `table` has the embeddings of distances;
-    the Linears turn these into the rows to add, and into gates, the second result.
+    $c_i$ is the state of a node; unless `table` is None, a row of `table` is added or
+    appended. If `linears` is not None, `table` has embeddings of distances instead. The
+    Linears turn these embeddings into the rows to add, and into the gates that are the
+    second result.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(

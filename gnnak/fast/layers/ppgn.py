@@ -253,7 +253,7 @@ def can_share_pairs(layer: GNNAK) -> bool:
 def embedding_on_pairs(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> Tensor:
-    """Compute `GNNAK.embed` with a PPGN as base GNN; all layers share a `NodePairs`."""
+    """Compute `GNNAK.embed` for a PPGN; all layers share one cached `NodePairs`."""
     gnn: nn.Module = layer.gnn
     assert isinstance(gnn, PPGN)
     pairs = subgraphs.once(NodePairs, lambda: find_pairs(subgraphs.subgraph))

@@ -179,7 +179,7 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum rows times gates by group, for each pool, as `plain.gated_sums` does."""
+    """Multiply rows by gates and sum each group, as `plain.gated_sums` does."""
     width = values.size(1)
     outs = [values.new_empty(len(pool.groups), width) for pool in pools]
     groups, gates = (pools[0].groups, pools[-1].groups), (tables[0], tables[-1])
@@ -279,7 +279,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the tables' gradients; `gated` has (gradient of sums, table, key) each."""
+    """Return each table's gradient; `gated` has triples: sum gradient, table, key."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
