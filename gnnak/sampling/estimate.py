@@ -59,7 +59,7 @@ class SampledSubgraphs(RootedSubgraphs):
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return False: layers estimate the states of all nodes."""
+        """Return False: layers also estimate the states of roots that were dropped."""
         return False
 
     def scale(self, dtype: torch.dtype) -> Tensor:
