@@ -144,7 +144,7 @@ class CachedSubgraphs:
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
     """Extract the rooted subgraphs of every graph of a store and cache them.
 
-    Even a random extractor is called once per graph; epochs use the same subgraphs.
+    A random extractor, too, is called only once: all epochs use the same subgraphs.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
