@@ -121,14 +121,17 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The u distinct pairs of a node (or a subgraph) and a distance, sorted."""
+    """The u distinct pairs (node, distance to the root) of a batch, sorted.
+
+    If node copies are pooled by subgraph, the pairs are (subgraph, distance).
+    """
 
     of_copies: Incidence
-    """[m, u]: in the row of each node copy, a one at its pair."""
+    """[m, u]: row i has a one in the column of the pair of node copy i."""
     of_keys: Incidence
-    """[u, n] or [u, s]: in the row of each pair, a one at its node (or subgraph)."""
+    """[u, n] or [u, s]: row i has a one in the column of pair i's node or subgraph."""
     one_hot: Tensor
-    """[u, t], dense: in the row of each pair, a one at its distance."""
+    """[u, t], dense: row i has a one in the column of the distance of pair i."""
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -178,13 +181,12 @@ class Messages(NamedTuple):
     """
 
     source: Incidence
-    """[v, u]: for each message, a one at the pair (node, distance) that sends it."""
+    """[v, u]: row i has a one in the column of the pair that sends message i."""
     edge: Incidence
-    """[v, e]: for each message, a one at its edge."""
+    """[v, e]: row i has a one in the column of the edge of message i."""
     into: Incidence
-    """[m, v + u]: for each node copy, ones at the messages that the copy receives, and
-    a one at its own state. The first v columns stand for messages, the others for
-    states."""
+    """[m, v + u]: row i has ones in the columns of the messages to node copy i (of the
+    first v columns) and in the column of its own state (of the last u columns)."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
@@ -248,7 +250,7 @@ def _received(
 
 
 NORMS = (nn.BatchNorm1d, BatchNorm)
-"""Norms after which a ReLU may work in place: their backward pass reads no output."""
+"""Norms whose output a ReLU may overwrite: their backward pass does not read it."""
 
 
 def cpu_encodings(
@@ -366,7 +368,7 @@ def _can_run(
 
 
 def _has_known_parts(layer: GNNAK) -> bool:
-    """Return whether a layer has unchanged modules without hooks or explainer masks."""
+    """Return whether a layer has its original modules, without hooks or edge masks."""
     transforms = list(layer.transforms.values())
     blocks = [block for transform in transforms for block in transform.children()]
     types = [tuple(map(type, block.children())) for block in blocks]

@@ -148,7 +148,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the sums; one matrix product merges the first Linears of all MLPs."""
+    """Compute the pooled sums; the first Linears of all MLPs are merged into one."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -179,7 +179,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the sums; each MLP has its own dropout mask, hence its own product."""
+    """Compute the pooled sums; each MLP has its own dropout mask and first Linear."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}

@@ -26,8 +26,7 @@ class HopTables(NamedTuple):
     """Tables of one layer, with a row for each of the t distances to the root."""
 
     added: Tensor | None
-    """[t, c]: the embeddings that are added to node states; None if they are not added
-    but appended, or if the layer does not use distances."""
+    """[t, c]: the embeddings to add to node states; None if the layer adds none."""
     gates: dict[str, Tensor]
     """For each encoding that has a gate, its factors, [t, c]."""
 

@@ -32,7 +32,7 @@ def fused_block(
 def fused_pool_block(
     serves: Serves, block: PPGNBlock, x: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Compute `PPGNBlock.pool_block`, [n, 2w]; the Linear `mix` runs after the sums."""
+    """Compute `PPGNBlock.pool_block`, [n, 2w]; apply the Linear `mix` after pooling."""
     if not serves(x) or has_hooks(block) or not can_fuse_block(block, x):
         return NotImplemented
     *arguments, matrix, bias = _arguments(block, x)

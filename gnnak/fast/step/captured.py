@@ -344,7 +344,7 @@ class _Passes:
             weight.grad = found if before is None else before + found
 
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
-        """Return whether each `grad` is the tensor that the capture writes to."""
+        """Return whether each weight's `grad` is the tensor that replays write to."""
         wanted = map(self.gradients.get, map(id, trained))
         return all(map(is_, [weight.grad for weight in trained], wanted))
 

@@ -135,7 +135,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_generator(self) -> None:
-        """Repair the random number generator by a capture of an empty graph."""
+        """Capture an empty graph: this repairs PyTorch's random number generator."""
         with _capturing, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of the empty graph.
             graph, mode = torch.cuda.CUDAGraph(), "thread_local"

@@ -166,7 +166,7 @@ class CapturedUpdate:
         self._replays.clear()
 
     def _is_current(self) -> bool:
-        """Return whether weights and optimiser states are still those of captures."""
+        """Return whether weights and optimiser states are still the captured ones."""
         captured = self._captured_tensors
         if captured is None:
             return False

@@ -344,7 +344,7 @@ def _gated_tables(
     size,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Sum the gradient of table `program_id(2)` over one block of rows."""
+    """Sum a table's gradient over one block of rows; `program_id(2)` is the table."""
     part, which = tl.program_id(0), tl.program_id(2)
     column = tl.program_id(1) * C + tl.arange(0, C)
     slot = tl.arange(0, SIZE)
