@@ -27,7 +27,7 @@ from gnnak.subgraphs.induce import with_edges
 
 
 def can_sample_first(extractor: object) -> TypeGuard[EgoNets]:
-    """Return whether `sample_egonets` supports an extractor: uncapped `EgoNets`."""
+    """Return whether an extractor is an `EgoNets` that extracts all nodes."""
     return type(extractor) is EgoNets and extractor.max_neighbors is None
 
 
@@ -49,8 +49,7 @@ CACHED_PAIRS = 2**26
 """Default maximal number of cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
 """Approximate number of node pairs of the graphs whose plans are computed at a time. It
-bounds the memory. A graph counts as at least 16 pairs for each of its nodes, and, if
-distances are not needed, as exactly so many."""
+bounds the memory. Without distances, each node counts as 16 pairs."""
 
 NODE_ROWS = 5
 """Number of rows of `CachedPlans.nodes` without distances."""

@@ -16,10 +16,10 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Filling(Compact):
-    """A sparse matrix in COO format, [n, s], that estimates values from sampled roots.
+    """A sparse matrix, [n, s], that estimates values of all nodes from sampled roots.
 
-    It has q nonzero entries. The weights of each row sum to one; the row of a sampled
-    root has a single entry, for the root's own value.
+    It has q nonzero entries, in COO format. The weights of each row sum to one; the row
+    of a sampled root has a single entry, for the root's own value.
     """
 
     node: Tensor

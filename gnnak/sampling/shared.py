@@ -143,7 +143,7 @@ class CachedGraph:
 class GraphCache:
     """Caches the last `CachedGraph` until its `edge_index` is freed.
 
-    Between the calls of `hold` and `release`, it stays in the cache even then.
+    Between the calls of `hold` and `release`, the graph stays cached in any case.
     """
 
     def __init__(self) -> None:
