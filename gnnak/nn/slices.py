@@ -299,4 +299,5 @@ class BatchStatistics(TorchFunctionMode):
 
 
 SLICED = Backend("slices", {"over_rows": nn.BatchNorm1d.forward})
-"""Plain PyTorch, whose `BatchNorm`s call PyTorch's `batch_norm` also for one row."""
+"""Plain PyTorch, in which every `BatchNorm` calls PyTorch's `batch_norm`, even for one
+row, so that `BatchStatistics` can intercept the call."""

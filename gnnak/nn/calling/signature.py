@@ -120,7 +120,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the argument names of states and edges; None: pass both by position."""
+    """Return the argument names of states and edges; None if passed by position."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None

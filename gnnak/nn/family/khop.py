@@ -24,7 +24,7 @@ class Rings(NamedTuple):
     edges: dict[tuple[int, int], Tensor]
     """Maps (source ring, target ring) to the edges between these rings, as row numbers
     in the two rings, [2, edges]. The target ring is the source ring or the next inner
-    one. In padded rings, every other edge copy has a column, too, with padding rows."""
+    one. Padded rings have a column for every other edge copy, too, of padding rows."""
     num_rows: tuple[Tensor | None, ...]
     """For each ring, the number of real rows, 0-dim, or None if there is no padding."""
 
