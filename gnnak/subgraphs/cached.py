@@ -68,7 +68,7 @@ class CachedSubgraphs:
 
     @cached_property
     def _table(self) -> Tensor:
-        """`counts`, first node copy and first edge copy of each graph, [6, g]."""
+        """[6, g]: `counts`, then each graph's first node copy and first edge copy."""
         sizes = self.store.num_nodes, self.store.num_edges
         copies = self.num_copies, self.num_edge_copies
         first = (pointers(count)[:-1] for count in copies)
@@ -144,7 +144,7 @@ class CachedSubgraphs:
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
     """Extract the rooted subgraphs of every graph of a store and cache them.
 
-    A random extractor, too, is called only once: all epochs use the same subgraphs.
+    Even a random extractor is called once per graph; epochs use the same subgraphs.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets

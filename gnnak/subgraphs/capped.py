@@ -18,7 +18,8 @@ CHUNK = 1 << 18
 BITS = 32
 """Number of bits of the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)
-"""Step sizes through a list of neighbours; a degree is no multiple of any of them."""
+"""Step sizes through a list of neighbours. These primes divide no degree, so that no
+neighbour is visited twice."""
 
 
 def capped_egonets(

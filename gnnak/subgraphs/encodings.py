@@ -173,7 +173,7 @@ def _walks(
 def _place(
     subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
 ) -> Tensor:
-    """Find the node copy of `whole` with the same root and node for each copy, [m]."""
+    """For each node copy, find the copy in `whole` with the same root and node, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     first_copy = pointers(whole.sizes)[:-1]
     if batch is None:

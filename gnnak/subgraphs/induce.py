@@ -26,12 +26,12 @@ Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""`induced_edges` tests all incoming edges of all node copies if these are at most this
-many times as many as the node copies, or as the edges of the graph."""
+"""`induced_edges` tests all incoming edges of all node copies if their number is at
+most this many times the number of node copies, or of edges of the graph."""
 SAMPLE = 256
 """Number of subgraphs from which `_estimate` estimates the number of edges."""
 TABLE = 1 << 24
-"""Largest number of entries of the table that finds node copies on a CPU."""
+"""Largest number of entries of the table in which a CPU looks up node copies."""
 MIN_ROWS = 64
 """The table is used only if it has space for at least this many subgraphs."""
 
@@ -147,7 +147,7 @@ class Pairs(NamedTuple):
     """
 
     ptr: Tensor
-    """[n + 1]: row pointer."""
+    """[n + 1]: row pointer; row v has the pairs that node v lists."""
     other: Tensor
     """[p]: the other node of each pair, node after node."""
     inward: Tensor
@@ -199,7 +199,7 @@ def _joined(
     neighbors: Neighbors,
     table: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of `induced_edges` by testing the pairs that all nodes list.
+    """Find the edges of `induced_edges` by testing each pair of joined nodes once.
 
     Node copies are looked up in `table`, which has an entry -1 for each pair of a
     subgraph and a node. If `table` is None, they are found by binary search.

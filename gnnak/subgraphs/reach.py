@@ -92,9 +92,10 @@ def reach(
     """Find, for every root, the nodes at most `num_hops` hops away from the root.
 
     The search first lists all walks to the roots. If there are too many walks, it drops
-    duplicates after every further step. Set `all_roots` if `root` is 0..n-1, which
-    saves work. Returns the pairs (i, v) of root number and node found, as sorted
-    integers `i * n + v`, [m], and the distance from v to the root of each pair, [m].
+    duplicates (longer walks between the same nodes) after every further step. Set
+    `all_roots` if `root` is 0..n-1, which saves work. Returns the pairs (i, v) of root
+    number and node found, as sorted integers `i * n + v`, [m], and the distance from v
+    to the root of each pair, [m].
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
