@@ -270,10 +270,11 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return a tensor with the width and dtype of the edge states that a conv reads.
+    """Return a tensor as wide as the edge states that a conv reads, and of their dtype.
 
-    Returns None if the conv reads no edge states, and `NotImplemented` if fused code
-    does not support the conv's edge encoder.
+    With this tensor, the conv is checked before edges are encoded. Returns None if the
+    conv reads no edge states, and `NotImplemented` if fused code does not support the
+    conv's edge encoder.
     """
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:

@@ -72,7 +72,7 @@ def computed_for(
     """Return `compute([layer])[0]`, computed for several layers at once if possible.
 
     In a `call_of` block, `compute` gets all layers of the model that have the same
-    `shapes(layer)`. Outside of it, and under activation checkpointing, it gets one.
+    `shapes(layer)`. Elsewhere, and under activation checkpointing, it gets one layer.
     """
     call = _current.get()
     if call is None or has_foreign_hooks():
@@ -121,10 +121,10 @@ class WeightProducts(NamedTuple):
     """The gate of each encoding that has one, at each distance, [t, c]. The gate of the
     centroid encoding is left out if the matrix `centroid` already contains it."""
     centroid: Tensor | None
-    """[c, w + 4]: the weight of `project` with its bias appended as 4 equal columns;
-    each row is multiplied by the gate of the centroid encoding, if there is one. The
-    product with the roots' states, to which `BIAS_COLUMN` (1, 0, 0, 0) is appended, is
-    the centroid encoding. None if `project` is the identity."""
+    """[c, w + 4]: the matrix that maps the roots' states, each with `BIAS_COLUMN`
+    appended, to the centroid encoding. It is the weight of `project`, followed by 4
+    columns that are all the bias. If the centroid encoding has a gate, the rows are
+    multiplied by the gate. None if `project` is the identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:

@@ -126,7 +126,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the inputs of the ReLUs with outputs `left` and `right`."""
+    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -251,7 +251,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the inputs of the ReLUs with outputs `left` and `right`."""
+    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)

@@ -141,10 +141,10 @@ def multiply(
     """Compute two tiles of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
 
     The rows of s are computed while they are loaded; they are never stored. `matrix`
-    has the dtype of `h`; the results are float32 or float64. `wide` and
-    `narrow` are the columns of the two tiles; the second is zero if not `HAS_NARROW`.
-    The product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as
-    in `normed_tile`.
+    has the dtype of `h`; the results are float32 or float64. `wide` and `narrow` are
+    the columns of the two tiles. If not `HAS_NARROW`, the second tile is zero. The
+    product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as in
+    `normed_tile`.
     """
     kind = h.dtype.element_ty
     of_wide = widened(tl.zeros([row.shape[0], wide.shape[0]], dtype=kind))
@@ -317,7 +317,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient of the Linear's input, and those of norm bias and weight."""
+    """Return gradients of the Linear's input, [m, c], and of norm bias and weight."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)
