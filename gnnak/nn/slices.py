@@ -34,7 +34,7 @@ class Slices(Sequence[RootedSubgraphs]):
 
     A subgraph with more than `max_copies` nodes is a slice by itself. Each slice has
     node copies and subgraphs numbered from 0, while its fields `node` and `edge` refer
-    to the whole graph. `slices[i]` makes slice i, so that only one slice needs memory
+    to the whole graph. `slices[i]` builds slice i, so that only one slice needs memory
     at a time. In the example, each of six subgraphs has three nodes.
 
     >>> from gnnak import EgoNets
