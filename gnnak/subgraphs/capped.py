@@ -183,7 +183,7 @@ class Shuffle:
         self.steps = [(draw(bits) | 1, draw(bits)) for _ in range(3)]
 
     def __call__(self, value: Tensor) -> Tensor:
-        """Permute; of other integers, only the lowest bits count."""
+        """Permute integers; only their lowest `bits` bits count."""
         for factor, shift in self.steps:
             value = (value * factor).add_(shift).bitwise_and_(self.mask)
             value ^= value >> (self.bits + 1) // 2

@@ -230,7 +230,7 @@ def _joined(
 
 
 def _find(key: Tensor, wanted: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the result of `find_sorted`, looked up in `table` if it is not None."""
+    """Compute the result of `find_sorted`, with a lookup table unless it is None."""
     if table is None:
         return find_sorted(key, wanted)
     table[key] = torch.arange(key.numel(), dtype=table.dtype)
