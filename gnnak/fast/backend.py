@@ -102,7 +102,6 @@ def _filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the weights with which sampled roots' encodings estimate all others."""
     if plan is None or not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import fast_filling

@@ -232,7 +232,6 @@ def _pooled_sums(
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Run an MLP from the output `z` of its second Linear through its last Linear."""
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z

@@ -334,7 +334,7 @@ class Attributes:
 
     @property
     def aligned(self) -> dict[str, Attribute]:
-        """The tensor fields with a row per node, edge or graph, but without indices."""
+        """The tensor fields without indices, with one row per node, edge or graph."""
         return {k: v for k, v in self.tensors.items() if is_aligned(v)}
 
     @property
