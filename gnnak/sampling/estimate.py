@@ -90,9 +90,10 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     $$h_u = \text{Mean}\,\{h_v \mid v \in \mathcal{U}_{d-1},\ (u, v) \in \mathcal{E}\}
     \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
 
-    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root.
-    Edge directions and duplicates are ignored; a node without a path to a sampled
-    root has an empty row.
+    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root;
+    the values $h_v$ of the sampled roots, $\mathcal{U}_0$, are known. Edge directions
+    and duplicates are ignored. A node without a path to a sampled root has an empty
+    row.
     """
     layer, source, target = _nearer_neighbors(edge_index, num_nodes, roots)
     share = counts_of(target, num_nodes).double().reciprocal()

@@ -22,7 +22,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count, convert_count
 
 LEAST_ALPHA, LEAST_TOLERANCE = 0.01, 1e-8
-"""Lower bounds of two options, which bound the time and the rounding errors."""
+"""Smallest `alpha` and `tolerance`, to limit the time and the rounding errors."""
 ONE = 1 << 40
 """Probability 1 as a fixed-point number. Sums of integers do not depend on their order,
 so results are the same on each device."""
