@@ -39,7 +39,7 @@ def default_backend() -> Backend:
 
 
 def cpu_backend(min_copies: int = 5000) -> Backend:
-    """Build the backend for CPUs; it fuses layers from `min_copies` node copies on."""
+    """Build the backend for CPUs; fuse layers on at least `min_copies` node copies."""
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
@@ -52,7 +52,7 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
-    """Build the backend for GPUs, for tensors for which `serves` returns True."""
+    """Build the backend for GPUs; it computes with tensors that `serves` accepts."""
     of_layers = (convs, encoder, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)
@@ -85,7 +85,7 @@ def _sample_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Return a mask, [s], of roots sampled by distance, if `farthest`, or by cover."""
+    """Sample roots, farthest first or by greedy set cover; return a mask, [s]."""
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import sample_greedily
@@ -102,7 +102,6 @@ def _filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the weights that estimate dropped roots' encodings from sampled ones."""
     if plan is None or not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import fast_filling

@@ -41,7 +41,7 @@ def ragged_ranges_to(
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return the range of each entry, and the entries: `shift[range] + position`."""
+    """Return each entry's range number r, and the entries `shift[r] + position`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -85,8 +85,8 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
 def sorted_values(values: Tensor) -> Tensor:
     """Return the integers `values`, [m], in increasing order.
 
-    NumPy sorts integers several times faster than PyTorch, which also returns where
-    each of them was.
+    NumPy sorts integers several times faster than PyTorch, which also computes the
+    permutation.
     """
     if values.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.sort(values).values
@@ -106,7 +106,7 @@ def distinct(values: Tensor) -> Tensor:
 
 
 FEW = 1 << 12
-"""`sort_pairs` uses `torch.sort` for fewer pairs, which then takes fewer operations."""
+"""For fewer pairs, `sort_pairs` uses `torch.sort`, since it takes fewer operations."""
 
 
 def sort_pairs(

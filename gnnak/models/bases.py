@@ -80,7 +80,7 @@ def reads_edges(name: str) -> bool:
 
 Degrees = tuple[int, ...] | None
 """The number of nodes with in-degree 0, 1, ... in the training set; only `pna` needs
-it."""
+these numbers."""
 
 
 @dataclass(frozen=True)

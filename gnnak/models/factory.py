@@ -151,20 +151,19 @@ def build_model(
     """Build the network with the given name.
 
     Args:
-        name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
-            `ppgn`), or your own class as `package.module:Class` (import the module
-            before), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
-            these, the suffix `-s` means training with SubgraphDrop. Or a base GNN, also
-            your own, after the name of another subgraph GNN: `khop-`, `ego-`, `id-`,
-            `id-fast-`, `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, such as
-            `sswl+-gin`.
+        name: The name of a base GNN: `gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`,
+            `pna*`, `ppgn`, or `package.module:Class` for your own class, whose module
+            must be imported before. The suffix `-ak` means GNN-AK, `-ak+` means
+            GNN-AK+, and a further suffix `-s` means training with SubgraphDrop. A
+            prefix names another subgraph GNN: `khop-`, `ego-`, `id-`, `id-fast-`,
+            `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, as in `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
         edge_features: The same for the edge features. If None, there are none, and all
             edges get the same learned vector. `gcn` and `sage` ignore edge features.
         out_channels: Number of outputs per graph, or per node if `node_task`.
-        options: All other options, of which the field `name` is ignored. If None, the
-            defaults of `ModelOptions`.
+        options: All other options; their field `name` is ignored. If None, the defaults
+            of `ModelOptions`.
         node_task: Whether to predict for each node instead of for each graph.
         degrees: For `pna`: the histogram of in-degrees in the training set.
 

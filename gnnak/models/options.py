@@ -180,7 +180,7 @@ class ModelOptions(LayerOptions):
 
     @property
     def extractor(self) -> Extractor:
-        """The extractor that `subgraphs` describes; without a kind, of egonets."""
+        """The extractor of rooted subgraphs; of egonets if no kind is chosen."""
         return self.extractor_for("egonets")
 
     def extractor_for(self, kind: SubgraphKind) -> Extractor:

@@ -34,7 +34,7 @@ class Slices(Sequence[RootedSubgraphs]):
 
     A subgraph with more than `max_copies` nodes is a slice by itself. Each slice has
     node copies and subgraphs numbered from 0, while its fields `node` and `edge` refer
-    to the whole graph. `slices[i]` makes slice i, so that only one slice needs memory
+    to the whole graph. `slices[i]` builds slice i, so that only one slice needs memory
     at a time. In the example, each of six subgraphs has three nodes.
 
     >>> from gnnak import EgoNets
@@ -299,4 +299,5 @@ class BatchStatistics(TorchFunctionMode):
 
 
 SLICED = Backend("slices", {"over_rows": nn.BatchNorm1d.forward})
-"""Plain PyTorch, whose `BatchNorm`s call PyTorch's `batch_norm` also for one row."""
+"""Plain PyTorch, in which every `BatchNorm` calls PyTorch's `batch_norm`, even for one
+row, so that `BatchStatistics` can intercept the call."""

@@ -194,10 +194,10 @@ class LazyUpliftedConv(nn.Module):
         return self
 
     def _depends_on_call(self) -> bool:
-        """Return whether only the arguments of a call show if the conv can be called.
+        """Return whether a trial run of the conv needs the arguments of a real call.
 
-        This is so if it requires further arguments or takes edge attributes, whose
-        width is unknown.
+        This is so if the conv requires further arguments, or takes edge attributes,
+        whose width is unknown.
         """
         needed = any(further_arguments(self.conv).values())
         return needed or "edge_attr" in edge_arguments(self.conv)

@@ -50,10 +50,10 @@ def uplift(
     them and extracts none. New weights take the dtype and the device of the conv's
     weights, or of the first weight of `model` if the conv has none.
 
-    If a conv does not declare its input width, or a width that its edge attributes can
-    have, its layer is built in the first forward pass. In this case, call the model
-    once under `torch.no_grad()` before you build the optimizer; otherwise the optimizer
-    does not train these layers.
+    If a conv does not show how wide its node states and edge attributes are, its layer
+    is built in the first forward pass. In this case, call the model once under
+    `torch.no_grad()` before you build the optimizer; otherwise the optimizer does not
+    train these layers.
 
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and

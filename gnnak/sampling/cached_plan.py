@@ -1,4 +1,7 @@
-"""Compute the sampling plans of all graphs once, then look them up for each batch."""
+"""Compute the sampling plans of all graphs once, then look them up for each batch.
+
+A sampling plan is what SubgraphDrop computes before it samples; see `Plan`.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ def sample_egonets(
 CACHED_PAIRS = 2**26
 """Default maximal number of cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
-"""Approximate number of node pairs of the graphs whose plans are computed at a time, to
-bound the memory. Without distances, every node counts as 16 pairs."""
+"""Approximate number of node pairs of the graphs whose plans are computed at a time. It
+bounds the memory. Without distances, each node counts as 16 pairs."""
 
 NODE_ROWS = 5
 """Number of rows of `CachedPlans.nodes` without distances."""
@@ -56,8 +59,8 @@ NODE_ROWS = 5
 class CachedPlans:
     """The sampling plans of all graphs of a store, in flat tensors.
 
-    `plans[indices]` is the plan of the batch `store[indices]`, without synchronising.
-    Node and component numbers start at 0 in each graph and are int32.
+    `plans[indices]` gathers the plan of the batch `store[indices]`, and does not
+    synchronise. Node and component numbers start at 0 in each graph, and are int32.
     """
 
     store: GraphStore

@@ -213,8 +213,8 @@ def farthest_roots(
 class _Nearest:
     """Scores each subgraph by the distance of its root to the nearest sampled root.
 
-    A search visits only the nodes that a new root is nearer to; a table of all
-    distances would take quadratic memory.
+    A search from a new root visits only nodes that are nearer to this root than to all
+    earlier roots. A table of all distances would take quadratic memory.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
@@ -278,7 +278,8 @@ def set_cover_roots(
 class _LeastCovered:
     """Scores each subgraph by the number of least-covered nodes that it contains.
 
-    These nodes are marked; when all of them are covered, nodes are marked anew.
+    The least-covered nodes are marked. As soon as a sampled subgraph has covered the
+    last marked node, the nodes that are least covered then are marked.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
@@ -298,7 +299,7 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark a sampled subgraph's nodes; return whether nodes are marked anew."""
+        """Unmark a sampled subgraph's nodes; return whether other nodes were marked."""
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size

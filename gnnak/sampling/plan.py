@@ -16,8 +16,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class Near:
     """The distinct neighbours of each node, ignoring edge directions, in CSR form.
 
-    The neighbours of node v are `place[start[v] : start[v] + count[v]]`, each as its
-    position in its connected component, which does not depend on the batch.
+    The neighbours of node v are `place[start[v] : start[v] + count[v]]`: positions in
+    the connected component. Unlike a node number, a position is equal in all batches.
     """
 
     place: Tensor
@@ -60,7 +60,7 @@ CHUNK = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """The distance from node u to v of one component is `hop[start[u] + place[v]]`."""
+    """Distances in each component: from node u to v, `hop[start[u] + place[v]]`."""
 
     hop: Tensor
     """[sum of squared component sizes], int32: the distances in all components."""

@@ -24,10 +24,10 @@ from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 MAX_CALLS = 2000
-"""A `Replay` remembers the samples of the latest layer calls, at most this many."""
+"""Largest number of layer calls whose samples a `Replay` remembers, the latest ones."""
 
 Key = tuple[int, int]
-"""The random number of a layer call (its ticket), and the graph's fingerprint."""
+"""Identifies a layer call: its random number (ticket), and the graph's fingerprint."""
 
 _LOCK = threading.Lock()
 
@@ -41,14 +41,17 @@ class Sample:
 
 
 class Replay:
-    """Remembers which random subgraphs each layer call used, to recompute layers."""
+    """Remembers the random subgraphs of layer calls, for activation checkpointing."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, Sample | None] = {}
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store the sample of a layer call; None if its key has another sample."""
+        """Store the sample of a layer call.
+
+        If a different sample has the same key, neither can be trusted: None is stored.
+        """
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed
@@ -82,8 +85,8 @@ class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
     `full` and `plan` do not depend on randomness. `sampled` are the random subgraphs of
-    the current forward pass, which `sample` can repeat; `replayed` are the random
-    subgraphs of a layer that was recomputed.
+    the current forward pass; `sample` has the seed to sample them again. `replayed` are
+    the random subgraphs of a layer that was recomputed.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -140,7 +143,7 @@ class CachedGraph:
 class GraphCache:
     """Caches the last `CachedGraph` until its `edge_index` is freed.
 
-    Between the calls of `hold` and `release`, the graph stays in the cache.
+    Between the calls of `hold` and `release`, the graph stays cached in any case.
     """
 
     def __init__(self) -> None:
@@ -170,9 +173,9 @@ class GraphCache:
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; if there is none, cache a new one.
 
-        Comparing edges synchronises on a GPU. If this forward pass has `compared` edges
-        before, or during a capture, the same tensor object without writes to it counts
-        as equal instead.
+        Comparing edges synchronises on a GPU. So, during a capture, and if this forward
+        pass has `compared` edges before, edges are not compared. They count as equal if
+        they are the same tensor object, to which nothing was written.
         """
         graph = self._graph
         if graph is not None:

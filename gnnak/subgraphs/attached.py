@@ -29,7 +29,7 @@ class Attached:
     subgraphs: RootedSubgraphs
     extractor: Extractor
     edges: Tensor | None
-    """A copy of the tensor; None if only gnnak can write to it, in a padded batch."""
+    """A copy of the tensor; None for a padded batch, to which only gnnak writes."""
     version: int
     """The tensor's version counter when the subgraphs were attached. It misses some
     writes: in inference mode, and through `.data`, NumPy or DLPack."""
@@ -55,8 +55,8 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or the tensor changed.
 
-    On a GPU, comparing edges synchronises. So only the version counter is checked there
-    if the result would be `compared`, or while a CUDA graph is captured.
+    Comparing edges synchronises on a GPU. There, only the version counter is checked
+    during a capture, and for subgraphs whose edges the caller has `compared` before.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -69,10 +69,10 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Return whether edges are still those of their subgraphs, as a 0-dim tensor.
+    """Return whether `edge_index` has the same edges as when subgraphs were attached.
 
-    The result is on the device of the edges, so that this does not synchronise. It is
-    None if no subgraphs are attached.
+    The result is a 0-dim tensor, so that nothing synchronises. It is None if no
+    subgraphs are attached.
     """
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:

@@ -68,7 +68,7 @@ class CachedSubgraphs:
 
     @cached_property
     def _table(self) -> Tensor:
-        """`counts`, first node copy and first edge copy of each graph, [6, g]."""
+        """[6, g]: `counts`, then each graph's first node copy and first edge copy."""
         sizes = self.store.num_nodes, self.store.num_edges
         copies = self.num_copies, self.num_edge_copies
         first = (pointers(count)[:-1] for count in copies)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""Name of the attribute that deep copies and pickles leave out: a dict of cached values
-that hold only tensors of other attributes."""
+"""Name of the attribute that deep copies and pickles leave out. It is a dict of cached
+values whose tensors are also stored in other attributes."""
 
 
 class Compact:

@@ -247,7 +247,7 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv along `links` or, if None, along the edges inside the subgraphs."""
+    """Apply a conv along `links`; if None, along the edges inside the subgraphs."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -270,10 +270,11 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return a tensor with the width and dtype of the edge states that a conv reads.
+    """Return a tensor as wide as the edge states that a conv reads, and of their dtype.
 
-    None if the conv reads no edge states, `NotImplemented` if its encoder cannot encode
-    edges instead of edge copies.
+    With this tensor, the conv is checked before edges are encoded. Returns None if the
+    conv reads no edge states, and `NotImplemented` if fused code does not support the
+    conv's edge encoder.
     """
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:
@@ -303,7 +304,7 @@ def _across_edges(
 def _sorted_edges(
     edge_index: Tensor, edge: Tensor, size: int, num_edges: int | None
 ) -> Edges:
-    """Sort edges by target; group them also by source and, if `num_edges`, by edge."""
+    """Sort edges by target; group also by source and, given `num_edges`, by edge."""
     target, order = torch.sort(edge_index[1], stable=True)
     source, edge = (end.index_select(0, order) for end in (edge_index[0], edge))
     by_edge = None if num_edges is None else group(edge, num_edges)

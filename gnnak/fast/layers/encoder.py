@@ -73,7 +73,7 @@ def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
     states_ref, states_version = weakref.ref(states), states._version
 
     def pack(saved: Tensor) -> tuple[Tensor, int] | None:
-        """Return None if `saved` is the unchanged encoding, else `saved`."""
+        """Return None for the unchanged encoding, else `saved` and its version."""
         if saved._version == states_version and _are_same(saved, states_ref()):
             return None
         # Detach: if an operation saves its own result, the result would refer to the

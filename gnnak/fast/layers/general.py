@@ -184,7 +184,7 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Turn sums into encodings: divide them for a mean, or correct for SubgraphDrop."""
+    """Turn sums into encodings: compute means, or correct sums for SubgraphDrop."""
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

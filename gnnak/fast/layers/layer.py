@@ -148,7 +148,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute all pooled sums; one matrix product covers the MLPs' first Linears."""
+    """Compute the pooled sums; the first Linears of all MLPs are merged into one."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -179,7 +179,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute all pooled sums; each MLP has its own dropout mask and matrix product."""
+    """Compute the pooled sums; each MLP has its own dropout mask and first Linear."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}
@@ -232,7 +232,6 @@ def _pooled_sums(
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Apply what follows the second Linear of an MLP, through its last Linear."""
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z

@@ -26,8 +26,7 @@ class HopTables(NamedTuple):
     """Tables of one layer, with a row for each of the t distances to the root."""
 
     added: Tensor | None
-    """[t, c]: the embeddings that are added to node states; None if they are not added
-    but appended, or if the layer does not use distances."""
+    """[t, c]: the embeddings to add to node states; None if the layer adds none."""
     gates: dict[str, Tensor]
     """For each encoding that has a gate, its factors, [t, c]."""
 
@@ -197,9 +196,10 @@ def lifted_gine_sum(
 
     $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
-    $c_i$ is the state of a node, to which a row of `table` is added or appended, unless
-    `table` is None. If `linears` is not None, `table` has the embeddings of distances;
-    the Linears turn these into the rows to add, and into gates, the second result.
+    $c_i$ is the state of a node; unless `table` is None, a row of `table` is added or
+    appended. If `linears` is not None, `table` has embeddings of distances instead. The
+    Linears turn these embeddings into the rows to add, and into the gates that are the
+    second result.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(

@@ -1,4 +1,4 @@
-"""Batch norm and ReLU, fused with the residual sum or the Linear after them.
+"""Batch norm and ReLU, fused with a residual sum or a Linear that follows.
 
 The output of the norm is not saved for backward: it is recomputed from the norm's
 input, which costs one pass over memory. In all shapes, m is the number of rows.

@@ -108,7 +108,7 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the parts of a fusable MLP of Linear, norm, ReLU and Linear, or None."""
+    """Return the parts of an MLP (Linear, norm, ReLU, Linear); None if not fusable."""
     blocks = [*module.children()] if isinstance(module, nn.Sequential) else []
     if len(blocks) != 2 or not isinstance(blocks[0], nn.Sequential):
         return None

@@ -1,7 +1,7 @@
-"""Weight-only terms of GNN-AK layers, computed for all layers of a model at once.
+"""Terms that depend only on the weights, computed for all layers of a model at once.
 
-Small products take longer to launch than to run; batched over all layers, they need
-about a tenth of the launches.
+Small matrix products take longer to launch than to run. Batched over all layers, they
+need about a tenth of the launches.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -71,8 +71,8 @@ def computed_for(
 ) -> T:
     """Return `compute([layer])[0]`, computed for several layers at once if possible.
 
-    In a `call_of` block, `compute` gets all layers of the model with the same
-    `shapes(layer)` at once, except under activation checkpointing.
+    In a `call_of` block, `compute` gets all layers of the model that have the same
+    `shapes(layer)`. Elsewhere, and under activation checkpointing, it gets one layer.
     """
     call = _current.get()
     if call is None or has_foreign_hooks():
@@ -92,7 +92,7 @@ def computed_for(
 def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
     """Return `compute()`; cache it for the tensor `key` during a call of the model.
 
-    None if no `call_of` block is active, so that nothing could be cached.
+    Returns None outside of a `call_of` block, where nothing can be cached.
     """
     call = _current.get()
     if call is None:
@@ -121,10 +121,10 @@ class WeightProducts(NamedTuple):
     """The gate of each encoding that has one, at each distance, [t, c]. The gate of the
     centroid encoding is left out if the matrix `centroid` already contains it."""
     centroid: Tensor | None
-    """[c, w + 4]: the weight of `project` with its bias appended as 4 equal columns;
-    each row is multiplied by the gate of the centroid encoding, if there is one. The
-    product with the roots' states, to which `BIAS_COLUMN` (1, 0, 0, 0) is appended, is
-    the centroid encoding. None if `project` is the identity."""
+    """[c, w + 4]: the matrix that maps the roots' states, each with `BIAS_COLUMN`
+    appended, to the centroid encoding. It is the weight of `project`, followed by 4
+    columns that are all the bias. If the centroid encoding has a gate, the rows are
+    multiplied by the gate. None if `project` is the identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:

@@ -79,9 +79,9 @@ class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
     A step runs without a capture for items without a shape, in the warm-up of a shape,
-    and after a failed capture. Smaller shapes share the buffers of the largest; if an
-    item is larger, all buffers and CUDA graphs are released. A released shape never
-    becomes the largest again, since two shapes could replace each other for ever.
+    and after a failed capture. Smaller shapes share the buffers of the largest shape.
+    If an item does not fit, all buffers and CUDA graphs are released. A released shape
+    never becomes the largest again; else two shapes could replace each other for ever.
 
     Data that change between steps must be in tensors of the item, or at fixed
     addresses. `release` frees tensors that a step leaves in the graphs' memory.
@@ -212,8 +212,8 @@ class CapturedModel(CapturedStep):
     """A model whose forward and backward pass and update are captured per batch shape.
 
     A call returns what `forward` returns: tensors, also in tuples, lists and dicts.
-    Run the backward pass before the next call, which overwrites activations. `last` are
-    the passes that the last call replayed.
+    Run the backward pass before the next call, which overwrites activations. `last`
+    refers to the passes that the last call replayed.
     """
 
     def __init__(
@@ -283,8 +283,8 @@ class _Passes:
     """The captured forward and backward pass for batches of one shape.
 
     Attributes:
-        anchor: A scalar that requires a gradient, and so makes the replayed outputs
-            require one; see `_Replayed`.
+        anchor: A scalar that requires a gradient. As an input of `_Replayed`, it makes
+            the replayed outputs require gradients, too.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
         spec: The nesting of the outputs, to rebuild them from their leaves.
         differentiable: The tensors in `outputs` that require a gradient.
@@ -331,7 +331,7 @@ class _Passes:
         return tree_unflatten(leaves, self.spec)
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
-        """Replay the backward pass; `gradients` are the outputs' (None: zero)."""
+        """Replay the backward pass from the outputs' gradients; None means zero."""
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
         for weight, found in self.written:
@@ -344,7 +344,7 @@ class _Passes:
             weight.grad = found if before is None else before + found
 
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
-        """Return whether each `grad` is the tensor that the capture writes to."""
+        """Return whether each weight's `grad` is the tensor that replays write to."""
         wanted = map(self.gradients.get, map(id, trained))
         return all(map(is_, [weight.grad for weight in trained], wanted))
 

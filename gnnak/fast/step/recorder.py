@@ -34,9 +34,9 @@ and only one thread may capture on a stream at a time."""
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    The graphs share a pool, since none reads what another one or an earlier replay has
-    written in it. A replay advances the random number generator. `peak_bytes` is the
-    growth of memory in the last warm-up without graphs.
+    The graphs can share a pool because no graph reads data that another graph, or an
+    earlier replay, wrote there. A replay advances the random number generator.
+    `peak_bytes` is the growth of memory in the last warm-up without graphs.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
@@ -135,7 +135,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_generator(self) -> None:
-        """Repair the random number generator by a capture of an empty graph."""
+        """Capture an empty graph: this repairs PyTorch's random number generator."""
         with _capturing, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of the empty graph.
             graph, mode = torch.cuda.CUDAGraph(), "thread_local"

@@ -95,8 +95,8 @@ on the host."""
 class CapturedUpdate:
     """Clips gradients and takes an optimiser step, without a capture or as a replay.
 
-    A captured update reads the gradient tensors of its capture. `reason` tells why
-    updates cannot be captured; `rates` are the learning rates that captures read.
+    A replay reads the same gradient tensors as its capture. `reason` tells why updates
+    cannot be captured. `rates` has the learning rates that replays read, on the GPU.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class CapturedUpdate:
         self._replays.clear()
 
     def _is_current(self) -> bool:
-        """Return whether captured updates use the present weights and states."""
+        """Return whether weights and optimiser states are still the captured ones."""
         captured = self._captured_tensors
         if captured is None:
             return False
@@ -217,7 +217,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: set `capturable`, `fused` and, unless None, `rates`."""
+        """Context manager: set the options of the optimiser that captures need."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

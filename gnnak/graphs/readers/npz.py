@@ -113,11 +113,11 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
 
 
 END = b"PK\x05\x06"
-"""The first bytes of the end record of a zip file, which counts its members."""
+"""The first bytes of a zip file's end record, which has the number of its members."""
 END_BYTES = 22
 """Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""For this many members or more, the end record says this number."""
+"""The end record also has this number if there are more members."""
 
 
 def check_entries(content: IO[bytes]) -> None:
@@ -253,8 +253,8 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> None:
     """Write a data set in the npz layout, atomically, with all the edges that it has.
 
-    Unless `directed`, it must have only one direction of each edge. This is faster than
-    `write_npz`, which sorts all edges to find reverse edges.
+    Unless `directed`, the graphs must have only one direction of each edge. This is
+    faster than `write_npz`, which sorts all edges to find reverse edges.
     """
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}

@@ -84,7 +84,7 @@ def as_num_nodes(value: object, of: str = "") -> int:
 
 
 FIELDS = frozenset({"x", "edge_index", "num_nodes"})
-"""Fields, one or more of which every graph has."""
+"""Every graph has at least one of these fields."""
 
 
 def _is_graph(item: object) -> bool:
@@ -270,9 +270,9 @@ def _features(
 
 
 def field_axes(graphs: Sequence[Data], store: GraphStore) -> dict[str, FieldAxis]:
-    """Map the fields of graphs in a store to nodes or edges, and all others to graphs.
+    """Return whether each field has a row per node, per edge, or else per graph.
 
-    The fields that every batch has, such as `edge_index`, and `y` are left out.
+    `y` is left out, and so are fields that every batch has, such as `edge_index`.
     """
 
     def count(value: object) -> int:

@@ -50,7 +50,7 @@ class FeatureUse:
         return FeatureUse(self.nodes, self.edges, nodes, edges, graphs)
 
     def line(self, are_columns: bool = False) -> str:
-        """Say which attributes are features, which are ignored, and how to add those.
+        """Name the features and the unused attributes, and say how to add features.
 
         `are_columns` says whether `unused_graphs` are columns of a table.
 

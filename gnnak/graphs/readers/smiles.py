@@ -185,9 +185,9 @@ def atom_name(atom: Any, is_centre: bool) -> str:
 
     The name is the element, with hydrogen count and charge where a SMILES string needs
     brackets: for charged atoms (`N H1 +`), for stereocentres with a hydrogen atom (`C
-    H1`, from `[C@H]`), and for phosphorus of unusual valence. Of 1500 graphs of
-    ZINC-12K converted to molecules, all but one get the same types again. Types 21 to
-    27 do not occur there; their rules follow from the names alone.
+    H1`, from `[C@H]`), and for phosphorus of unusual valence. As a check, 1500 graphs
+    of ZINC-12K were converted to molecules and back: all but one got the same types.
+    Types 21 to 27 do not occur in ZINC-12K; their rules follow from the names alone.
     """
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     name = str(atom.GetSymbol())

@@ -44,7 +44,7 @@ class OpenTable(NamedTuple):
     rows: Iterator[TableRow]
     """Reads the rows of the open file one by one."""
     decimal_commas: bool
-    """Whether numbers may have decimal commas, as semicolons separate the cells."""
+    """Whether semicolons separate cells, so that numbers may have decimal commas."""
 
 
 class Table(NamedTuple):

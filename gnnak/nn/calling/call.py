@@ -374,7 +374,7 @@ class Binding:
     def inputs(
         self, given: Mapping[str, Any], calling: Calling, x: Tensor, num_edges: int
     ) -> Tensor | Inputs | None:
-        """Convert the other arguments, `given`, to `GNNAK.forward`'s `edge_attr`."""
+        """Convert further arguments of a call to the `edge_attr` of `GNNAK.forward`."""
         plain = set(given) <= set(EDGE_ARGUMENTS) and len(given) < 2
         if plain and self.call is None and not calling.further:
             return next(iter(given.values()), None)

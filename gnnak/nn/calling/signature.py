@@ -55,8 +55,8 @@ OTHER_MODULES = {
     "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
     "take rooted subgraphs of; use PointNetConv.",
 }
-"""Maps prefixes of class names of PyG modules, which pass messages without
-`MessagePassing`, to the reason why these modules cannot be uplifted."""
+"""PyG modules that pass messages, but are no `MessagePassing`. Maps prefixes of their
+class names to the reason why they cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:
@@ -120,7 +120,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the argument names of states and edges, or None if both are positional."""
+    """Return the argument names of states and edges; None if passed by position."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -162,7 +162,7 @@ Linear(...).
 
 
 def check_callable(gnn: object) -> None:
-    """Raise `OptionError` if `gnn` cannot be a base GNN, without running it."""
+    """Raise `OptionError` if `gnn` cannot be a base GNN; this does not run `gnn`."""
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
     for part in gnn.modules():
