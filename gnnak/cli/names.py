@@ -7,7 +7,6 @@ import PyTorch, so their names are repeated here; a test compares them.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from gnnak.errors import FileFormatError
 from gnnak.training.config.options import (
@@ -16,9 +15,6 @@ from gnnak.training.config.options import (
     unknown_option,
 )
 from gnnak.typing import check_choice, check_known, unknown_model
-
-Given = TypeVar("Given")
-"""The value of an argument; a check returns it unchanged."""
 
 WL_TESTS = (
     "1-wl",
@@ -261,13 +257,19 @@ def _model_names() -> list[str]:
     return uplifted + [f"{member}-{base}" for member in MEMBERS for base in BASES]
 
 
-def check_tests(given: Given) -> Given:
+def check_test(name: str) -> str:
+    """Raise `OptionError` unless a name is a Weisfeiler-Leman test or a model."""
+    if name.lower() not in _model_names():
+        more = ", or a network such as gin-ak+ or sswl+-gin"
+        check_known("test", name, WL_TESTS, more)
+    return name
+
+
+def check_tests(names: list[str] | None) -> list[str] | None:
     """Raise `OptionError` unless names are Weisfeiler-Leman tests or models."""
-    for name in [given] if isinstance(given, str) else given or ():
-        if name.lower() not in _model_names():
-            more = ", or a network such as gin-ak+ or sswl+-gin"
-            check_known("test", name, WL_TESTS, more)
-    return given
+    for name in names or ():
+        check_test(name)
+    return names
 
 
 def check_settings(settings: list[str] | None) -> list[str] | None:

@@ -22,7 +22,7 @@ from gnnak.cli.names import (
     check_file,
     check_files,
     check_models,
-    check_tests,
+    check_test,
 )
 from gnnak.cli.options import (
     D2C,
@@ -279,7 +279,7 @@ def explain(
     test: Annotated[
         str,
         typer.Option(
-            callback=check_tests,
+            callback=check_test,
             help=f"One of: {', '.join(WL_TESTS)}; or a network, such as gin-ak+, for "
             "the test that bounds it.",
         ),
