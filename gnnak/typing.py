@@ -88,6 +88,22 @@ Known: exp, zinc.
     )
 
 
+def unknown_model(
+    name: str, known: Iterable[str], bases: Iterable[str], members: Iterable[str]
+) -> OptionError:
+    """Return the error for the name of an unknown model, which suggests a known one.
+
+    `bases` are the base GNNs, and `members` the subgraph GNNs other than GNN-AK.
+    """
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? Use" if near else "use"
+    return OptionError(
+        f"unknown model {name!r}; {hint} one of {', '.join(bases)} or your own "
+        "package.module:Class, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s, or "
+        f"after one of {', '.join(members)} and a hyphen, such as sswl+-gin."
+    )
+
+
 def check_count(option: str, value: object, least: int = 0) -> int:
     """Return `value` if it is an int of at least `least`, else raise `OptionError`.
 

@@ -3,7 +3,6 @@
 No other module interprets the names of models.
 """
 
-import difflib
 from dataclasses import dataclass, replace
 
 from torch import nn
@@ -17,7 +16,7 @@ from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
 from gnnak.nn.uplift import GNNAK
-from gnnak.typing import ENCODINGS, check_count
+from gnnak.typing import ENCODINGS, check_count, unknown_model
 
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 """Suffixes of model names: none, GNN-AK, GNN-AK+, and both with SubgraphDrop."""
@@ -108,13 +107,7 @@ def parse_name(name: str) -> ModelForm:
                     f"{base}; use {first} with one of: {', '.join(usable)}."
                 )
             return ModelForm(base, True, False, False, first)
-    near = difflib.get_close_matches(name, model_names(), n=1)
-    hint = f"did you mean {near[0]!r}? Use" if near else "use"
-    raise OptionError(
-        f"unknown model {name!r}; {hint} one of {', '.join(BASES)} or your own "
-        "package.module:Class, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s, or "
-        f"after one of {', '.join(MEMBERS)} and a hyphen, such as sswl+-gin."
-    )
+    raise unknown_model(name, model_names(), BASES, MEMBERS)
 
 
 def normal_name(name: str) -> str:
