@@ -77,7 +77,11 @@ def extract(
         typer.Option(help="Probability that a walk ends.", show_default="0.15"),
     ] = None,
     sample: Annotated[
-        int, typer.Option(min=1, help="Measure at most this many graphs, at random.")
+        int,
+        typer.Option(
+            min=1,
+            help="Measure at most this many graphs, at random; of one graph, nodes.",
+        ),
     ] = 1000,
     batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
     num_layers: Annotated[
@@ -142,10 +146,12 @@ def extract(
     extractor = options.build()
     title, store = find_graphs(name, smiles, seed, data_dir)
     sizes = measure(store, extractor, sample, seed)
+    batch_size = 1 if len(store) == 1 else batch_size
     shown = {
         "dataset": title,
         "subgraphs": str(extractor),
         "graphs": len(store),
+        "sample": sample,
         **summary(sizes, batch_size, num_layers, channels),
     }
     if as_json:
@@ -169,9 +175,14 @@ def _print(shown: dict[str, object]) -> None:
     if shown["sampled"] != shown["graphs"]:
         measured, total = shown["sampled"], shown["graphs"]
         console.print(f"Measured on {measured:,} of {total:,} graphs, at random.")
+    elif shown["graphs"] == 1:
+        nodes = int(shown["nodes"]["max"])  # type: ignore[index]
+        if nodes > int(str(shown["sample"])):
+            console.print(f"Estimated from {shown['sample']} of {nodes:,} nodes.")
+    batch = f"A batch of {shown['batch_size']}"
     gib = float(str(shown["training_bytes"])) / 2**30
     console.print(
-        f"A batch of {shown['batch_size']} has about {shown['batch_node_copies']:,} "
+        f"{'The graph' if shown['graphs'] == 1 else batch} has about {shown['batch_node_copies']:,} "
         f"node copies and {shown['batch_edge_copies']:,} edge copies; training GIN-AK+ "
         f"with {shown['num_layers']} layers of {shown['channels']} channels on it "
         f"takes about {gib:.2f} GiB.",

@@ -80,7 +80,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
     edges = store.num_edges / 2 if once else store.num_edges
     trained = () if row is None else row.over_training
     parts = [len(store)]
-    if dataset.split is not None:
+    if dataset.split is not None and not info.one_graph:
         parts = torch.bincount(dataset.split, minlength=3).tolist()
     return Description(
         info.name,
