@@ -180,9 +180,10 @@ def _print(shown: dict[str, object]) -> None:
         if nodes > int(str(shown["sample"])):
             console.print(f"Estimated from {shown['sample']} of {nodes:,} nodes.")
     batch = f"A batch of {shown['batch_size']}"
+    batch = "The graph" if shown["graphs"] == 1 else batch
     gib = float(str(shown["training_bytes"])) / 2**30
     console.print(
-        f"{'The graph' if shown['graphs'] == 1 else batch} has about {shown['batch_node_copies']:,} "
+        f"{batch} has about {shown['batch_node_copies']:,} "
         f"node copies and {shown['batch_edge_copies']:,} edge copies; training GIN-AK+ "
         f"with {shown['num_layers']} layers of {shown['channels']} channels on it "
         f"takes about {gib:.2f} GiB.",
