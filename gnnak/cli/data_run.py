@@ -190,7 +190,7 @@ def measure(
     """
     if len(store) == 1 and can_choose_roots(extractor):
         found = estimated_sizes(
-            extractor, store.edge_index, int(store.num_nodes), sample
+            extractor, store.edge_index, int(store.num_nodes), sample, seconds=10
         )
         counts = [torch.tensor([round(each)]) for each in found[:2]]
         return SubgraphSizes(store.num_nodes, *counts)

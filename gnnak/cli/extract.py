@@ -13,7 +13,9 @@ from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count
 
 if TYPE_CHECKING:
+    from gnnak.graphs import GraphStore
     from gnnak.models.options import SubgraphKind
+    from gnnak.subgraphs.extractors import Extractor
 
 EXAMPLES = """
 Examples:
@@ -158,7 +160,7 @@ def extract(
         typer.echo(json.dumps(shown))
     else:
         _print(shown)
-    _warn(shown)
+    _warn(shown, store, extractor)
 
 
 def _print(shown: dict[str, object]) -> None:
@@ -191,14 +193,18 @@ def _print(shown: dict[str, object]) -> None:
     )
 
 
-def _warn(shown: dict[str, object]) -> None:
+def _warn(shown: dict[str, Any], store: "GraphStore", extractor: "Extractor") -> None:
     """Warn if a training step needs more memory than the GPU or the CPU has."""
     import torch
 
-    from gnnak.datasets.describe import memory_advice
+    from gnnak.datasets.describe import memory_advice, one_graph_advice
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    needed, batch_size = shown["training_bytes"], shown["batch_size"]
-    advice = memory_advice(needed, batch_size, device)  # type: ignore[arg-type]
+    if len(store) == 1:
+        widths = shown["num_layers"], shown["channels"]
+        advice = one_graph_advice(store, extractor, device, *widths)
+    else:
+        needed, batch_size = shown["training_bytes"], shown["batch_size"]
+        advice = memory_advice(needed, batch_size, device)
     if advice is not None:
         typer.echo(f"warning: {advice}", err=True)

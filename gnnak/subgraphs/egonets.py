@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, incoming
+from gnnak.subgraphs.advice import check_egonets
 from gnnak.subgraphs.capped import capped_egonets, capped_egonets_of
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.induce import induced_edges
@@ -86,6 +87,8 @@ def _egonets_of(
 ) -> tuple[RootedSubgraphs, Tensor]:
     """Return the egonets of the roots, [s], and the pairs that `reach` returns."""
     limit = CopyLimit(copy_limit, root.device)
+    if all_roots:
+        check_egonets(neighbors, num_hops, limit)
     key, hop = reach(root, neighbors, num_hops, limit, all_roots)
     size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
     subgraph, node = decoded(key, max(size, 1))

@@ -14,7 +14,7 @@ from lightning.pytorch import Callback, Trainer
 from rich.console import Console
 from torch import Tensor, nn
 
-from gnnak.datasets.describe import memory_advice, sampled_sizes
+from gnnak.datasets.describe import memory_advice, one_graph_advice, sampled_sizes
 from gnnak.datasets.own.molecules import FEATURIZERS, find_featurizer
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import CheckpointError, TrainingError
@@ -176,8 +176,7 @@ def run_reserved(
     check_parts(dataset.info, parts, machine.devices * machine.num_nodes)
     clock = Clock()
     task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
-    if not dataset.info.one_graph:
-        warn_of_memory(task, dataset.store.subset(parts.train), machine)
+    warn_of_memory(task, dataset, parts, machine)
     warn_of_precision(config.train.precision, machine)
     history = RunHistory(folder, clock, config.train.early_stop, data_hash)
     with (
@@ -284,21 +283,29 @@ def make_data(
     return GraphData(dataset, parts, config.train, clock, extractor, drop, captured)
 
 
-def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None:
+def warn_of_memory(
+    task: GraphTask, dataset: Dataset, parts: Parts, machine: Machine
+) -> None:
     """Warn if a training step in plain PyTorch needs more memory than is free."""
     model, network = task.config.model, task.network
     saves = machine.recompute or machine.max_copies is not None
     fused = machine.is_gpu and machine.fast
     if task.extractor is None or network.drop is not None or saves or fused:
         return
-    sizes = sampled_sizes(store, task.extractor)
-    if sizes is None:
-        return
-    batch_size = min(task.config.train.batch_size or len(store), len(store))
-    needed = sizes.training_bytes(
-        batch_size, model.num_layers, model.channels, model.hop_channels
-    )
-    advice = memory_advice(needed, batch_size, machine.device)
+    widths = model.num_layers, model.channels, model.hop_channels
+    batch_size = task.config.train.batch_size or parts.train.numel()
+    batch_size = min(batch_size, parts.train.numel())
+    if dataset.info.one_graph:
+        if batch_size < parts.train.numel():
+            return
+        device = machine.device
+        advice = one_graph_advice(dataset.store, task.extractor, device, *widths)
+    else:
+        sizes = sampled_sizes(dataset.store.subset(parts.train), task.extractor)
+        if sizes is None:
+            return
+        needed = sizes.training_bytes(batch_size, *widths)
+        advice = memory_advice(needed, batch_size, machine.device)
     if advice is not None:
         warnings.warn(advice, stacklevel=2)
 
