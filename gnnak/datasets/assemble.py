@@ -96,6 +96,11 @@ def build(
         raise FileFormatError(
             f"{source} has no targets y; give a file of the {info.name} data set."
         )
+    if info.one_graph and (len(store) != 1 or not store.node_targets):
+        raise FileFormatError(
+            f"{source} is not one graph with a target for every node; give a file of "
+            f"the {info.name} data set."
+        )
     whole = info.task == "classification"
     _check_numbers(source, y, whole, info)
     y = y.to(torch.long if whole else torch.float)

@@ -28,8 +28,9 @@ from gnnak.datasets.cache import (
 )
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
-from gnnak.graphs import GraphFile, GraphStore, read_npz
+from gnnak.graphs import GraphFile, GraphStore, from_pyg, read_npz
 from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.graphs.store import with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
@@ -253,6 +254,61 @@ def _tu_store(
         x=None if x is None else x - x.min(),
         y=labels.unique(return_inverse=True)[1],
     ).check()
+
+
+NODE_SHARES = (0.6, 0.2)
+"""Shares of the training and validation nodes, where PyG's data set has no masks."""
+
+
+def fetch_nodes(name: str, folder: Path) -> GraphFile:
+    """Download one graph with classes of its nodes, by PyG's data set classes.
+
+    The graphs of Amazon and Coauthor have no published split: a random one, with equal
+    shares of the classes, is always the same.
+    """
+    from torch_geometric.datasets import Amazon, Coauthor, HeterophilousGraphDataset
+
+    root = str(folder / name)
+    kinds: dict[str, Callable[[], Any]] = {
+        "minesweeper": lambda: HeterophilousGraphDataset(root, "Minesweeper"),
+        "tolokers": lambda: HeterophilousGraphDataset(root, "Tolokers"),
+        "computers": lambda: Amazon(root, "Computers"),
+        "coauthor-physics": lambda: Coauthor(root, "Physics"),
+    }
+    data = kinds[name]()[0]
+    masks = {key: data[key] for key in MASKS if key in data}
+    split = node_split(data.y) if not masks else split_of_masks(masks, data.num_nodes)
+    return GraphFile(from_pyg([data], node_targets=True), split)
+
+
+def node_split(y: Tensor) -> Tensor:
+    """Split nodes of the classes `y`, [n]: 60 % training, 20 % validation, 20 % test.
+
+    >>> node_split(torch.zeros(5, dtype=torch.long)).bincount()
+    tensor([3, 1, 1])
+    """
+    train, validation = NODE_SHARES
+    order = torch.from_numpy(np.random.default_rng(80).permutation(y.numel()))
+    order = order[torch.argsort(y[order], stable=True)]
+    rank = torch.empty_like(order)
+    size = y.bincount()
+    first = pointers(size)[y[order]]
+    rank[order] = torch.arange(order.numel()) - first
+    share = (rank + 0.5) / size[y]
+    return (share >= train).long() + (share >= train + validation).long()
+
+
+def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
+    """Load one graph whose nodes are classified; `seed` and `target` have no effect."""
+    file_name = f"node-{info.name}.npz"
+    path = find_file(file_name, request.data_dir)
+    if path is not None:
+        return build(info, read_npz(path, required=("y",)), path.name)
+    # PyG stores what it downloads, so there is no cache file.
+    file = download(file_name, partial(fetch_nodes, info.name))
+    return build(
+        info, replace(file, store=with_reverse_edges(file.store)), "downloaded"
+    )
 
 
 OGB_URL = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{name}.zip"

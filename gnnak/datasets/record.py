@@ -159,6 +159,9 @@ class DatasetInfo:
     more than 100, only the first ones."""
     own_data: bool = False
     """Whether the data are the user's own, and not one of gnnak's data sets."""
+    one_graph: bool = False
+    """Whether the data are one graph, whose nodes are for training, validation and
+    test, instead of whole graphs. Such a data set is a node task."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -181,7 +184,9 @@ class Dataset:
     [g, num_outputs], or a row per node if `info.node_task`; it is int64 for
     classification and float32 for regression and multilabel."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split."""
+    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split. If
+    `info.one_graph`, [n], or [k, n] for k splits: the part that each node is in, -1 for
+    nodes in no part."""
     folds: Tensor | None = None
     """[folds, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
     features: FeatureUse | None = None
@@ -189,8 +194,20 @@ class Dataset:
 
     @property
     def num_folds(self) -> int:
-        """Number of cross-validation folds; 0 if there are none."""
+        """Number of cross-validation folds, or splits of one graph; 0 if only one."""
+        if self.split is not None and self.split.dim() == 2:
+            return self.split.size(0)
         return 0 if self.folds is None else self.folds.size(0)
+
+    def graphs_of(self, positions: Tensor) -> GraphStore:
+        """Return the graphs of a part; for one graph, whose nodes are split, it."""
+        return self.store if self.info.one_graph else self.store.subset(positions)
+
+    def targets_of(self, positions: Tensor) -> Tensor:
+        """Return the targets of the graphs, or nodes of one graph, of a part."""
+        y = self.store.y if self.info.one_graph else self.store.subset(positions).y
+        assert y is not None
+        return y[positions] if self.info.one_graph else y
 
     def subset(self, indices: Tensor) -> Dataset:
         """Return the selected graphs, with their parts of the split and folds."""
@@ -216,6 +233,8 @@ class Dataset:
         if store.node_targets != self.info.node_task:
             owner = "node" if self.info.node_task else "graph"
             raise GraphError(f"{name} needs one target per {owner} in y.")
+        if self.info.one_graph and len(store) != 1:
+            raise GraphError(f"{name} has {len(store)} graphs; give one.")
         whole = self.info.task == "classification"
         if y.dtype != (torch.long if whole else torch.float):
             wanted = "int64" if whole else "float32"

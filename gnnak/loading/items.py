@@ -54,6 +54,9 @@ class Item:
     the device, `batch.real` has the same numbers. None if the batch is not padded."""
     positions: list[int] | None = None
     """Positions of the batch's graphs in the store; None if these are not known."""
+    rows: Tensor | None = None
+    """[r]: the nodes of a batch of one graph whose outputs are trained or scored; None
+    for all nodes or graphs of the batch."""
 
 
 DERIVED = "_derived"

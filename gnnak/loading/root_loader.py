@@ -194,27 +194,36 @@ class RootLoader:
     def _samples(self, epoch: int) -> Generator[Sample, None, None]:
         seed = epoch_seed(self.seed, epoch)
         for number, positions in enumerate(self._order.of_epoch(epoch)):
-            found = sample_neighborhood(
-                self._nodes[positions].to(self.device),
-                self._neighbors,
-                self._hops,
-                per_seed=self.mode == "scope",
-                induced=self.mode == "scope" or self.subgraphs is not None,
-                seed=seed,
-            )
-            # As in PyG, fields of the graph with the names n_id and e_id are gathered.
-            fields: dict[str, Any] = {"n_id": found.node, "e_id": found.edge}
-            fields |= self._graph.gather(found.node, found.edge, self.device)
-            fields |= {
-                "edge_index": found.edge_index,
-                "input_id": self._ids[positions].to(self.device),
-                "batch_size": positions.numel(),
-            }
-            if self.mode == "scope":
-                fields["batch"] = found.scope
-            random = torch.Generator(self.device)
-            random.manual_seed(epoch_seed(seed, number, self._order.rank))
-            yield Sample(fields, self._extract(found, random))
+            gradients = torch.is_grad_enabled()
+            # A tensor made in inference mode could not be used in training later, and
+            # has no version counter, which tells whether its subgraphs are still valid.
+            with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+                sample = self._sample(positions, seed, number)
+            yield sample
+
+    def _sample(self, positions: Tensor, seed: int, number: int) -> Sample:
+        """Sample batch `number` of an epoch with random seed `seed`."""
+        found = sample_neighborhood(
+            self._nodes[positions].to(self.device),
+            self._neighbors,
+            self._hops,
+            per_seed=self.mode == "scope",
+            induced=self.mode == "scope" or self.subgraphs is not None,
+            seed=seed,
+        )
+        # As in PyG, fields of the graph with the names n_id and e_id are gathered.
+        fields: dict[str, Any] = {"n_id": found.node, "e_id": found.edge}
+        fields |= self._graph.gather(found.node, found.edge, self.device)
+        fields |= {
+            "edge_index": found.edge_index,
+            "input_id": self._ids[positions].to(self.device),
+            "batch_size": positions.numel(),
+        }
+        if self.mode == "scope":
+            fields["batch"] = found.scope
+        random = torch.Generator(self.device)
+        random.manual_seed(epoch_seed(seed, number, self._order.rank))
+        return Sample(fields, self._extract(found, random))
 
     def _extract(
         self, found: Neighborhood, generator: torch.Generator
@@ -232,7 +241,8 @@ class RootLoader:
         batch = self._graph.make(sample.fields)
         if sample.subgraphs is not None and self.subgraphs is not None:
             batch["subgraphs"] = sample.subgraphs
-            edges = batch.edge_index.clone()
+            with torch.inference_mode(False):
+                edges = batch.edge_index.clone()
             attach(batch.edge_index, sample.subgraphs, self.subgraphs, edges)
         batch.__dict__[FORM] = "batches of a RootLoader differ in size"
         return batch

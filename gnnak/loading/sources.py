@@ -171,6 +171,11 @@ def _named(name: str) -> GraphStore:
             f"{name} has no part {part!r}; give one of "
             f"{', '.join(f'{name}/{known}' for known in PARTS)}."
         )
+    if dataset.info.one_graph:
+        raise OptionError(
+            f"{name} is one graph, whose nodes are split; give '{name}', or use "
+            "gnnak.RootLoader."
+        )
     if dataset.split is None:
         raise OptionError(f"{name} has no fixed split; give '{name}' for all graphs.")
     return dataset.store.subset(dataset.split == PARTS.index(part))

@@ -90,11 +90,15 @@ class Network(nn.Module):
                 the backward pass, which recomputes the activations inside each layer.
             max_copies: Each GNN-AK layer computes about this many node copies at a
                 time, and recomputes them in the backward pass; if None, all at once.
+                Subgraphs that do not fit into memory are extracted slice by slice.
                 Other subgraph GNNs ignore it.
         """
         if max_copies is not None:
             check_count("max_copies", max_copies, least=1)
         self.recompute = recompute
+        if self.shared is not None:
+            has_layers = any(isinstance(each, GNNAK) for each in self.modules())
+            self.shared.max_copies = max_copies if has_layers else None
         for module in self.modules():
             if isinstance(module, GNNAK):
                 module.max_copies = max_copies

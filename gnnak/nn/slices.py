@@ -18,12 +18,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from gnnak.backend import Backend, use_backend
-from gnnak.errors import OptionError
+from gnnak.errors import OptionError, SubgraphError
 from gnnak.graphs.ragged import chunk_cuts, counts_of
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.norm import several_processes
 from gnnak.nn.recompute import frozen_running_statistics, recomputed
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.streamed import StreamedSubgraphs
 from gnnak.typing import Encoding, Reduce, check_count
 
 Encodings = dict[Encoding, Tensor]
@@ -97,10 +98,16 @@ def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
 
     Slices would change the output of padded subgraphs and, in distributed training, of
-    BatchNorms.
+    BatchNorms. `SubgraphError` is raised if streamed subgraphs cannot be sliced.
     """
     one_process = not several_processes() or not norms_in_training(layer)
-    return one_process and layer.reduce in ("sum", "mean") and subgraphs.real is None
+    found = one_process and layer.reduce in ("sum", "mean") and subgraphs.real is None
+    if isinstance(subgraphs, StreamedSubgraphs) and not found:
+        raise SubgraphError(
+            "the subgraphs do not fit into memory, and several processes cannot encode "
+            "them in slices while BatchNorms are in training; train in one process."
+        )
+    return found
 
 
 def sliced_encodings(
@@ -121,7 +128,11 @@ def sliced_encodings(
     the slices computes these for the first call of a BatchNorm, the next pass for the
     second call, and so on; the last pass computes the encodings.
     """
-    parts = Slices(subgraphs, max_copies)
+    parts: Sequence[RootedSubgraphs]
+    if isinstance(subgraphs, StreamedSubgraphs):
+        parts = subgraphs.parts
+    else:
+        parts = Slices(subgraphs, max_copies)
     if not len(parts):
         return encode(subgraphs)
     norms = norms_in_training(layer)
@@ -148,8 +159,11 @@ def sliced_encodings(
     for statistics in known:
         statistics.update_running(norms)
     if "context" in found and reduce == "mean":
-        count = counts_of(subgraphs.node, num_nodes).clamp(min=1)
-        found["context"] = found["context"] / count[:, None]
+        if isinstance(subgraphs, StreamedSubgraphs):
+            count = subgraphs.num_containing
+        else:
+            count = counts_of(subgraphs.node, num_nodes)
+        found["context"] = found["context"] / count.clamp(min=1)[:, None]
     elif "context" in found:
         found["context"] = scaled_to_all(found["context"], subgraphs)
     return found

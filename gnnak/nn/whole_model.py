@@ -71,7 +71,8 @@ def uplift(
             None, training uses all subgraphs. Evaluation always uses all subgraphs.
         max_copies: To save memory, each layer computes about this many node copies at
             a time; in training, the backward pass recomputes them. Outputs and
-            gradients are the same. If None, all at once.
+            gradients are the same. Subgraphs that do not fit into memory are extracted
+            anew by each layer, slice by slice. If None, all at once.
         changes: Options that differ from `options`, such as `reduce="mean"`.
 
     >>> import torch
@@ -101,7 +102,7 @@ def uplift(
             "with the subgraphs of a batch."
         )
     chosen = _choose(model, only, skip, call or {})
-    shared = SharedInputs(SharedSubgraphs(extractor, drop))
+    shared = SharedInputs(SharedSubgraphs(extractor, drop, max_copies))
     hops = extractor.max_hops
     make_layer = partial(
         GNNAK, max_hops=hops, hop="add", options=options, max_copies=max_copies

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gnnak.errors import SubgraphError
+from gnnak.errors import SizeError, SubgraphError
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.plan import Plan
@@ -22,6 +22,7 @@ from gnnak.subgraphs.attached import (
 )
 from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.streamed import StreamedSubgraphs, can_stream, streamed
 
 MAX_CALLS = 2000
 """Largest number of layer calls whose samples a `Replay` remembers, the latest ones."""
@@ -256,11 +257,17 @@ class SharedSubgraphs:
     Subgraphs that are not random stay in the cache while edges are equal. A forward
     pass is a call of the model. If layers are called without a model, a forward pass
     ends when a layer is called for the second time. Each thread has its own forward
-    passes and cache.
+    passes and cache. If the layers encode slices of `max_copies` node copies, and the
+    subgraphs do not fit into memory, each layer extracts slices of them.
     """
 
-    def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
-        self.extractor = extractor
+    def __init__(
+        self,
+        extractor: Extractor,
+        drop: SubgraphDrop | None = None,
+        max_copies: int | None = None,
+    ) -> None:
+        self.extractor, self.max_copies = extractor, max_copies
         self.drop = drop
         self._of_thread = ThreadState()
         self._replay = Replay()
@@ -404,8 +411,21 @@ class SharedSubgraphs:
             generator = None
             if self.extractor.random:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
-            graph.full = self._extract(graph, edge_index, generator)
+            graph.full = self._extract_or_stream(graph, edge_index, generator)
         return graph.full
+
+    def _extract_or_stream(
+        self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
+    ) -> RootedSubgraphs:
+        try:
+            return self._extract(graph, edge_index, generator)
+        except SizeError:
+            if self.max_copies is None or not can_stream(self.extractor):
+                raise
+        # The copy of the edges belongs to the cache, as the slices do.
+        return streamed(
+            self.extractor, edge_index.clone(), graph.num_nodes, self.max_copies
+        )
 
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
@@ -457,6 +477,12 @@ class SharedSubgraphs:
             return self.drop(full, edge_index, generator)
         assert self.drop is not None
         full = self._all_of(graph, edge_index)
+        if isinstance(full, StreamedSubgraphs):
+            raise SizeError(
+                "the rooted subgraphs do not fit into memory, and SubgraphDrop samples "
+                "from all of them; leave SubgraphDrop out, or lower the radius or "
+                "max_neighbors of the egonets."
+            )
         if graph.plan is None:
             graph.plan = self.drop.plan(full, edge_index)
         return self.drop(full, edge_index, generator, graph.plan)
@@ -468,8 +494,8 @@ class SharedSubgraphs:
             self.extractor, edge_index, graph.num_nodes, generator, graph.batch
         )
 
-    def __getstate__(self) -> tuple[Extractor, SubgraphDrop | None]:
-        return self.extractor, self.drop
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.extractor, self.drop, self.max_copies
 
-    def __setstate__(self, state: tuple[Extractor, SubgraphDrop | None]) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]

@@ -65,14 +65,26 @@ def capped_egonets(
     check_count("seed", seed)
     check_edge_index(edge_index, num_nodes)
     root = check_roots(roots, num_nodes, edge_index.device)
+    options = num_hops, max_neighbors, seed, copy_limit
+    found = capped_egonets_of(root, incoming(edge_index, num_nodes), *options)
+    return found.assume(in_order=True) if roots is None else found
+
+
+def capped_egonets_of(
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    max_neighbors: int,
+    seed: int,
+    copy_limit: int | None,
+) -> RootedSubgraphs:
+    """Extract capped egonets of the roots, [s]; other arguments as above."""
     limit = CopyLimit(
         copy_limit, root.device, "max_neighbors, num_hops or the number of roots"
     )
-    neighbors = incoming(edge_index, num_nodes)
     key = capped_reach(root, neighbors, num_hops, max_neighbors, seed, limit)
     found = induced_subgraphs(root, key, neighbors, num_hops, limit)
-    found.assume(hop_range=(0, num_hops))
-    return found.assume(in_order=True) if roots is None else found
+    return found.assume(hop_range=(0, num_hops))
 
 
 def capped_reach(

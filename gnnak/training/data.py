@@ -135,9 +135,13 @@ class GraphData(LightningDataModule):
         on_gpu = self.store.device.type == "cuda"
         if size is None and on_gpu and not single and not self.parts.batch_statistics:
             # Scores do not depend on the batch size, and few large steps are faster.
-            size = self.train.batch_size * EVALUATION_FACTOR
+            size = self._size(positions) * EVALUATION_FACTOR
         sampler = self._sampler(positions, size=size)
         return Loader(self.store, sampler, subgraphs=Subgraphs(cached), single=single)
+
+    def _size(self, positions: Tensor) -> int:
+        """Return the number of graphs per training batch."""
+        return self.train.batch_size or max(positions.numel(), 1)
 
     def _sampler(
         self,
@@ -148,7 +152,7 @@ class GraphData(LightningDataModule):
         assert self.trainer is not None
         return BatchSampler(
             positions,
-            size or self.train.batch_size,
+            size or self._size(positions),
             seed,
             self.trainer.global_rank,
             self.trainer.world_size,

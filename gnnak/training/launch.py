@@ -112,10 +112,13 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
     """Print a summary of the user's own data: graphs, targets, features, split, ..."""
     info, kind = dataset.info, "molecules" if dataset.info.featurizer else "graphs"
+    size = f"{len(dataset.store)} {kind}"
+    if info.one_graph:
+        size, kind = f"1 graph of {int(dataset.store.num_nodes)} nodes", "nodes"
     classes = f" ({len(info.classes)} classes)" if info.classes else ""
     targets = ", ".join(info.targets[:5]) + (", ..." if len(info.targets) > 5 else "")
     console.print(
-        f"{info.source}: {len(dataset.store)} {kind}, {info.task} of "
+        f"{info.source}: {size}, {info.task} of "
         f"{targets}{classes}, metric {info.metric}",
         markup=False,
     )
@@ -124,7 +127,8 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
         hint = f"  {targets} has small whole numbers; {AS_CLASSES}"
         console.print(hint, markup=False, soft_wrap=True)
     if dataset.split is not None:
-        counts = dataset.split.bincount(minlength=3).tolist()
+        split = dataset.split if dataset.split.dim() == 1 else dataset.split[0]
+        counts = split[split >= 0].bincount(minlength=3).tolist()
         names = ("training", "validation", "test")
         sizes = [f"{n or 'no'} {name}" for n, name in zip(counts, names, strict=True)]
         untested = "" if counts[2] else "; the network is not tested"

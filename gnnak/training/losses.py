@@ -143,8 +143,7 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info
-    y = dataset.store.subset(train).y
-    assert y is not None
+    y = dataset.targets_of(train)
     scaling = target_scaling(y.reshape(y.size(0), -1))
     return replace(info, scaling=scaling)
 

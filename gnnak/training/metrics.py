@@ -168,7 +168,7 @@ def make_metric(info: DatasetInfo) -> Metric:
     Outputs and targets are [rows, columns], where a row is a graph or, in node tasks, a
     node. In classification, outputs are [rows, classes] and targets are [rows].
     """
-    if info.own_data:
+    if info.own_data or info.one_graph:
         return make_own_metric(info)
     classes = info.num_outputs
     if info.metric == "mae":

@@ -221,7 +221,8 @@ class GraphTask(LightningModule):
                 batch, subgraphs=item.subgraphs, generator=self.generator
             )
         outputs = _as_float32(outputs)
-        targets, rows = self._targets(batch, outputs), None
+        outputs, targets = self._chosen(item, outputs)
+        rows = None
         if self.scaler is not None:
             targets = self.scaler.normalise(targets)
         if real is not None:
@@ -238,10 +239,10 @@ class GraphTask(LightningModule):
             batch_statistics(self.network, self.batch_statistics),
         ):
             outputs = self.network(batch, subgraphs=subgraphs)
-        outputs = _as_float32(outputs)
+        outputs, targets = self._chosen(item, _as_float32(outputs))
         if self.scaler is not None:
             outputs = self.scaler.restore(outputs)
-        self.metric.update(outputs, self._targets(batch, outputs))
+        self.metric.update(outputs, targets)
 
     test_step = validation_step
 
@@ -273,6 +274,13 @@ class GraphTask(LightningModule):
         mean = torch.stack(self.losses).mean()
         self.losses, self._counters = [], self.trainer.fit_loop.state_dict()
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
+
+    def _chosen(self, item: Item, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the outputs and targets that count: those of `item.rows`, or all."""
+        targets = self._targets(item.batch, outputs)
+        if item.rows is None:
+            return outputs, targets
+        return outputs.index_select(0, item.rows), targets.index_select(0, item.rows)
 
     def _targets(self, batch: GraphBatch, outputs: Tensor) -> Tensor:
         assert batch.y is not None

@@ -255,18 +255,22 @@ class TrainedModel(nn.Module):
         )
         return outputs if self.scaler is None else self.scaler.restore(outputs)
 
-    def predict(self, graphs: Any, batch_size: int | None = None) -> Predictions:
+    def predict(
+        self, graphs: Any, batch_size: int | None = None, nodes: object = None
+    ) -> Predictions:
         """Predict for many graphs, in their order, without gradients.
 
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
             batch_size: Graphs per forward pass; if None, 256. A batch that does not fit
                 into memory is split.
+            nodes: For one graph with targets of its nodes: the nodes to predict for,
+                as a mask or as a list of numbers; if None, all.
 
         Returns:
             Values in the units of the targets, or probabilities; NaN in bad rows.
         """
-        return predict([self], graphs, batch_size)
+        return predict([self], graphs, batch_size, nodes=nodes)
 
     def evaluate(
         self,

@@ -234,7 +234,7 @@ def test_fill_unseen_sets_the_mean_of_the_training_rows():
         torch.tensor([[0, 1], [0, 1], [1, 1], [2, 0]]),
         torch.tensor([[1]]),
     )
-    fill_unseen(network, store, torch.tensor([0]))
+    fill_unseen(network, store.subset(torch.tensor([0])))
     after = network.encoder.tables.weight.detach()
     mean = (2 * before[0] + before[1]) / 3
     assert torch.equal(after[:2], before[:2])

@@ -110,7 +110,8 @@ class GraphRows:
     molecules: tuple[str, ...] | None = None
     """The SMILES string of each graph; None if the graphs are not molecules."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if the data have no split."""
+    """[g], int64: 0 train, 1 validation, 2 test; None if the data have no split. For
+    one graph, it may be a split of the nodes; see `GraphFile`."""
     folds: Tensor | None = None
     """[k, g], int64: 0 train, 1 test, -1 not used; None if the data have no folds."""
     decimal_commas: bool = False
@@ -122,6 +123,11 @@ class GraphRows:
 
     def __len__(self) -> int:
         return len(self.store)
+
+    @property
+    def is_one_graph(self) -> bool:
+        """Whether the data are one graph with targets of its nodes."""
+        return len(self) == self.num_rows == 1 and self.store.node_targets
 
     def column(self, name: str) -> list[Any]:
         """Return the values of a column for the good rows, in order."""
@@ -137,9 +143,13 @@ class GraphRows:
             position=self.position[indices],
             bad=tuple(sorted([*self.bad, *also_bad])),
             molecules=molecules and tuple(molecules[i] for i in indices.tolist()),
-            split=None if self.split is None else self.split[indices],
+            split=self.split if self.is_one_graph else _take(self.split, indices),
             folds=None if self.folds is None else self.folds[:, indices],
         )
+
+
+def _take(values: Tensor | None, indices: Tensor) -> Tensor | None:
+    return None if values is None else values[indices]
 
 
 def check_any(rows: GraphRows) -> None:

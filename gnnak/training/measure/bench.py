@@ -231,7 +231,7 @@ def _warm_up(
     parts: Parts,
 ) -> int:
     """Return the number of untimed epochs: enough for `WARM_BATCHES` captured steps."""
-    size = config.train.batch_size
+    size = config.train.batch_size or parts.train.numel()
     sizes = BatchSampler(parts.train, size).sizes
     # Batches of more than `size` graphs are not captured. Smaller batches are captured
     # only if there are also batches of exactly `size` graphs.
