@@ -16,8 +16,6 @@ _lock = Lock()
 
 
 class OwnStreams(NamedTuple):
-    """The streams that this package uses on one GPU."""
-
     prefetch: torch.cuda.Stream
     """Prefetching threads assemble batches on this stream."""
     capture: torch.cuda.Stream

@@ -30,7 +30,6 @@ with its extra chem.
 
 @cache
 def has_triton() -> bool:
-    """Return whether Triton, the package for GPU kernels, is installed."""
     return importlib.util.find_spec("triton") is not None
 
 

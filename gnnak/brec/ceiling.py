@@ -127,7 +127,6 @@ def _chunks(
 
 
 def _apart(test: str, pairs: Sequence[Pair], options: Options) -> list[bool | None]:
-    """Return for each pair whether the test distinguishes its two graphs."""
     union = read_union([graph for pair in pairs for graph in pair], options.labels)
     for coloring in run_test(test, union, options):
         marks = coloring.fingerprints(union.num_graphs)

@@ -75,7 +75,6 @@ class TrialOptions:
         self.model_options()
 
     def model_options(self) -> ModelOptions:
-        """Return the options of the network, for `build_model`."""
         family = FamilyOptions(self.pairs, self.max_distance, reduce=self.reduce)
         return ModelOptions(
             num_layers=self.num_layers,
@@ -274,8 +273,6 @@ relabellings of one graph, half of the other), loss below which training stops."
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The outcome for one pair of graphs and one seed."""
-
     released: float
     """Value of the paired test for the pair, as in BREC's released code."""
     corrected: float
@@ -355,7 +352,6 @@ def run_trial(
 
 
 def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
-    """Count the nodes of both graphs with in-degree 0, 1, 2, ...; PNA needs this."""
     counts = [torch.bincount(ends[1], minlength=size) for ends, size in pair]
     return tuple(torch.cat(counts).bincount().tolist())
 

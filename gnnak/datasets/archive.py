@@ -50,20 +50,17 @@ class OnlyHttps(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> Any:
-        """Return the redirected request; raise `OSError` if `newurl` is not https."""
         if not newurl.startswith("https://"):
             raise OSError(f"{req.full_url} redirects to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def opener() -> urllib.request.OpenerDirector:
-    """Return a `urllib` opener that verifies the certificates of https servers."""
     secure = urllib.request.HTTPSHandler(context=ssl.create_default_context())
     return urllib.request.build_opener(secure, OnlyHttps)
 
 
 def open_url(url: str) -> Any:
-    """Open an https address for reading; the certificate of the server is verified."""
     return opener().open(url, timeout=TIMEOUT)
 
 
@@ -115,7 +112,6 @@ def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFil
 
 
 def recorded_sums(folder: Path) -> dict[str, str]:
-    """Return the checksums recorded in the file `SHA256SUMS`, by file name."""
     if not (folder / SUMS).is_file():
         return {}
     sums = {}
@@ -136,7 +132,6 @@ def _record(folder: Path, name: str, value: str | None) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 checksum of a file, 64 hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -179,7 +174,6 @@ class PickledTensor(NamedTuple):
     stride: tuple[int, ...]
 
     def decode(self) -> Tensor:
-        """Return the tensor; raise `FileFormatError` if it is malformed."""
         try:
             content = io.BytesIO(self.storage)
             numbers = torch.load(content, map_location="cpu", weights_only=True)
@@ -229,8 +223,6 @@ KNOWN = {
 
 
 class _TensorsOnly(pickle.Unpickler):
-    """Unpickler that accepts only lists, dicts, numbers, strings and tensors."""
-
     def find_class(self, module: str, name: str) -> Any:
         try:
             return KNOWN[module, name]

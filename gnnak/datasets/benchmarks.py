@@ -146,7 +146,6 @@ COMMITS = {
 
 
 def fetch_zinc(folder: Path) -> GraphFile:
-    """Download ZINC-12K into `folder` and return its graphs."""
     positions = {}
     for split in SPLITS:
         url = INDEX.format(commit=COMMITS[split], split=split)
@@ -158,7 +157,6 @@ def fetch_zinc(folder: Path) -> GraphFile:
 
 
 def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphStore:
-    """Read the molecules at `positions` in the pickle of one split."""
     name = f"molecules/{split}.pickle"
     with open_member(archive, name) as file:
         molecules = read_tensors(file)
@@ -265,7 +263,6 @@ EMPTY = re.compile(rb"(?:(?<=[,\n])|^)(?=[,\r\n]|$)")
 
 
 def fetch_ogb(name: str, folder: Path) -> GraphFile:
-    """Download a molecule data set of OGB, with its scaffold split."""
     title = OGB_NAMES[name]
     url = OGB_URL.format(name=title)
     with opened_archive(url, folder, f"ogbg-{title}.zip") as archive:
@@ -437,14 +434,12 @@ MAX_PIXEL = 255.0
 
 
 def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
-    """Load ZINC-12K: atom types, bond types, and penalised logP as target."""
     file, source = read_or_download("zinc12k.npz", request, fetch_zinc)
     atoms, bonds = Categorical((ATOM_TYPES,)), Categorical((BOND_TYPES,))
     return build(info, file, source, atoms, bonds)
 
 
 def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
-    """Load MolHIV or MolPCBA of the Open Graph Benchmark (OGB), with OGB's features."""
     fetched = partial(fetch_ogb, info.name)
     file, source = read_or_download(f"{info.name}.npz", request, fetched)
     atoms = Categorical(tuple(size for _, size, _ in ATOM_FEATURES))

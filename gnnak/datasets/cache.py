@@ -38,7 +38,6 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Return the path of a data file; None if no folder has the file."""
     folders = [cache_dir()]
     for option, folder in (
         (DATA_VARIABLE, os.environ.get(DATA_VARIABLE)),

@@ -146,7 +146,6 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
 
 
 def count_triangles(graph: nx.Graph) -> int:
-    """Return the number of triangles of a graph."""
     return sum(nx.triangles(graph).values()) // 3
 
 

@@ -80,7 +80,6 @@ def metrics_for(task: Task) -> tuple[str, ...]:
 
 
 def check_metric(name: str, task: Task) -> None:
-    """Raise `OptionError` unless `name` is a metric that can score the task."""
     check_known("metric", name, METRICS)
     if task not in METRICS[name].tasks:
         raise OptionError(
@@ -90,7 +89,6 @@ def check_metric(name: str, task: Task) -> None:
 
 
 def lower_is_better(name: str) -> bool:
-    """Return whether lower values of a metric are better, as for errors."""
     return METRICS[name].lower
 
 
@@ -108,8 +106,6 @@ Protocol = Literal["split", "published", "held-out"]
 
 @dataclass(frozen=True)
 class Scaling:
-    """Mean and standard deviation of each regression target in the training graphs."""
-
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     """The standard deviation of each target; 1 if the target is constant."""

@@ -45,7 +45,6 @@ def cpu_backend(min_copies: int = 5000) -> Backend:
 
 
 def _is_full_on_cpu(x: Tensor) -> bool:
-    """Return whether `x` is float32 or float64, on a CPU, and autocast is off."""
     kind = x.device.type
     full = x.dtype in (torch.float, torch.double)
     return kind == "cpu" and full and not torch.is_autocast_enabled(kind)

@@ -41,7 +41,6 @@ class Ones(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Number of rows of the matrix."""
         return (self.columns if self.ptr is None else self.ptr[1:]).numel()
 
 
@@ -58,7 +57,6 @@ class Incidence:
 
     @property
     def T(self) -> Incidence:  # noqa: N802 (as in PyTorch)
-        """The transposed matrix."""
         return Incidence(self.transposed, self.ones)
 
 
@@ -336,7 +334,6 @@ def _can_run(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> bool:
-    """Return whether `cpu_encodings` supports a layer and its inputs."""
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return False
     weights = {weight.dtype for weight in layer.parameters()}
@@ -409,7 +406,6 @@ def _pooled(
     subgraphs: RootedSubgraphs,
     reduce: Reduce,
 ) -> Tensor:
-    """Multiply the states of node copies by gates, and pool by subgraph or by node."""
     axis: PairAxis = "node" if name == "context" else "subgraph"
     pairs = hop_pairs(layer.hop_table, subgraphs, axis, states.dtype)
     sums = pairs.of_copies.T @ states

@@ -29,7 +29,6 @@ class Neighbors(NamedTuple):
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, n."""
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,7 +49,6 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
 
 
 def check_edge_shape(edge_index: Tensor) -> None:
-    """Raise `GraphError` unless `edge_index` is an int64 tensor of shape [2, e]."""
     if not isinstance(edge_index, Tensor):
         kind = kind_of(edge_index)
         raise GraphError(f"edge_index is {kind}; give an int64 tensor of shape [2, e].")
@@ -66,7 +64,6 @@ def check_edge_shape(edge_index: Tensor) -> None:
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
-    """Raise `GraphError` unless `edge_index` is int64 [2, e], in 0..num_nodes-1."""
     check_count("num_nodes", num_nodes)
     check_edge_shape(edge_index)
     if edge_index.numel() == 0:

@@ -360,7 +360,6 @@ class EpochWindows:
             windows.close()
 
     def close(self) -> None:
-        """Stop prefetching, and free the window prefetched for the next epoch."""
         if self._prefetched is not None:
             windows, self._prefetched = self._prefetched[1], None
             windows.close()

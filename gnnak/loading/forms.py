@@ -266,7 +266,6 @@ class Unpadded:
         }
 
     def with_item(self, batch: Batch, item: Item, is_copy: bool = False) -> PaddedForm:
-        """Return the padded form of `batch`, given the padded batch as `item`."""
         now = batch._store._mapping
         fields = {
             name: (now[name], _version_of(now[name]), axis)

@@ -15,7 +15,6 @@ from gnnak.typing import check_count, convert_count
 
 
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """Derive the random seed of an epoch in process `rank` from the seed of the run."""
     mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
     return mixed % (2**63 - 1)
 
@@ -59,7 +58,6 @@ class BatchOrder(ABC):
         self.rank, self.processes = rank, processes
 
     def of_epoch(self, epoch: int) -> list[Tensor]:
-        """Return the batches of an epoch, each as the positions of its graphs."""
         order = self.positions
         if self.seed is not None:
             generator = torch.Generator().manual_seed(epoch_seed(self.seed, epoch))

@@ -163,7 +163,6 @@ def _mean_plus(stds: float, rows: list[int]) -> int:
 
 
 def is_inside(shape: Shape, other: Shape) -> bool:
-    """Return whether `shape` is at most as large as `other` on every axis."""
     axes = (field.name for field in fields(Shape))
     return all(getattr(shape, axis) <= getattr(other, axis) for axis in axes)
 
@@ -253,7 +252,6 @@ class Padder:
         subgraphs: RootedSubgraphs | None,
         extra: Mapping[str, tuple[str, Tensor]],
     ) -> Item | None:
-        """Pad a batch; return None if it cannot be padded."""
         sizes = [batch.num_graphs]
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.

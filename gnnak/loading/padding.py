@@ -210,11 +210,9 @@ class Joint(Generic[Key]):
             self._parts.append(parts)
 
     def padded(self) -> list[dict[Key, Tensor]]:
-        """Return the fields of each batch, with padding."""
         return self._fields(trim=False)
 
     def trimmed(self) -> list[dict[Key, Tensor]]:
-        """Return the fields of each batch, without padding."""
         return self._fields(trim=True)
 
     def _fields(self, trim: bool) -> list[dict[Key, Tensor]]:

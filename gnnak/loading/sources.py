@@ -37,7 +37,6 @@ def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
 
 
 def usable_device(device: torch.device | str | None) -> torch.device | None:
-    """Return a device as a `torch.device`; raise `OptionError` if it cannot be used."""
     if device is None:
         return None
     try:
@@ -115,7 +114,6 @@ def find_graphs(graphs: object) -> Sized:
 
 
 def read_graphs(graphs: Any) -> FieldStore:
-    """Convert graphs, as `find_graphs` returns them, to flat tensors."""
     if isinstance(graphs, GraphStore):
         if not len(graphs):
             raise GraphError("there are no graphs; give at least one.")

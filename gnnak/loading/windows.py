@@ -42,7 +42,6 @@ class Window:
 
     @property
     def num_batches(self) -> int:
-        """Number of batches in the window, b."""
         return len(self.starts["graphs"]) - 1
 
     @property
@@ -53,7 +52,6 @@ class Window:
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
 
     def counts(self, axis: str) -> list[int]:
-        """Return the number of rows of each batch on an axis, for example "nodes"."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
 

@@ -80,7 +80,6 @@ def _unwrapped(model: nn.Module) -> nn.Module:
 
 
 def _check_batch(batch: object, model: nn.Module) -> None:
-    """Raise `OptionError` unless `batch` has a type with which models can be called."""
     known = (BaseData, GraphBatch) if isinstance(model, Network) else BaseData
     if not isinstance(batch, known):
         raise OptionError(
@@ -165,13 +164,11 @@ class CastTogether(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func`; `F.linear` gets cast weights, unless weights have changed."""
         if func is F.linear and self._dtype == _autocast_dtype(self._device):
             args = tuple(map(self._replaced, args))
         return func(*args, **kwargs or {})
 
     def _replaced(self, value: Any) -> Any:
-        """Return the cast copy of an unchanged weight; return other values as is."""
         version, cast = self._cast.get(id(value), (None, None))
         return value if cast is None or value._version != version else cast
 

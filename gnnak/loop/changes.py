@@ -22,12 +22,10 @@ from gnnak.errors import SubgraphError
 
 
 def is_inexact(tensor: Tensor) -> bool:
-    """Return whether a tensor has real or complex floating-point numbers."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
 def real_dtype(tensor: Tensor) -> torch.dtype:
-    """Return a tensor's dtype; for complex numbers, the dtype of their real parts."""
     return tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype
 
 
@@ -62,7 +60,6 @@ class Place(NamedTuple):
     entry of a tuple or of a frozen dataclass."""
 
     def identity(self) -> tuple[int, str]:
-        """Return a key that tells this place from other places of the model."""
         return id(self.module), self.name
 
 

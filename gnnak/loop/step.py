@@ -132,6 +132,5 @@ def backward_in_calling_thread() -> Iterator[None]:
 
 
 def backward(loss: Tensor) -> None:
-    """Run the backward pass in the calling thread."""
     with backward_in_calling_thread():
         loss.backward()

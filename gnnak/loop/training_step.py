@@ -69,7 +69,6 @@ class CapturedModel:
     """Why clipping and optimiser steps are not captured; None if they may be."""
 
     def __call__(self, item: Item) -> Any:
-        """Return the outputs for a padded batch."""
         return self.forward(item)
 
     def close(self) -> None:
@@ -99,13 +98,11 @@ class CapturedModels(dict[tuple, Captured]):
     """Maps a loader and the fields of its batches to a captured model, oldest first."""
 
     def add(self, key: tuple, captured: Captured) -> None:
-        """Add a captured model; if there are too many, discard the oldest."""
         if len(self) == MOST_CAPTURED:
             self.pop(next(iter(self))).run.close()
         self[key] = captured
 
     def close(self) -> None:
-        """Discard all captured models, and free their memory."""
         while self:
             self.popitem()[1].run.close()
 
@@ -118,7 +115,6 @@ class PaddedLoss(nn.Module):
         self.loss = loss
 
     def forward(self, output: Any, batch: Batch, real: RealCounts | None) -> Tensor:
-        """Call the loss."""
         return self.loss(output, batch, real)
 
 
@@ -452,7 +448,6 @@ PYTORCH_LOSSES = (
 def check_options(
     model: nn.Module, loss: object, optimizer: object, padded_loss: bool = False
 ) -> None:
-    """Check the model, the loss and the optimiser of a `TrainingStep`."""
     check_module("the model", model)
     if not any(True for _ in model.parameters()):
         name = type(model).__name__
@@ -537,7 +532,6 @@ def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> No
 def check_choices(
     clip: object, call: object, autocast: object, capture: bool, padded_loss: bool
 ) -> None:
-    """Raise `OptionError` if an option of `TrainingStep` is invalid."""
     check_flag("padded_loss", padded_loss)
     number = isinstance(clip, Real) and not isinstance(clip, bool)
     if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]

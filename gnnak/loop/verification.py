@@ -129,7 +129,6 @@ class _Place:
         return now.data_ptr() != self.memory.data_ptr()
 
     def restore(self) -> None:
-        """Give the module its buffer back, at the same address and with its values."""
         if self.is_replaced():
             self.module._buffers[self.name] = self.tensor
         if self.tensor is None or self.memory is None or self.copy is None:
@@ -164,7 +163,6 @@ class SavedBuffers:
         ]
 
     def restore(self) -> None:
-        """Undo all changes of buffers, in place."""
         for place in self._places:
             place.restore()
 
@@ -232,12 +230,10 @@ class SavedWeights:
         self._saved = [weight.clone() for weight in self._weights]
 
     def have_changed(self) -> bool:
-        """Return whether a weight has other values than when it was saved."""
         pairs = zip(self._weights, self._saved, strict=True)
         return not all(torch.equal(now, before) for now, before in pairs)
 
     def add_noise(self) -> None:
-        """Add random numbers to all weights."""
         for weight in self._weights:
             inputs = weight[0].numel() if weight.dim() > 1 and len(weight) else 1
             dtype = torch.cfloat if weight.is_complex() else torch.float
@@ -245,7 +241,6 @@ class SavedWeights:
             weight.add_(noise.mul_(NOISE / max(inputs, 1) ** 0.5))
 
     def restore(self) -> None:
-        """Set all weights to their saved values."""
         for weight, values in zip(self._weights, self._saved, strict=True):
             weight.copy_(values)
 

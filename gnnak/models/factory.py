@@ -40,7 +40,6 @@ class ModelForm:
 
     @property
     def kind(self) -> SubgraphKind:
-        """The kind of rooted subgraphs that the model was published with."""
         return "egonets" if self.member is None else MEMBERS[self.member].kind
 
     @property

@@ -114,7 +114,6 @@ class BatchNorm(nn.BatchNorm1d):
         self.rows: RowAxis = rows
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c]."""
         if not self.training:
             return super().forward(x)
         if several_processes():

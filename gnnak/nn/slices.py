@@ -89,7 +89,6 @@ class Slices(Sequence[RootedSubgraphs]):
 
 
 def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
-    """Return the BatchNorms of a layer that are in training mode."""
     return [m for m in layer.modules() if isinstance(m, _BatchNorm) and m.training]
 
 
@@ -210,7 +209,6 @@ class Statistics(NamedTuple):
 
     @staticmethod
     def of(parts: Sequence[NormInput]) -> Statistics:
-        """Compute the statistics over all slices from the moments of each slice."""
         zero = torch.zeros_like(parts[0].mean)
         rows = sum(part.rows for part in parts)
         total = max(rows, 1)
@@ -260,7 +258,6 @@ class BatchStatistics(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
     ) -> Any:
-        """Call `func`, or, if it is PyTorch's `batch_norm`, `self.batch_norm`."""
         kwargs = kwargs or {}
         if func is not F.batch_norm:
             return func(*args, **kwargs)
@@ -277,7 +274,6 @@ class BatchStatistics(TorchFunctionMode):
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        """Normalise the rows of `x`; arguments as in PyTorch's `batch_norm`."""
         if not training:
             return F.batch_norm(
                 x, running_mean, running_var, weight, bias, False, momentum, eps

@@ -204,11 +204,9 @@ class LazyUpliftedConv(nn.Module):
 
     @property
     def called_like(self) -> nn.Module:
-        """The conv, whose arguments this module takes."""
         return self.conv
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Build the layer for the width of the node states, then call the layer."""
         x, _, values, given = read_call(self, args, options)
         if not x.is_floating_point():
             name = self.name or self.binding.name
@@ -280,13 +278,10 @@ class LazyUpliftedConv(nn.Module):
         self.__class__ = UpliftedConv  # type: ignore[assignment]
 
     def extra_repr(self) -> str:
-        """Return a note that the layer is not built yet, as text for `repr`."""
         return "built at the first call, for the width of its input"
 
 
 class SharedInputs:
-    """Objects that all uplifted convs of a model share."""
-
     def __init__(self, subgraphs: SharedSubgraphs) -> None:
         self.subgraphs = subgraphs
         self.edges = EdgeReader()
@@ -366,8 +361,6 @@ MAX_SIZE = 30.0
 
 
 class _LayerSizes(NamedTuple):
-    """The root mean square of node states before and after one layer."""
-
     name: str
     before: float
     after: float

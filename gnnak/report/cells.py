@@ -22,8 +22,6 @@ from gnnak.typing import check_known
 
 @dataclass(frozen=True)
 class Style:
-    """How numbers in a table cell are formatted."""
-
     digits: int = 0
     """Digits after the decimal point."""
     percent: bool = False
@@ -63,8 +61,6 @@ class Plan:
 
 @dataclass(frozen=True)
 class Fact:
-    """A statistic of a data set that a table cell shows."""
-
     dataset: str
     statistic: str
     """Name of the statistic: `outputs` (number of classes or tasks), `graphs` (number
@@ -90,12 +86,10 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The titles of the cell's row and column, as "row / column"."""
         return f"{self.row} / {self.column}"
 
     @property
     def config(self) -> RunConfig:
-        """The config that all runs of the cell share; the cell must have a `plan`."""
         assert self.plan is not None
         return self.plan.config
 

@@ -43,7 +43,6 @@ FIELDS = (
 
 
 def markdown(filled: FilledTable) -> str:
-    """Return the table as Markdown, with the caption above and the remarks below."""
     header, body = filled.header, filled.body
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *body]
     table = [

@@ -55,8 +55,6 @@ Rows = Sequence[tuple[str, ...]]
 
 
 class Figure(NamedTuple):
-    """A figure of the page."""
-
     svg: str
     """An `<svg>` element."""
     caption: str
@@ -100,7 +98,6 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
 
 
 def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None:
-    """Write the HTML report on all results to a file, atomically."""
     content = report_page(results, own_runs).encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(out, content)
@@ -137,7 +134,6 @@ def _summary(tables: list[FilledTable], own: list[Record]) -> str:
 
 
 def _shown_task(task: Task) -> dict[str, Any]:
-    """Return what `page.html` shows of a task: title, note, rows and figures."""
     better = "lower is better" if task.lower_is_better else "higher is better"
     source = task.settings[0].newest.get("source")
     origin = f" Graphs from {source}." if source else ""

@@ -88,7 +88,6 @@ def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) 
 def plot_curves(
     axes: Axes, curves: Mapping[str, Sequence[float]], label: str, title: str
 ) -> None:
-    """Plot one or more learning curves: score over epoch."""
     for colour, (name, values) in zip(CURVE_COLOURS, curves.items(), strict=False):
         axes.plot(range(1, len(values) + 1), values, label=name, color=colour, lw=2)
     axes.set_xlabel("epoch")

@@ -93,8 +93,6 @@ def compare(cell: Cell, ours: Summary) -> Verdict | None:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many cells of a table were run, and how many agree with the paper."""
-
     cells: int = 0
     """Cells that show the result of runs."""
     run: int = 0
@@ -192,17 +190,14 @@ class Filled:
 
     @property
     def sign(self) -> str:
-        """The sign of the verdict; empty if there is no verdict."""
         return SIGNS[self.verdict] if self.verdict else ""
 
     @property
     def reason(self) -> str | None:
-        """Why our number is worse than the paper's; None if not worse or unknown."""
         return None if self.summary is None else reason_of(self.cell, self.summary)
 
     @property
     def text(self) -> str:
-        """Text of the cell: our number, followed by the paper's number in brackets."""
         paper = f"({self.cell.paper})" if self.cell.paper else ""
         mark = f"[{self.mark}]" if self.mark else ""
         parts = [self.ours or self.expected, mark, self.sign, paper]
@@ -210,13 +205,11 @@ class Filled:
 
     @property
     def expected(self) -> str:
-        """The expected time of a cell that was not run, such as "[8 min]"."""
         if self.minutes is None:
             return ""
         return f"[{max(1, round(self.minutes))} min]"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return titles, numbers and footnote of the cell as a dict for JSON or CSV."""
         found = self.summary
         return {
             "row": self.cell.row,
@@ -248,7 +241,6 @@ class FilledTable:
 
     @property
     def counts(self) -> Counts:
-        """How many cells were run, and how many agree with the paper."""
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
         verdicts = [cell.verdict for cell in cells]
         reasons = [cell.reason for cell in cells if cell.reason is not None]
@@ -265,22 +257,18 @@ class FilledTable:
 
     @property
     def header(self) -> list[str]:
-        """The header row: an empty first cell, then the titles of the columns."""
         return ["", *self.table.columns]
 
     @property
     def body(self) -> list[list[str]]:
-        """The rows as text: each has the row's title, then the texts of its cells."""
         return [[row[0].cell.row, *(c.text for c in row)] for row in self.rows]
 
     @property
     def titled_rows(self) -> list[tuple[str | Filled, ...]]:
-        """The rows: each has the row's title, then its cells."""
         return [(row[0].cell.row, *row) for row in self.rows]
 
     @property
     def remarks(self) -> list[str]:
-        """Footnotes, legend, reasons why some numbers are worse, and general notes."""
         signed = [f"[{mark}] {note}." for mark, note in self.footnotes]
         has_times = any(cell.expected for row in self.rows for cell in row)
         times = [NOT_RUN.format(self.device)] if has_times else []
@@ -316,7 +304,6 @@ def fill_tables(
 
 
 def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[FilledTable]:
-    """Add our numbers, read from a results folder, to tables of the paper."""
     return fill_tables(tables, RunRecords.read(results), read_statistics(results))
 
 
@@ -437,7 +424,6 @@ def _of_cell(
 
 
 def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
-    """Raise `OptionError` if a text of `--only` selects no cell and no data set."""
     cells = [cell for table in tables for row in table.rows for cell in row]
     titles = [cell.title for cell in cells]
     titles += [cell.fact.dataset for cell in cells if cell.fact]
@@ -473,7 +459,6 @@ paper's data. The statistics do not count them as tasks."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:
-    """Compute the statistics of a data set, and append them to `datasets.jsonl`."""
     entry = find_entry(name)
     described = describe_dataset(entry, load_dataset(name)).as_dict()
     targets = [target for target in entry.targets if target not in STAND_INS]

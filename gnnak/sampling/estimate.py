@@ -38,7 +38,6 @@ class Filling(Compact):
         return Filling(node, subgraph, self.weight[entries])
 
     def to(self, device: torch.device | str) -> Filling:
-        """Return this matrix on another device."""
         node, subgraph = self.node.to(device), self.subgraph.to(device)
         return Filling(node, subgraph, self.weight.to(device), self.in_order)
 

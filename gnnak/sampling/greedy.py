@@ -100,7 +100,6 @@ class Coverage:
         self.ptr = subgraphs.by("subgraph").ptr.tolist()
 
     def nodes_of(self, subgraph: int) -> Array:
-        """Return the nodes of a subgraph."""
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:

@@ -173,7 +173,6 @@ class Plan:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, n."""
         return self.component.numel()
 
 

@@ -57,7 +57,6 @@ class Replay:
                 del self._samples[next(iter(self._samples))]
 
     def find(self, key: Key) -> Sample | None:
-        """Return the sample of the layer call with this key; None if unknown."""
         return self._samples.get(key)
 
 
@@ -104,7 +103,6 @@ class CachedGraph:
 
     @cached_property
     def fingerprint(self) -> int:
-        """A hash of the edges and the number of nodes."""
         edges = self._edges.cpu().contiguous()
         return hash((edges.numpy().tobytes(), edges.shape, self.num_nodes))
 
@@ -148,7 +146,6 @@ class GraphCache:
         self.clear()
 
     def clear(self) -> None:
-        """Empty the cache."""
         self._graph: CachedGraph | None = None
         self._owner: weakref.ref[Tensor] | None = None
 
@@ -163,7 +160,6 @@ class GraphCache:
             self.clear()
 
     def discard_sample(self) -> None:
-        """Release the random subgraphs of the cached graph, if there is one."""
         if self._graph is not None:
             self._graph.discard_sample()
 
@@ -304,7 +300,6 @@ class SharedSubgraphs:
 
     @torch.compiler.disable
     def end_pass(self, *_: object) -> None:
-        """End a forward pass."""
         state = self._of_thread
         state.in_model = False
         state.is_over = True

@@ -76,7 +76,6 @@ class CachedSubgraphs:
 
     @cached_property
     def host_max_hop(self) -> Tensor:
-        """`max_hop` on the CPU."""
         return self.max_hop.cpu()
 
     @property

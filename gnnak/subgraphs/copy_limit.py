@@ -185,7 +185,6 @@ class CopyLimit:
 
 
 def check_limit(copy_limit: int | None) -> int | None:
-    """Return `copy_limit`; raise `OptionError` unless it is None or a positive int."""
     if copy_limit is not None:
         check_count("copy_limit", copy_limit, least=1)
     return copy_limit

@@ -68,7 +68,6 @@ class Extractor(Protocol):
 
 
 def check_extractor(name: str, value: object) -> None:
-    """Raise `OptionError` unless `value` is an extractor; the message names `name`."""
     if isinstance(value, type):
         kind = value.__name__
         raise OptionError(

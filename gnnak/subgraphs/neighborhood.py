@@ -172,5 +172,4 @@ def mixed(numbers: Tensor) -> Tensor:
 
 
 def mixed_seed(seed: int) -> int:
-    """Return `mixed` of one number, as an int."""
     return int(mixed(torch.tensor(seed, device="cpu")))

@@ -407,7 +407,6 @@ class RootedSubgraphs(Compact):
 
 
 def cached(cache: dict[Any, T], key: Hashable, compute: Callable[[], T]) -> T:
-    """Return `cache[key]`; if it is missing, call `compute` and cache the value."""
     if key not in cache:
         with trainable():
             cache[key] = compute()

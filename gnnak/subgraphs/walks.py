@@ -43,7 +43,6 @@ class Bias(NamedTuple):
 
 
 def check_bias(p: float, q: float) -> None:
-    """Raise `OptionError` unless p and q are both positive, finite numbers."""
     for option, value in (("p", p), ("q", q)):
         if not isinstance(value, int | float) or not 0 < value < float("inf"):
             raise OptionError(f"{option} is {value!r}; give a positive number.")

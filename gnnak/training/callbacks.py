@@ -53,7 +53,6 @@ class Recalibrate(Callback):
     def on_validation_epoch_start(
         self, trainer: Trainer, module: LightningModule
     ) -> None:
-        """Recompute the running statistics of all batch norms."""
         assert isinstance(module, GraphTask)
         data = trainer.datamodule  # type: ignore[attr-defined]
         assert isinstance(data, GraphData)
@@ -169,7 +168,6 @@ class RunHistory(Callback):
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record loss and score, copy new best weights, stop early or save if due."""
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
         loss = module.finish_epoch()
@@ -187,7 +185,6 @@ class RunHistory(Callback):
             self.save(trainer)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the learning curves, best weights and times, for checkpoints."""
         return {
             "curves": self.curves,
             "best_epoch": self.best_epoch,
@@ -199,7 +196,6 @@ class RunHistory(Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state that `state_dict` returned, when a run is resumed."""
         self.curves = state["curves"]
         self.best_epoch = state["best_epoch"]
         self.best_weights = state["best_weights"]
@@ -238,7 +234,6 @@ class RunHistory(Callback):
         self._saved = time.monotonic()
 
     def write_curves(self) -> None:
-        """Write the learning curves to `metrics.csv`, one line per epoch."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["epoch", *self.curves])
@@ -293,7 +288,6 @@ class StopAtStep(RestoreSignals):
         self.request, self.history = request, history
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Restore the handler of SIGTERM, and defer signals to the end of a step."""
         super().on_train_start(trainer, pl_module)
         self.request.deferred = True
 
@@ -314,7 +308,6 @@ class StopAtStep(RestoreSignals):
             self.history.save(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Do not defer signals any more."""
         self.request.release()
 
 
@@ -335,7 +328,6 @@ class ProgressLines(Callback):
         self.shown = False
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Show the bar when training starts."""
         self.progress.update(self.task, total=trainer.max_epochs)
         self.shown = trainer.is_global_zero
         if self.shown:
@@ -348,11 +340,9 @@ class ProgressLines(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Advance the bar by one batch, a fraction of an epoch."""
         self.progress.advance(self.task, 1 / trainer.num_training_batches)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Show the training loss, the validation score and the best score so far."""
         history = self.history
         if not history.epochs:
             return

@@ -23,7 +23,6 @@ def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
 
 
 def numbers_of(y: Any) -> np.ndarray:
-    """Return regression targets as an array of float64."""
     try:
         targets = np.asarray(as_array(y), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -128,7 +127,6 @@ class _GNNAKEstimator(BaseEstimator):
         self.settings = settings
 
     def _train(self, graphs: Sequence[Any], y: np.ndarray) -> None:
-        """Train on most of the graphs; choose the best epoch with the others."""
         graphs = listed_graphs(graphs)
         if len(graphs) != len(y):
             raise GraphError(

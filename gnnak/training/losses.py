@@ -127,11 +127,9 @@ class Scaler(nn.Module):
         self.register_buffer("deviation", torch.tensor(deviation), persistent=False)
 
     def normalise(self, targets: Tensor) -> Tensor:
-        """Return the normalised targets, [rows, targets]."""
         return (targets - self.mean) / self.deviation
 
     def restore(self, outputs: Tensor) -> Tensor:
-        """Convert the network's outputs, [rows, targets], to the targets' units."""
         return outputs * self.deviation + self.mean
 
 

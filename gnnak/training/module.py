@@ -111,7 +111,6 @@ class GraphTask(LightningModule):
         self._counters: dict[str, Any] = {}
 
     def configure_optimizers(self) -> Optimizer:
-        """Build Adam for the weights of the network (called by Lightning)."""
         train, weights = self.config.train, self.network.parameters()
         return Adam(weights, train.learning_rate, weight_decay=train.weight_decay)
 
@@ -130,12 +129,10 @@ class GraphTask(LightningModule):
             self.captured = make_captured(step, self.device, optimizer.zero_grad)
 
     def on_train_end(self) -> None:
-        """Free the gradients and the CUDA graphs of the training step."""
         self.captured = None
         self.zero_grad(set_to_none=True)
 
     def on_train_epoch_start(self) -> None:
-        """Set the random seeds and the learning rate of this epoch."""
         train, epoch = self.config.train, self.current_epoch
         seed = epoch_seed(train.seed, epoch, self.global_rank)
         torch.manual_seed(seed)
@@ -177,7 +174,6 @@ class GraphTask(LightningModule):
         checkpoint["loops"]["fit_loop"] = self._counters
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Read what `on_save_checkpoint` wrote, for the next epoch."""
         self._unfinished = checkpoint.get("unfinished", [])
 
     def _generators(self) -> dict[str, torch.Generator]:
@@ -191,7 +187,6 @@ class GraphTask(LightningModule):
         return found
 
     def learning_rate(self, epoch: int) -> float:
-        """Return the learning rate after `epoch` finished epochs."""
         lower = self.info.lower_is_better
         return learning_rate(self.config.train, epoch, self.curve, lower)
 
@@ -227,7 +222,6 @@ class GraphTask(LightningModule):
         return self.loss(outputs, targets, rows)
 
     def validation_step(self, item: Item, _: int) -> None:
-        """Run the network on one batch and update the metric with the outputs."""
         batch, subgraphs = item.batch, item.subgraphs
         if not batch.num_graphs:
             return
@@ -244,7 +238,6 @@ class GraphTask(LightningModule):
     test_step = validation_step
 
     def on_validation_epoch_end(self) -> None:
-        """Store the score of all validation batches in `scores`; log the score."""
         self.scores["validation"] = float(self.metric.compute())
         self.metric.reset()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
@@ -254,7 +247,6 @@ class GraphTask(LightningModule):
         self.metric.reset()
 
     def on_test_epoch_end(self) -> None:
-        """Store the test score and, if it is not finite, the reason in `undefined`."""
         metric, score = self.metric, float(self.metric.compute())
         if not math.isfinite(score):
             reason = why_undefined(metric, self.info.metric, "test", score)

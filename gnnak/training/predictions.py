@@ -77,7 +77,6 @@ class Part(NamedTuple):
 
 
 def column_names(info: DatasetInfo) -> tuple[str, ...]:
-    """Return the names of the outputs: targets, classes or labels."""
     if info.task == "classification":
         return info.class_names
     if len(info.targets) == info.num_outputs:
@@ -88,7 +87,6 @@ def column_names(info: DatasetInfo) -> tuple[str, ...]:
 
 
 def joined(parts: Sequence[Predictions]) -> Predictions:
-    """Concatenate the predictions for consecutive rows."""
     if len(parts) == 1:
         return parts[0]
     fields: dict[str, Any] = {}
@@ -321,7 +319,6 @@ def open_writer(
 
 
 def npz_file(**arrays: np.ndarray) -> bytes:
-    """Return named arrays as the bytes of a compressed npz file."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()

@@ -11,8 +11,6 @@ from gnnak.errors import OptionError, TrainingError, counted
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Indices of the graphs of a data set for training, validation and test."""
-
     train: Tensor
     validation: Tensor
     """Indices of the graphs scored after each epoch, to choose the best epoch."""

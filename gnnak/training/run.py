@@ -233,8 +233,6 @@ def _callbacks(
 
 
 class Prepared(NamedTuple):
-    """The result of `prepare`: everything that training needs."""
-
     task: GraphTask
     data: GraphData
     captured: bool

@@ -63,21 +63,17 @@ class Timing(Callback):
         self._phase = ExitStack()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start measuring the phase `train`."""
         self._enter("train")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop measuring the phase `train` and start measuring `evaluation`."""
         self._enter("evaluation")
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop measuring the phase `evaluation`."""
         self._phase.close()
 
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException
     ) -> None:
-        """Stop measuring the current phase after an error."""
         self._phase.close()
 
     def _enter(self, phase: Phase) -> None:

@@ -78,7 +78,6 @@ def has_bound(name: str) -> bool:
 
 
 def check_bound(name: str) -> None:
-    """Raise `OptionError` if `has_bound(name)` is False."""
     if not has_bound(name):
         members = (f"{member}-gin" for member in MEMBER_BOUNDS)
         check_choice("network", name, (*BOUNDS, *members))

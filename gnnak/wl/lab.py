@@ -90,7 +90,6 @@ class LabResult:
     """For the `bound` of a network: the WL test with its options; empty otherwise."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return all fields as a dict that can be written as JSON."""
         return asdict(self)
 
 

@@ -97,7 +97,6 @@ def known_options(test: str) -> tuple[str, ...]:
 
 
 def check_test(test: str) -> None:
-    """Raise `OptionError` if the test is unknown; the message suggests a known name."""
     check_known("test", test, TESTS)
 
 

@@ -24,7 +24,6 @@ class Coloring(NamedTuple):
 
     @property
     def num_colors(self) -> int:
-        """Number of distinct colours over all graphs."""
         return int(self.color.max()) + 1 if self.color.numel() else 0
 
     def fingerprints(self, num_graphs: int) -> Tensor:
@@ -62,7 +61,6 @@ def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
 
 
 def stable(rounds: Iterator[Coloring]) -> Coloring:
-    """Run all rounds of a test and return the last colouring, which is stable."""
     for coloring in rounds:
         last = coloring
     return last

@@ -55,7 +55,6 @@ class Lifted(NamedTuple):
         return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
     def stored(self) -> Tensor:
-        """Return the states as a tensor, [m, w]."""
         hops = self.table.index_select(0, self.rows)
         return self.x.index_select(0, self.node) + hops
 
@@ -70,7 +69,6 @@ class Moments(NamedTuple):
     """Rows per block. The last blocks may have fewer rows, or none."""
 
     def chunk(self, count: int) -> "list[Moments]":
-        """Split the columns into `count` parts; return the statistics of each part."""
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
 

@@ -88,7 +88,6 @@ def has_dtype_of(conv: nn.Module, x: Tensor, e: Tensor | None) -> bool:
 
 
 def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a conv that `can_run` accepts to the states of node copies, [m, w]."""
     return RUNNERS[type(conv)](conv, c, e, edges)
 
 
@@ -149,8 +148,6 @@ class _GineSum(torch.autograd.Function):
 
 
 class _NeighbourSum(torch.autograd.Function):
-    """Autograd function: sum $c_j$ over all edges j -> i, for each node copy i."""
-
     @staticmethod
     def forward(ctx: Any, c: Tensor, edges: Edges) -> Tensor:
         ctx.edges = edges

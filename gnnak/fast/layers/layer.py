@@ -86,7 +86,6 @@ def is_always_fused(layer: GNNAK) -> bool:
 def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
-    """Return whether `fused_encodings` can run this layer on these inputs."""
     if several_processes() or not layer.transforms or layer.hop != "concat":
         return False
     if not is_small(layer.hop_table) or not _has_fused_dtype(layer, x, e):
@@ -120,7 +119,6 @@ def fused_encodings(
     e: Tensor | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the result of `GNNAK.encode` for a layer that `can_fuse` accepts."""
     table = None if layer.hop_table is None else layer.hop_table.weight
     rows = hop_rows(layer, subgraphs)
     transforms: dict[Encoding, list[Block]] = {

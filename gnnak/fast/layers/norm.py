@@ -49,7 +49,6 @@ class GivenNorm(NamedTuple):
     """None, because the module that owns the norm counts the batches itself."""
 
     def real_rows(self) -> Tensor:
-        """Return the number of rows that are not padding."""
         return self.real
 
 

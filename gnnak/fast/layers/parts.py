@@ -74,7 +74,6 @@ def autocast_dtype(values: Tensor) -> torch.dtype | None:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Return whether a module has forward or backward hooks."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks

@@ -62,7 +62,6 @@ class CachedRecompute:
         self._value: Tensor | None = None
 
     def __call__(self, *saved: Tensor | None) -> Tensor:
-        """Return the cached tensor, or compute it from `saved`."""
         value = self.function(*saved) if self._value is None else self._value
         if self.caches:
             self._value = value

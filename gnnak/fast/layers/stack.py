@@ -33,7 +33,6 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_gine` computes the same result as `conv`."""
     parts = two_linears(conv.nn)
     return (
         parts is not None
@@ -235,7 +234,6 @@ same as `GCNConv`."""
 def can_fuse_stack(
     gnn: nn.Module, e: Tensor | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Return whether `run_stack` can replace a base GNN on these inputs."""
     return is_fused_stack(gnn) and all(
         CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
     )

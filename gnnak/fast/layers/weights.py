@@ -31,7 +31,6 @@ class ModelCall:
 
     @cached_property
     def layers(self) -> list[GNNAK]:
-        """All GNN-AK layers of the model."""
         return [part for part in self.model.modules() if isinstance(part, GNNAK)]
 
 
@@ -128,7 +127,6 @@ class WeightProducts(NamedTuple):
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return the weight-only terms of a layer, computed in one batch for all layers."""
     return computed_for(layer, "weight products", _compute, _shapes)
 
 

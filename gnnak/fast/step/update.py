@@ -120,13 +120,11 @@ class CapturedUpdate:
         self._copied_rates: list[float | None] = []
 
     def run(self) -> None:
-        """Update the weights without a capture."""
         on_device = self._is_current() and not self._has_sparse_gradients()
         with self._on_device() if on_device else nullcontext():
             self.take()
 
     def record(self) -> Callable[[], object] | None:
-        """Capture an update with the present gradients; None if this is impossible."""
         if self._has_sparse_gradients():
             self.reason = "gradients are sparse"
         if self.reason is not None or not self._has_state():
@@ -162,7 +160,6 @@ class CapturedUpdate:
         return True
 
     def forget(self) -> None:
-        """Discard all captured updates."""
         self._replays.clear()
 
     def _is_current(self) -> bool:

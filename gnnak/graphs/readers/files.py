@@ -56,7 +56,6 @@ FilePath = str | os.PathLike[str]
 
 
 def open_bytes(path: FilePath) -> IO[bytes]:
-    """Open a file for reading; decompress it if it is a gzipped text file."""
     where = Path(path)
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
@@ -71,7 +70,6 @@ def open_bytes(path: FilePath) -> IO[bytes]:
 
 
 def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
-    """Return a file's content; raise an error if it is longer than `at_most` bytes."""
     with open_bytes(path) as file:
         try:
             content = file.read(-1 if at_most is None else at_most + 1)
@@ -85,7 +83,6 @@ def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
 
 
 def make_folder(path: FilePath) -> Path:
-    """Create a folder and its parents if they do not exist; return its path."""
     where = Path(path)
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -136,7 +133,6 @@ def memory_budget(file_size: int) -> int:
 
 
 def check_budget(needed: int, file_size: int) -> None:
-    """Raise `GraphError` if `needed` bytes exceed the memory budget of the file."""
     if needed > memory_budget(file_size):
         raise GraphError(
             f"its arrays need {needed / 1e9:.1f} GB of memory, too much for a file of "

@@ -186,8 +186,6 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 
 
 class _Names(NamedTuple):
-    """The attributes to read, and the categories of attributes with string values."""
-
     node_attr: Names | None
     edge_attr: Names | None
     target: Names | None
@@ -196,8 +194,6 @@ class _Names(NamedTuple):
 
 
 class _Raw(NamedTuple):
-    """One networkx graph as Python lists of edges and attribute values."""
-
     size: int
     directed: bool
     ends: list[tuple[int, int]]

@@ -173,7 +173,6 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
-    """Convert an array of one bool to a Python bool; None becomes False."""
     if array is None:
         return False
     if array.dtype.kind != "b" or array.size != 1:
@@ -185,7 +184,6 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
-    """Convert a one-dimensional array of strings to a tuple of strings."""
     if array.dtype.kind != "U" or array.ndim != 1:
         raise GraphError(
             f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "

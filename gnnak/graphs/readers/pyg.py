@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 def check_is_list(graphs: object) -> None:
-    """Raise `GraphError` if a user gave one `Data` or `Batch` instead of a list."""
     from torch_geometric.data import Batch, Data  # takes seconds to import
 
     if isinstance(graphs, Batch):
@@ -46,7 +45,6 @@ def check_is_list(graphs: object) -> None:
 
 
 def check_is_graph(number: int, value: object) -> None:
-    """Raise `GraphError` unless a value is a PyG `Data` of one graph."""
     from torch_geometric.data import Batch, Data
 
     if isinstance(value, Batch):
@@ -88,7 +86,6 @@ FIELDS = frozenset({"x", "edge_index", "num_nodes"})
 
 
 def _is_graph(item: object) -> bool:
-    """Return whether an object is a dict with the fields of a graph."""
     named = isinstance(item, Mapping) and all(isinstance(key, str) for key in item)
     return named and not FIELDS.isdisjoint(item)  # type: ignore[arg-type]
 
@@ -363,7 +360,6 @@ class Attributes:
         return tensors | lists
 
     def to(self, device: torch.device) -> Attributes:
-        """Return these fields on another device."""
         moved = {
             name: replace(attribute, value=attribute.value.to(device))
             for name, attribute in self.tensors.items()
@@ -557,7 +553,6 @@ class FieldStore:
     """Whether the graphs have a field `num_nodes`."""
 
     def to(self, device: torch.device) -> FieldStore:
-        """Return these graphs with all tensor fields on `device`."""
         fields = [getattr(self.store, name) for name in ("edge_index", *STORED)]
         fields += [each.value for each in self.attributes.tensors.values()]
         if all(value is None or value.device == device for value in fields):

@@ -42,7 +42,6 @@ class FeatureUse:
     """Columns of a table, or attributes of whole graphs."""
 
     def without(self, names: Collection[str | None]) -> FeatureUse:
-        """Remove some names, such as those of the targets, from the unused ones."""
         nodes, edges, graphs = (
             tuple(name for name in given if name not in names)
             for given in (self.unused_nodes, self.unused_edges, self.unused_graphs)
@@ -124,7 +123,6 @@ class GraphRows:
         return len(self.store)
 
     def column(self, name: str) -> list[Any]:
-        """Return the values of a column for the good rows, in order."""
         values = self.columns[name]
         return [values[row] for row in self.position.tolist()]
 

@@ -26,8 +26,6 @@ MAX_COLUMNS = 10_000
 
 
 class TableRow(NamedTuple):
-    """One row of a table."""
-
     number: int
     """Number of the row, from 1; the header is not counted."""
     cells: list[str]
@@ -48,8 +46,6 @@ class OpenTable(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table that has been read."""
-
     columns: Mapping[str, Sequence[str]]
     """The texts of each column, by name."""
     decimal_commas: bool
@@ -83,7 +79,6 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
 
 
 def read_table(path: FilePath) -> Table:
-    """Read a whole table; raise `FileFormatError` if a row is malformed."""
     with open_table(path) as table:
         columns: dict[str, list[str]] = {name: [] for name in table.names}
         for row in table.rows:
@@ -95,7 +90,6 @@ def read_table(path: FilePath) -> Table:
 
 
 def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
-    """Raise `OptionError` if a table lacks a column; suggest a similar name."""
     for name in wanted:
         check_known("column", name, names, of=f" in {Path(path).name}")
 

@@ -79,7 +79,6 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:
-    """Return the names of the arguments of `module.forward`."""
     return tuple(argument.name for argument in arguments_of(module))
 
 
@@ -138,7 +137,6 @@ def further_arguments(gnn: nn.Module) -> dict[str, bool]:
 
 
 def needs_both_edge_arguments(gnn: nn.Module) -> bool:
-    """Return whether both `edge_attr` and `edge_weight` are required arguments."""
     required = [a.name for a in arguments_of(gnn) if a.default is a.empty]
     return all(name in required for name in EDGE_ARGUMENTS)
 

@@ -88,22 +88,18 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the run uses GPUs: a GPU exists, and `accelerator` is not `cpu`."""
         return self.accelerator != "cpu" and torch.cuda.is_available()
 
     @property
     def is_single_process(self) -> bool:
-        """Whether the run has only one process: one device on one machine."""
         return self.devices * self.num_nodes == 1
 
     @property
     def device(self) -> torch.device:
-        """The device of the run: `cuda` or `cpu`, without a device index."""
         return torch.device("cuda" if self.is_gpu else "cpu")
 
     @property
     def backend(self) -> Backend | None:
-        """The backend: None (the default backend) if `fast`, else plain PyTorch."""
         return None if self.fast else PLAIN
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:

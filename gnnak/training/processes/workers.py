@@ -43,13 +43,11 @@ def start_heartbeats() -> None:
 
 
 def end_heartbeats() -> None:
-    """Remove the folder of heartbeat files."""
     if name := os.environ.pop(FOLDER, None):
         shutil.rmtree(name, ignore_errors=True)
 
 
 def has_heartbeats() -> bool:
-    """Return whether the folder of heartbeat files exists."""
     return FOLDER in os.environ and Path(os.environ[FOLDER]).is_dir()
 
 
@@ -124,7 +122,6 @@ def how_ended(code: int | None) -> str:
 
 
 def is_worker() -> bool:
-    """Return whether this process is a worker, that is, not the main process."""
     return os.environ.get(MAIN, str(os.getpid())) != str(os.getpid())
 
 
@@ -251,7 +248,6 @@ class Monitor(threading.Thread):
         return self.loss
 
     def run(self) -> None:
-        """Check the workers every `POLL_SECONDS`, until the process ends."""
         while True:
             time.sleep(POLL_SECONDS)
             beat()

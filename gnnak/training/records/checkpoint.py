@@ -174,7 +174,6 @@ class Checkpoint:
         return max(widths) > max(sizes, default=0) or layers > len(self.weights)
 
     def save(self, path: Path) -> None:
-        """Write the checkpoint to a file atomically (completely or not at all)."""
         content = {"format": FORMAT, **self.to_plain(), "weights": dict(self.weights)}
         buffer = io.BytesIO()
         torch.save(content, buffer)
@@ -228,7 +227,6 @@ def checkpoint_from(content: Mapping[str, Any], path: Path) -> Checkpoint:
 
 
 def check_layout(content: Mapping[str, Any], path: Path) -> None:
-    """Raise `CheckpointError` if a file has a layout that this version cannot read."""
     layout = content.get("layout", LAYOUT)
     if not isinstance(layout, int) or layout > LAYOUT:
         raise CheckpointError(

@@ -119,7 +119,6 @@ def model_card(checkpoint: Checkpoint, name: str, intro: str = "") -> str:
 
 
 def _what(checkpoint: Checkpoint) -> str:
-    """Describe task, inputs, outputs and size of the network."""
     info, size = checkpoint.info, sum(w.numel() for w in checkpoint.weights.values())
     owner = "node" if info.node_task else "graph"
     names = info.classes or info.targets

@@ -112,7 +112,6 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def environment(device: torch.device | str = "cpu") -> Record:
-    """Return the environment of a run: device, versions, commit and time."""
     device = torch.device(device)
     name = platform.processor() or platform.machine()
     if device.type == "cuda":

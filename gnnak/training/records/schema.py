@@ -28,23 +28,19 @@ is_text, is_flag, is_group = (partial(_is_a, kind) for kind in (str, bool, dict)
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a finite number."""
     whole = isinstance(value, int | float) and not isinstance(value, bool)
     return whole and -LARGEST < value < LARGEST
 
 
 def is_positive(value: Any) -> bool:
-    """Return whether a value is a number greater than 0."""
     return is_number(value) and value > 0
 
 
 def is_count(value: Any) -> bool:
-    """Return whether a value is a whole number, 0 or more."""
     return is_number(value) and isinstance(value, int) and value >= 0
 
 
 def is_curve(value: Any) -> bool:
-    """Return whether a value is a non-empty list of finite numbers."""
     if not isinstance(value, list) or not value or not set(map(type, value)) <= NUMBERS:
         return False
     return is_number(min(value)) and is_number(max(value))
@@ -173,7 +169,6 @@ def problem(record: Mapping[str, Any], schema: Schema | None = None) -> str:
 
 
 def _value(record: Any, name: str) -> Any:
-    """Return the value with a name such as `config.model.name`; None if missing."""
     for key in name.split("."):
         if not isinstance(record, dict):
             return None

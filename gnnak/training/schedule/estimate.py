@@ -25,15 +25,12 @@ Key = Callable[[RunConfig], Hashable]
 
 @dataclass(frozen=True)
 class Cost:
-    """The measured cost of one earlier run."""
-
     start: float
     """Seconds from the start of the run to its first epoch."""
     epoch: float
     megabytes: float
 
     def times(self, factor: float) -> Cost:
-        """Return this cost with epochs that take `factor` times as long."""
         return replace(self, epoch=self.epoch * factor)
 
 
@@ -46,7 +43,6 @@ class DeviceCosts:
         self._costs: dict[tuple[Key, Any], dict[str, list[Cost]]] = {}
 
     def add(self, config: RunConfig, cost: Cost) -> None:
-        """Add the cost of a run."""
         for key in KEYS:
             by_data = self._costs.setdefault((key, key(config)), {})
             by_data.setdefault(config.data.name, []).append(cost)
@@ -152,8 +148,6 @@ KEYS: tuple[Key, ...] = (same_cell, same_model, same_base, same_form, any_run)
 
 @dataclass(frozen=True)
 class Estimate:
-    """The expected cost of a run."""
-
     seconds: float
     """Seconds from the start of the run to its record."""
     megabytes: float

@@ -117,7 +117,6 @@ class Training:
     machine: Machine
 
     def __call__(self, job: Job) -> str:
-        """Train one run; return its test score as text."""
         base = parse_name(job.config.model.name).base
         if is_own_name(base):
             importlib.import_module(module_of(base))
@@ -215,8 +214,6 @@ class Watcher(Protocol):
 
 @dataclass
 class Result:
-    """How the runs of a schedule ended."""
-
     done: list[Work] = field(default_factory=list)
     """Runs that have a record now."""
     failed: list[Work] = field(default_factory=list)
@@ -264,7 +261,6 @@ class Pool:
         self._workers: list[_Worker] = []
 
     def run(self) -> Result:
-        """Run tasks until all are done or time is up; return how each ended."""
         with main_of_workers():
             return self._run()
 

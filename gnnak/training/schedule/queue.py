@@ -19,8 +19,6 @@ class Work:
 
 @dataclass(frozen=True)
 class Job(Work):
-    """One training run that is to be done."""
-
     experiment: str
     config: RunConfig
 
@@ -45,16 +43,13 @@ class Task:
 
     @property
     def seconds(self) -> float:
-        """The expected seconds; infinite if they are not known."""
         return math.inf if self.estimate is None else self.estimate.seconds
 
     @property
     def megabytes(self) -> float:
-        """The expected memory in MB; 0 if it is not known."""
         return 0.0 if self.estimate is None else self.estimate.megabytes
 
     def after(self, seconds: float) -> Task:
-        """Return this task with `seconds` subtracted from its expected time."""
         if self.estimate is None:
             return self
         left = max(0.0, self.estimate.seconds - seconds)
@@ -84,7 +79,6 @@ class Queue:
         self.megabytes, self.long, self.workers = megabytes, long, workers
 
     def add(self, task: Task) -> None:
-        """Add a task, for example one that is tried again."""
         self.waiting = sorted([*self.waiting, task], key=_longest_first)
 
     def take(self, running: Collection[Task], seconds: float = math.inf) -> Task | None:

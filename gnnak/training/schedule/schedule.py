@@ -61,7 +61,6 @@ class ScheduleView:
         self._live.stop()
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
-        """Update the table; `running` has each worker's task and its start time."""
         if not self._live.is_started:
             return
         now = time.monotonic()
@@ -77,7 +76,6 @@ class ScheduleView:
         self._live.update(Group(table, self._caption(left)), refresh=True)
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
-        """Print a line for a run that has ended: its scores or error, and its time."""
         self.failed += outcome.failed
         self.done += not outcome.failed
         word = "failed: " if outcome.failed else ""
@@ -87,7 +85,6 @@ class ScheduleView:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def retried(self, task: Task, reason: str) -> None:
-        """Print a line for a run that is started again, with the reason."""
         line = f"{task.job.title}: {reason}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -138,7 +135,6 @@ class Schedule:
         ]
 
     def epochs_done(self, job: Job) -> int:
-        """Return the number of finished epochs of a stopped run."""
         return epochs_done(self.places.of(job.config, job.experiment))
 
     def run(self, jobs: Sequence[Job], console: Console) -> Result:
@@ -208,5 +204,4 @@ def what_is_left(result: Result) -> str:
 
 
 def device_name(machine: Machine) -> str:
-    """Return the name of the device that runs use, as it is written to records."""
     return environment(machine.device)["device"]

@@ -69,7 +69,6 @@ class SweepRow:
 
     @property
     def texts(self) -> list[str]:
-        """The numbers of the row as texts, for a printed table."""
         runs = f"{self.runs} of {self.planned}"
         if not self.runs:
             return ["", "", "", "", runs]
@@ -167,7 +166,6 @@ def plan_sweep(
 
 
 def sweep_rows(combinations: Sequence[Combination], places: Places) -> list[SweepRow]:
-    """Return the scores of all combinations, from the records of their runs."""
     records = RunRecords.read(*places.all_results)
     return [_row(each, records.exact(each.config)) for each in combinations]
 
