@@ -97,11 +97,7 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Context manager for code that frees or reuses the memory pools of CUDA graphs.
-
-    The pools are measured again after the block. `peak_megabytes` still includes the
-    peak before the block.
-    """
+    """Context manager for code that frees or reuses the memory pools of CUDA graphs."""
     index = _index(device)
     peak = _peak_bytes(index)
     try:

@@ -91,10 +91,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Test pairs; return whether each is distinguished, and why some were not tested.
-
-    A pair has None if the test raised a `GraphError`, for example for lack of memory.
-    """
+    """Return which pairs are distinguished, and why some were not tested."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):

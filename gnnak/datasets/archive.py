@@ -65,12 +65,7 @@ def open_url(url: str) -> Any:
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file to `folder / name`, unless it is already there; return its path.
-
-    A file with the checksum recorded in `SHA256SUMS`, or else in `PINNED`, is not
-    downloaded again. A file with another checksum raises `FileFormatError`, a failed
-    download `OSError`.
-    """
+    """Download a file to `folder / name`, unless it is there; check its checksum."""
     path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):
@@ -96,10 +91,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
 
 @contextmanager
 def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFile]:
-    """Context manager: download a zip archive unless `folder` has it, and open it.
-
-    An archive that cannot be read is deleted, so that the next call downloads it again.
-    """
+    """Context manager: download a zip archive unless `folder` has it, and open it."""
     before = recorded_sums(folder).get(name)
     path = fetch(url, folder, name)
     try:

@@ -81,11 +81,7 @@ class Request:
 
 
 def cached_path(name: str, *options: object) -> Path:
-    """Return the path of the cache file for `name`, the options and `VERSION`.
-
-    >>> cached_path("pattern", "seed", 0).name
-    'pattern-seed-0-v2.npz'
-    """
+    """Return the path of the cache file for `name`, the options and `VERSION`."""
     return cache_dir() / "-".join(map(str, (name, *options, f"v{VERSION}.npz")))
 
 

@@ -61,10 +61,7 @@ class Incidence:
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
-    """Return the matrix whose product with `values` is `values[index]`.
-
-    `size` is the number of rows of `values`; `in_order` says that `index` is sorted.
-    """
+    """Return the matrix whose product with `values` is `values[index]`."""
     groups = group(index, size, in_order)
     order = groups.order
     if order is None:

@@ -121,10 +121,7 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """Return the weakly connected component of each node, [n], and their number.
-
-    Components are numbered in the order of their smallest nodes.
-    """
+    """Return the weakly connected component of each node, [n], and their number."""
     source = torch.cat([edge_index[0], edge_index[1]])
     target = torch.cat([edge_index[1], edge_index[0]])
     label = torch.arange(num_nodes, device=edge_index.device)
@@ -145,10 +142,6 @@ def hops_to_root(
     """Return the length of the shortest directed path from each node to any root, [n].
 
     The length is -1 if there is no path of at most `max_hops` edges.
-
-    >>> path = torch.tensor([[0, 1, 3], [1, 2, 2]])
-    >>> hops_to_root(path, torch.tensor([2]), num_nodes=5, max_hops=3)
-    tensor([ 2,  1,  0,  1, -1])
     """
     source, target = edge_index
     hop = torch.full((num_nodes,), -1, dtype=torch.long, device=edge_index.device)

@@ -89,11 +89,7 @@ def check_rows(
 def check_alike(
     name: str, values: Sequence[object], owner: str, axis: int | None = 0
 ) -> None:
-    """Raise `GraphError` unless the values of a field can be concatenated along `axis`.
-
-    Tensors must have one dtype, one device, and one shape except for the length of
-    `axis`. All other values must be equal.
-    """
+    """Raise `GraphError` unless a field can be concatenated along `axis`."""
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:

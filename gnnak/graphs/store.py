@@ -311,10 +311,6 @@ def add_reverse_edges(
 
     Edges in the mask `directed` [e] get no reverse edge. Returns the new edges and, for
     each of them, the position in `edge_index` of the edge that it copies or reverses.
-
-    >>> add_reverse_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
-    (tensor([[0, 1, 2, 1, 2],
-            [1, 0, 2, 2, 1]]), tensor([0, 0, 1, 2, 2]))
     """
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:

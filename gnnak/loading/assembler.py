@@ -116,10 +116,7 @@ def memory_shares(
     drop: SubgraphDrop | None = None,
     fraction: float = 1.0,
 ) -> Tensor:
-    """Estimate the fraction of a window's memory budget that each graph takes, [g].
-
-    `fraction` is the fraction of subgraphs that `drop` samples; see `sampled_fraction`.
-    """
+    """Estimate the fraction of a window's memory budget that each graph takes, [g]."""
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
         # The `Filling` has about one entry per node.
@@ -196,11 +193,7 @@ def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> T
 
 
 def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tensor]]:
-    """Group consecutive batches into windows that fit the memory budget.
-
-    A batch that exceeds the budget becomes a window by itself. `share` is the fraction
-    of the budget that each graph takes, [g].
-    """
+    """Group consecutive batches into windows that fit the memory budget."""
     window: list[Tensor] = []
     full = 0.0
     for batch in batches:

@@ -69,10 +69,7 @@ class BatchMaker:
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
     def make(self, item: Item, padded: Item | None, edges: Tensor | None) -> Batch:
-        """Return a PyG batch that refers to its padded form, if any, as `FORM` says.
-
-        `edges` is a copy of the edges, if the batch has subgraphs.
-        """
+        """Return a PyG batch that refers to its padded form, if any, as `FORM` says."""
         batch = self.build(item, edges)
         if self.padder is None:
             if self._obstacle is not None:
@@ -86,10 +83,7 @@ class BatchMaker:
         return batch
 
     def build(self, item: Item, edges: Tensor | None = None) -> Batch:
-        """Convert an assembled batch, with or without padding, to a PyG `Batch`.
-
-        With a copy of the `edges`, models notice if the edges are overwritten.
-        """
+        """Convert an assembled batch, with or without padding, to a PyG `Batch`."""
         graphs, given = self.graphs, item.batch
         batch = copy.copy(self._empty)
         fields: dict[str, Any] = {

@@ -64,11 +64,6 @@ def tensors_of(record: Any) -> list[Tensor]:
     """Return all tensors of a nested record, including cached ones, in a fixed order.
 
     A record is a dataclass, dict or tuple of tensors, plain values or further records.
-
-    >>> import torch
-    >>> from gnnak.subgraphs.groups import Groups
-    >>> tensors_of(Groups(torch.tensor([0, 2]), order=None))
-    [tensor([0, 2])]
     """
     found: list[Tensor] = []
     _collect(record, found)

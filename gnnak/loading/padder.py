@@ -46,10 +46,6 @@ def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, all
     other axes have different sizes, so that the number of rows of a tensor tells which
     axis its rows are on.
-
-    >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
-    >>> shape.graphs, shape.nodes, shape.edges, shape.copies
-    (5, 64, 64, 0)
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:

@@ -111,11 +111,7 @@ def _compute(
     stopped: Event,
     stream: SideStream,
 ) -> None:
-    """Compute the next result whenever the consumer releases `wanted`.
-
-    `ready` receives (result, event, None) for each result, and (None, None, error or
-    None) at the end.
-    """
+    """Compute the next result whenever the consumer releases `wanted`."""
     error = None
     try:
         with stream.activate():

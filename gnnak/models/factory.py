@@ -88,9 +88,6 @@ def parse_name(name: str) -> ModelForm:
 
     Raises:
         OptionError: If the name is unknown; the message suggests the closest known one.
-
-    >>> parse_name("gcn-ak-s")
-    ModelForm(base='gcn', uplifted=True, distances=False, sampled=True, member=None)
     """
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         base = name.removesuffix(suffix)

@@ -16,11 +16,7 @@ from gnnak.typing import check_count
 
 
 def is_finite(*tensors: Tensor | None) -> bool:
-    """Return whether all values are finite; synchronises once on a GPU.
-
-    >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, torch.nan]))
-    (True, False)
-    """
+    """Return whether all values are finite; synchronises once on a GPU."""
     checked = [values.detach() for values in tensors if _can_check(values)]
     if not checked:
         return True

@@ -50,12 +50,6 @@ def real_rows(rows: RealRows) -> Iterator[None]:
     replaces padding rows by the mean, so that padding rows stay bounded. The numbers of
     real rows are tensors on the device, so nothing synchronises. Not supported in
     distributed training.
-
-    >>> norm = BatchNorm(1)
-    >>> with real_rows(RealRows(nodes=torch.tensor(2))):
-    ...     rows = norm(torch.tensor([[-1.0], [1.0], [5.0]]))
-    >>> [round(row, 3) for row in rows.flatten().tolist()]
-    [-1.0, 1.0, 0.0]
     """
     token = _scope.set(rows)
     try:
@@ -232,11 +226,7 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply batch norm in training mode to `x`, [n, c], with `count` real rows.
-
-    The running statistics are updated in place. Padding rows of the result have no
-    meaning.
-    """
+    """Apply batch norm in training mode to `x`, [n, c], with `count` real rows."""
     found = normalised_real_rows(x, count, eps)
     with torch.no_grad():
         for running, now in ((running_mean, found.mean), (running_var, found.variance)):

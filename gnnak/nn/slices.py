@@ -36,11 +36,6 @@ class Slices(Sequence[RootedSubgraphs]):
     node copies and subgraphs numbered from 0, while its fields `node` and `edge` refer
     to the whole graph. `slices[i]` makes slice i, so that only one slice needs memory
     at a time. In the example, each of six subgraphs has three nodes.
-
-    >>> from gnnak import EgoNets
-    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
-    >>> [part.root.tolist() for part in Slices(EgoNets(2)(ring, 6), 7)]
-    [[0, 1], [2, 3], [4, 5]]
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
@@ -234,11 +229,7 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """Raised by a BatchNorm whose statistics over all slices are not computed yet.
-
-    The exception ends the encoding of one slice of the rooted subgraphs. `norm_input`
-    has the moments of the BatchNorm's input in this slice.
-    """
+    """Raised by a BatchNorm whose statistics over all slices are not computed yet."""
 
     def __init__(self, norm_input: NormInput) -> None:
         super().__init__()
@@ -246,10 +237,7 @@ class UnknownStatisticsError(Exception):
 
 
 class BatchStatistics(TorchFunctionMode):
-    """Context manager: the i-th BatchNorm call in training uses `known[i]`.
-
-    The first call without statistics in `known` raises `UnknownStatisticsError`.
-    """
+    """Context manager: the i-th BatchNorm call in training uses `known[i]`."""
 
     def __init__(self, known: Sequence[Statistics]) -> None:
         super().__init__()

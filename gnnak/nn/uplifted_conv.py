@@ -291,11 +291,7 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Read and check the arguments of a call of `conv`.
-
-    Returns the node states, `edge_index`, the edge values (None unless the edges are a
-    sparse matrix), and all further arguments by name.
-    """
+    """Read and check the arguments of a call of `conv`."""
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0

@@ -30,11 +30,7 @@ class Style:
     """Text to print after a number, such as a percent sign."""
 
     def number(self, value: float) -> str:
-        """Format one number in this style.
-
-        >>> Style(2, percent=True, suffix="%").number(1 / 15)
-        '6.67%'
-        """
+        """Format one number in this style."""
         shown = f"{100 * value if self.percent else value:.{self.digits}f}"
         return shown + self.suffix
 
@@ -166,12 +162,7 @@ def table_names() -> list[str]:
 
 @cache
 def load_table(name: str) -> PaperTable:
-    """Load one of the paper's tables, with the numbers that the paper reports.
-
-    >>> table = load_table("encodings")
-    >>> table.rows[0][0].title, table.rows[0][0].paper
-    ('Full / ZINC-12K (MAE)', '0.080 ± 0.001')
-    """
+    """Load one of the paper's tables, with the numbers that the paper reports."""
     check_known("table", name, ORDER)
     content = read_yaml(TABLES / f"{name}.yaml")
     columns = [_column(entry) for entry in content["columns"]]

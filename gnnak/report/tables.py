@@ -55,11 +55,6 @@ def parse_number(text: str) -> PaperNumber | None:
 
     The tolerance is two standard deviations, or 5 % if the paper gives none, but at
     least half a unit of the last printed digit.
-
-    >>> parse_number("0.080 ± 0.001")
-    PaperNumber(mean=0.08, tolerance=0.002)
-    >>> parse_number("50%").tolerance, parse_number("OOM")
-    (2.5, None)
     """
     found = NUMBER.fullmatch(text.strip())
     if found is None:
@@ -372,11 +367,7 @@ def _letters(place: int) -> str:
 
 
 def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
-    """Return all pairs (seed, fold), counted from 0; without folds, the fold is None.
-
-    >>> all_pairs(2, None)
-    [(0, None), (1, None)]
-    """
+    """Return all pairs (seed, fold), from 0; without folds, the fold is None."""
     return list(product(range(seeds), [None] if folds is None else range(folds)))
 
 

@@ -122,10 +122,7 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute the sampling plans of all graphs.
-
-    Returns None if "farthest" would need more than `limit` distances between nodes.
-    """
+    """Compute the sampling plans of all graphs."""
     store = cached.store
     work = 16 * store.num_nodes
     if drop.strategy == "farthest":

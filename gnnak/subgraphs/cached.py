@@ -144,11 +144,6 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
     """Extract the rooted subgraphs of every graph of a store and cache them.
 
     Even a random extractor is called once per graph; epochs use the same subgraphs.
-
-    >>> from gnnak.graphs import parse_graph6
-    >>> from gnnak.subgraphs import EgoNets
-    >>> cache_subgraphs(parse_graph6("C~"), EgoNets(1))
-    CachedSubgraphs(graphs=1, node_copies=16, edge_copies=48, MB=0)
     """
     inner = chunk_cuts(store.num_nodes, CHUNK)
     if isinstance(extractor, WithEncodings):

@@ -134,10 +134,7 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return `dataset.info`, with `scaling` set for regression on the user's own data.
-
-    The scaling is the mean and standard deviation of the training targets.
-    """
+    """Return `dataset.info`; for regression on own data, with the targets' scaling."""
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info
@@ -148,11 +145,7 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
 
 
 def target_scaling(y: Tensor) -> Scaling:
-    """Return mean and deviation of each column of `y`, [rows, targets], ignoring NaN.
-
-    >>> target_scaling(torch.tensor([[1.0, 5.0], [3.0, torch.nan]]))
-    Scaling(mean=(2.0, 5.0), deviation=(1.0, 1.0))
-    """
+    """Return mean and deviation of each column of `y`, [rows, targets], without NaN."""
     wide = y.double()
     mean = wide.nanmean(dim=0).nan_to_num()
     variance = (wide - mean).square().nanmean(dim=0).nan_to_num()

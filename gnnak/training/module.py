@@ -35,12 +35,7 @@ def learning_rate(
     scores: Sequence[float] = (),
     lower_is_better: bool = True,
 ) -> float:
-    """Return the learning rate after `epoch` epochs with validation scores `scores`.
-
-    >>> halving = TrainConfig(step=2, learning_rate=8.0)
-    >>> [learning_rate(halving, epoch) for epoch in range(5)]
-    [8.0, 8.0, 4.0, 4.0, 2.0]
-    """
+    """Return the learning rate after `epoch` epochs with validation scores `scores`."""
     if train.schedule == "cosine":
         return train.learning_rate * (1 + math.cos(math.pi * epoch / train.epochs)) / 2
     halvings = epoch // train.step
@@ -115,10 +110,7 @@ class GraphTask(LightningModule):
         return Adam(weights, train.learning_rate, weight_decay=train.weight_decay)
 
     def on_train_start(self) -> None:
-        """Prepare the optimiser and, if `capture` was set, the captured training step.
-
-        State that comes from a checkpoint of another device is moved where needed.
-        """
+        """Prepare the optimiser and, if `capture` was set, the captured step."""
         self._counters = self.trainer.fit_loop.state_dict()
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)

@@ -39,11 +39,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """The name of the test, with its options in brackets.
-
-        >>> Contender("subgraph-1-wl*", {"num_hops": 2, "d2c": True}).label
-        'subgraph-1-wl* (num_hops=2, d2c)'
-        """
+        """The name of the test, with its options in brackets."""
         options = [k if v is True else f"{k}={v}" for k, v in self.options.items()]
         return f"{self.test} ({', '.join(options)})" if options else self.test
 
@@ -101,9 +97,6 @@ def run_lab(
     """Run every WL test on every family of graphs, and yield the results one by one.
 
     A test that is estimated to need more than `max_memory` GiB is not run.
-
-    >>> [result.apart for result in run_lab(["srg16"], [Contender("3-wl")])]
-    [0]
     """
     contenders = list(contenders)
     for name in families:

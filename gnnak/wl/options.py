@@ -80,11 +80,7 @@ class Options:
 
 
 def known_options(test: str) -> tuple[str, ...]:
-    """Return the names of the options that `test` takes.
-
-    >>> known_options("1-wl")
-    ('undirected', 'labels', 'max_memory')
-    """
+    """Return the names of the options that `test` takes."""
     check_test(test)
     names = tuple(field.name for field in fields(Options))
     if test in REFINEMENTS:

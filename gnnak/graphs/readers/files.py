@@ -185,20 +185,12 @@ TEXT_SUFFIXES = frozenset(
 
 
 def format_suffix(path: Path) -> str:
-    """Return the suffix that tells the format of a file, in lower case, without `.gz`.
-
-    >>> format_suffix(Path("a.CSV.gz")), format_suffix(Path("a.tar.gz"))
-    ('.csv', '.gz')
-    """
+    """Return the suffix of a file in lower case, or the one before `.gz`."""
     return _without_gz(path).suffix.lower()
 
 
 def format_stem(path: Path) -> str:
-    """Return the name of a file without the suffix that tells its format.
-
-    >>> format_stem(Path("data/a.csv")), format_stem(Path("data/a.csv.gz"))
-    ('a', 'a')
-    """
+    """Return the name of a file without the suffix that tells its format."""
     return _without_gz(path).stem
 
 

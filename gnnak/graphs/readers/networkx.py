@@ -271,10 +271,7 @@ Row = Any
 
 
 def read_node_link(path: FilePath) -> list[Row]:
-    """Read a JSON file: a list of graphs, one graph, or (`.jsonl`) one graph per line.
-
-    A row that is not a graph becomes a `BadRow`.
-    """
+    """Read JSON: a list of graphs, one graph, or (`.jsonl`) one graph per line."""
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)
     if format_suffix(where) == ".jsonl":

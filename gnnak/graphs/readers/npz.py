@@ -140,10 +140,7 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
-    """Copy a numpy array to a tensor; integers and bools become int64.
-
-    If `whole`, only integers are accepted. The dtype of floats does not change.
-    """
+    """Copy a numpy array to a tensor; integers and bools become int64."""
     if whole and array.dtype.kind not in "iu":
         raise GraphError(f"{key} has dtype {array.dtype}; write integers.")
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:

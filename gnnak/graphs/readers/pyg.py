@@ -495,10 +495,7 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
 def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
-    """Return the axis on which each graph has `count` rows, [g]; None if there is none.
-
-    If several axes fit, the name of the field decides.
-    """
+    """Return the axis on which each graph has `count` rows, [g]; None if none fits."""
     sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
     order: list[FieldAxis] = ["graphs", "nodes", "edges"]
     if name in ("x", "pos", "z") or "node" in name:
@@ -562,10 +559,7 @@ class FieldStore:
 
 
 def read_fields(graphs: Iterable[Data]) -> FieldStore:
-    """Concatenate PyG graphs, with all their fields.
-
-    `GraphError` names the first graph and field that differ from those of graph 0.
-    """
+    """Concatenate PyG graphs, with all their fields."""
     data = _checked(graphs)
     # Counts are on the CPU, also if a user has set another default device.
     counts = [_num_nodes(number, each) for number, each in enumerate(data)]

@@ -52,10 +52,6 @@ class FeatureUse:
         """Say which attributes are features, which are ignored, and how to add those.
 
         `are_columns` says whether `unused_graphs` are columns of a table.
-
-        >>> FeatureUse(("x",), unused_nodes=("mass",)).line()
-        "node features: x; edge features: none; ignored node attributes: mass; add \
-numbers with --node-attr x --node-attr mass (node_attr=['x', 'mass'])"
         """
         used, ignored, flags, python = [], [], [], []
         for owner in ("node", "edge"):

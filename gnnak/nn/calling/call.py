@@ -466,10 +466,7 @@ class EdgeReader:
         return edges, None
 
     def _cached(self, owner: Any, edge_index: Tensor) -> Tensor:
-        """Return the cached tensor if it equals `edge_index`, else `edge_index`.
-
-        The result is cached until `owner` is freed.
-        """
+        """Return the cached tensor if it equals `edge_index`, else `edge_index`."""
         state = self._of_thread
         last: Tensor | None = getattr(state, "edge_index", None)
         if last is not None and _equal(last, edge_index):

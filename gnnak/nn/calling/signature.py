@@ -239,12 +239,6 @@ def node_widths(gnn: nn.Module) -> list[int]:
     """Return the widths that the node states of a GNN may have, likeliest first.
 
     The list is empty for a lazy GNN, which takes any width.
-
-    >>> from torch_geometric.nn import GATConv, GINConv
-    >>> node_widths(GATConv(8, 5))
-    [8, 5]
-    >>> node_widths(GINConv(nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 5))))
-    [8, 16]
     """
     if any(is_lazy(weight) for weight in gnn.parameters()):
         return []

@@ -52,11 +52,7 @@ FLAGS = {
 
 
 def train_command(config: RunConfig) -> str | None:
-    """Return the `gnnak train` command of a config; None for data in a Python list.
-
-    >>> train_command(load_experiment("zinc").config)
-    'gnnak train zinc --model gin-ak+ --seed 0'
-    """
+    """Return the `gnnak train` command of a config; None for data in a Python list."""
     data, own = config.data, config.data.own
     if own.path is not None:
         words = [Path(own.path).name, *_own_words(own)]

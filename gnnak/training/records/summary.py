@@ -75,11 +75,7 @@ def summarise(
 
 
 def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) -> int:
-    """Return the first epoch, from 0, at which the mean of the curves is best.
-
-    >>> best_mean_epoch([[0.9, 0.5, 0.6], [0.1, 0.8, 0.6]], lower_is_better=False)
-    1
-    """
+    """Return the first epoch, from 0, at which the mean of the curves is best."""
     means = [fmean(values) for values in zip(*curves, strict=False)]
     return means.index(min(means) if lower_is_better else max(means))
 

@@ -93,9 +93,6 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
     """Parse arguments of the command-line option `--over`.
 
     Each argument is a text `key=value,value,...`, where the values are YAML.
-
-    >>> parse_values(["model=gin,gin-ak+", "train.epochs=10"])
-    {'model.name': ['gin', 'gin-ak+'], 'train.epochs': [10]}
     """
     values: dict[str, list[Any]] = {}
     for text in texts:
