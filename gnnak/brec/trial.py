@@ -1,7 +1,5 @@
 """Train a network on one pair of BREC, and test whether it distinguishes the graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args

@@ -1,7 +1,5 @@
 """Assemble batches with their rooted subgraphs; on a GPU, several batches at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

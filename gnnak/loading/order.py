@@ -1,7 +1,5 @@
 """Which graphs are in each batch of an epoch, and the random seed of an epoch."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ step is captured as a CUDA graph once per shape, so shapes should be few and cha
 rarely. Padding costs time, so shapes should not be much larger than the batches.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Split tensors of several batches by batch, with or without padding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise

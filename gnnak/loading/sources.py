@@ -1,7 +1,5 @@
 """Check the arguments of a `GraphLoader`, and read its graphs."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any

@@ -1,7 +1,5 @@
 """Split a window into batches with their rooted subgraphs, padded or not."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Windows: several consecutive batches that are assembled together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise

@@ -1,7 +1,5 @@
 """Call any model with a PyG batch, and cast its weights for autocast."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import Parameter
 from typing import Any

@@ -1,7 +1,5 @@
 """Detect changes of a model, of tensors that its calls store, and of edges."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

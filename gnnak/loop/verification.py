@@ -1,7 +1,5 @@
 """Find out whether padding changes outputs, buffers or gradients of a model."""
 
-from __future__ import annotations
-
 import inspect
 import random
 from collections.abc import Callable, Iterable, Iterator

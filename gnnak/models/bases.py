@@ -1,7 +1,5 @@
 """The base GNNs of models: those that gnnak has by name, and users' own classes."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

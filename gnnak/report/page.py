@@ -4,8 +4,6 @@ This module computes the rows and figures; `page.html` is the template that has 
 sections, headings and captions, and `page.css` the styles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

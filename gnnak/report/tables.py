@@ -1,7 +1,5 @@
 """Fill the paper's tables with our numbers, and compare these with the paper's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Group runs by task and setting, for the first section of the HTML report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean

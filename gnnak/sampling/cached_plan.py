@@ -1,7 +1,5 @@
 """Compute the sampling plans of all graphs once, then look them up for each batch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise

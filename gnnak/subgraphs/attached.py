@@ -4,8 +4,6 @@ A data loader attaches the subgraphs of a batch to the tensor `edge_index`. A mo
 is called with the same tensor object reads the subgraphs from there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

@@ -1,7 +1,5 @@
 """Extract the rooted subgraphs of all graphs once, then look them up for each batch."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

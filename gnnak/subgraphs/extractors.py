@@ -1,7 +1,5 @@
 """`Extractor`: the protocol of subgraph extractors, open for extractors of your own."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from inspect import signature
 from types import FunctionType, MethodType, ModuleType

@@ -1,7 +1,5 @@
 """Group the rows of a tensor by key, in compressed sparse row (CSR) form."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Estimators with the methods of scikit-learn: `GNNAKRegressor`, `GNNAKClassifier`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 

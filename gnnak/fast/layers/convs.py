@@ -1,7 +1,5 @@
 """PyG's convs on rooted subgraphs, with messages that are not stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any

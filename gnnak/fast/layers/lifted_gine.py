@@ -1,7 +1,5 @@
 """GINE's sums on rooted subgraphs, and tables with a row per distance to the root."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

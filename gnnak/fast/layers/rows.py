@@ -9,8 +9,6 @@ uses three functions of this module::
     values = saved_or_recomputed(saved_for_rows, ctx.recompute)  # backward pass
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Read and write whole files, also compressed; failures raise `FileFormatError`."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

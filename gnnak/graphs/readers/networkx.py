@@ -1,7 +1,5 @@
 """Convert networkx graphs, also from node-link JSON, to a `GraphStore`, and back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Convert SMILES strings to graphs with the features of the Open Graph Benchmark."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress

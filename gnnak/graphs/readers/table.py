@@ -1,7 +1,5 @@
 """Read tables (CSV and TSV files with a header) and edge lists."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

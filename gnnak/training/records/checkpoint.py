@@ -1,7 +1,5 @@
 """Write and read `best.ckpt`: weights, options and feature sizes of a run."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

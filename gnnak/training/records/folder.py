@@ -1,7 +1,5 @@
 """A pretrained folder: a trained network and its model card, in open file formats."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

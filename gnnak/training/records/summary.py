@@ -1,7 +1,5 @@
 """Summarise runs that differ only in seed and fold: mean and standard deviation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev

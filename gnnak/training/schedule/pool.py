@@ -1,7 +1,5 @@
 """Worker processes that do the runs of a schedule, in parallel on one device."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import math

@@ -1,7 +1,5 @@
 """Sweeps: runs with all combinations of some options, and their scores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
