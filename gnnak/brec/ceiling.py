@@ -47,19 +47,15 @@ class BrecCount:
     """Which pairs of one group of BREC a WL test distinguishes."""
 
     contender: str
-    """The test with its options."""
     group: str
-    """A key of `gnnak.brec.data.GROUPS`."""
     pairs: int
     apart: int
-    """Number of pairs that the test distinguishes."""
     missed: tuple[int, ...]
     """Indices, within the group, of the pairs that are not distinguished."""
     not_run: tuple[int, ...]
     """Indices of the pairs for which the test would need too much memory."""
     seconds: float
     note: str = ""
-    """Why the test was not run on some pairs."""
 
 
 def run_brec(

@@ -37,7 +37,6 @@ class PairWork(Work):
     seed: int
     group: str
     pair: int
-    """Index of the pair in its group."""
     graphs: tuple[tuple[list[list[int]], int], ...]
     """The two graphs, each as `edge_index` in two lists and the number of nodes.
     Tensors would be sent through shared memory, which is limited."""

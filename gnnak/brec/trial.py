@@ -40,7 +40,6 @@ class TrialOptions:
     """Options of the network and its training; the defaults are BREC's for GNN-AK."""
 
     model: str = "gin-ak+"
-    """Name of the network, as in `build_model`."""
     num_hops: int = 6
     """Radius of the egonets; ignored for other kinds of subgraphs."""
     num_layers: int = 4
@@ -278,7 +277,6 @@ class TrialResult:
     """Whether the covariance of the pair's embeddings is singular."""
     epochs: int
     loss: float
-    """Mean loss of the last epoch."""
 
     def distinguished(self, corrected: bool) -> bool:
         """Whether the (corrected) test is reliable and distinguishes the pair."""

@@ -29,9 +29,7 @@ class MetricKind(NamedTuple):
     metrics of classes and labels have there."""
     tasks: tuple[Task, ...]
     lower: bool = False
-    """Whether lower values are better."""
     arguments: tuple[tuple[str, object], ...] = ()
-    """Arguments of the class in torchmetrics."""
 
 
 NUMBERS: tuple[Task, ...] = ("regression",)
@@ -67,7 +65,6 @@ DEFAULTS: dict[Task, str] = {
     "classification": "accuracy",
     "multilabel": "roc-auc",
 }
-"""The metric of each task if the user names none."""
 
 
 def metrics_for(task: Task) -> tuple[str, ...]:

@@ -183,7 +183,6 @@ class PaddedForm:
     """A PyG batch with padding, and the batch's fields at the time of padding."""
 
     item: Item
-    """The batch with padding."""
     build: Callable[[Item], Batch]
     """Converts a padded item to a PyG batch, whose attribute `REAL` has the numbers of
     real rows."""
@@ -192,7 +191,6 @@ class PaddedForm:
     counter (the number of in-place changes of a tensor), and the axis of the rows, such
     as "nodes"."""
     padder: Padder
-    """Pads the batches of the loader."""
     is_copy: bool = False
     """Whether the padded batch has memory of its own. If not, the tensors of the batch
     are views of those of the padded batch."""

@@ -40,7 +40,6 @@ class Item:
     """A batch with its rooted subgraphs, padded or not."""
 
     batch: GraphBatch
-    """The graphs."""
     subgraphs: RootedSubgraphs | None = None
     """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
     if the network extracts subgraphs itself, or needs none."""

@@ -211,7 +211,6 @@ class Epochs:
     now: Callable[[], int]
     """Returns the number of the current epoch, from 0."""
     count: int
-    """Number of epochs of the whole run."""
     seed: int = 0
     """Random seed of the run, on which random subgraphs depend."""
     done: Callable[[], int] = int

@@ -19,7 +19,6 @@ from gnnak.models.network import Network
 from gnnak.nn.calling.signature import VARIADIC, arguments_of
 
 NUM_GRAPHS = ("num_graphs", "batch_size")
-"""Names of arguments of `forward` that get the number of graphs."""
 GIVE_CALL = "give call=lambda model, batch: model(...)."
 """Advice in errors about models that cannot be called by the names of arguments."""
 

@@ -48,10 +48,8 @@ class Place(NamedTuple):
     name: str
     """The name of the value in its module, such as `config['p']`."""
     get: Callable[[Any], Any]
-    """`get(key)` returns the present value."""
     key: Any
     value: Any
-    """The value when it was found."""
     is_container: bool = False
     is_fixed: bool = False
     """Whether the value changes only if a container around it is replaced: it is an

@@ -62,9 +62,7 @@ class CapturedModel:
     update: Callable[[], object]
     """Clips the gradients of the last call, and takes an optimiser step."""
     gave_up: bool = False
-    """Whether a capture has failed."""
     reason: str | None = None
-    """Why the capture has failed; None if it has not."""
     update_reason: str | None = None
     """Why clipping and optimiser steps are not captured; None if they may be."""
 
@@ -416,7 +414,6 @@ class _Compared:
     """Returns the outputs for a padded item, with padding rows."""
     batch: Batch
     item: Item
-    """The padded batch."""
     axes: list[str | None] = field(default_factory=list)
     """What the rows of each output are, such as nodes; see `axes_of`."""
     _outputs: Any = None

@@ -389,9 +389,7 @@ class _Calls:
 
     model: nn.Module
     buffers: SavedBuffers
-    """The buffers that each call starts with."""
     plain: Callable[[], Any]
-    """Calls the model without padding."""
     padded: Callable[[bool], Any]
     """Calls the model with padding; `padded(True)` also changes padding rows."""
     noisy: bool = False

@@ -123,7 +123,6 @@ BASES: dict[str, Base] = {
         has_depth=True,
     ),
 }
-"""The base GNNs that `build_model` knows, by name."""
 
 
 def base_gnn(

@@ -97,7 +97,6 @@ class Member:
     takes_pairs: bool = True
     """Whether the options `pairs`, `max_distance` and `num_steps` have an effect."""
     takes_order: bool = False
-    """Whether the option `order` has an effect."""
     takes_whole: bool = False
     """Whether the base GNN may be a whole GNN, such as PPGN, instead of a conv."""
     only: tuple[str, ...] | None = None

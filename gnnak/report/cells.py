@@ -68,9 +68,7 @@ class Cell:
     """One table cell: the paper's number, and the runs or statistic that give ours."""
 
     row: str
-    """Title of the row."""
     column: str
-    """Title of the column."""
     paper: str | None
     """The paper's number as printed in the paper; None if the paper has no number."""
     style: Style
@@ -100,7 +98,6 @@ class PaperTable:
     notes: tuple[str, ...]
     """Notes below the table, needed to compare our numbers with the paper's."""
     columns: tuple[str, ...]
-    """Titles of the columns."""
     rows: tuple[tuple[Cell, ...], ...]
     """The rows; each has one cell per column."""
 

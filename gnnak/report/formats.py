@@ -103,7 +103,6 @@ FORMATS: dict[Format, Callable[[FilledTable], str]] = {
     "latex": latex,
     "csv": as_csv,
 }
-"""For each output format, the function that formats a table."""
 
 
 def _tex(words: str) -> str:

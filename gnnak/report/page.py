@@ -54,7 +54,6 @@ Rows = Sequence[tuple[str, ...]]
 
 class Figure(NamedTuple):
     svg: str
-    """An `<svg>` element."""
     caption: str
 
 

@@ -28,7 +28,6 @@ from gnnak.training.schedule.queue import Job
 Verdict = Literal["better", "within", "worse"]
 """How our number compares with the paper's, see `compare`."""
 SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼"}
-"""The sign of each verdict in a printed table."""
 DEVIATIONS = 2.0
 """Our number agrees with the paper's if the difference is at most this many of the
 paper's standard deviations."""
@@ -91,11 +90,8 @@ class Counts:
     run: int = 0
     """Cells of which at least one run has a record."""
     better: int = 0
-    """Cells in which our number is better than the paper's."""
     within: int = 0
-    """Cells in which our number agrees with the paper's."""
     worse: int = 0
-    """Cells in which our number is worse than the paper's."""
     shortened: int = 0
     """Worse cells whose runs had fewer epochs than the paper's."""
     explained: int = 0
@@ -223,9 +219,7 @@ class FilledTable:
     """One of the paper's tables, with the paper's numbers and our numbers."""
 
     table: PaperTable
-    """The table with the paper's numbers only."""
     rows: tuple[tuple[Filled, ...], ...]
-    """The cells of each row, with the paper's numbers and our numbers."""
     footnotes: tuple[tuple[str, str], ...]
     """Letter and text of every footnote, such as ("a", "1 of 3 seeds")."""
 

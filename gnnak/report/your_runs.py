@@ -14,11 +14,9 @@ from gnnak.training.records.results import Record
 from gnnak.training.records.summary import Summary, summarise
 
 TASK = ("data.name", "data.target", "data.own.path", "data.own.targets")
-"""The options that identify the task of a run."""
 SAME = (*PER_RUN, "data.seed", "data.own.labels", "data.own.smiles")
 """Options that are ignored when runs are grouped into settings."""
 HEADER = ["Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs"]
-"""Titles of the columns that `Setting.texts` fills."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,6 @@ class Task:
     """A data set with its targets and metric, and the settings that were trained."""
 
     title: str
-    """Name of the data set, and its targets."""
     own_data: bool
     """Whether the data are the user's own, not a data set of gnnak."""
     metric: str

@@ -85,7 +85,6 @@ def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 Array = np.ndarray
-"""A NumPy array of integers or booleans."""
 
 
 class Coverage:

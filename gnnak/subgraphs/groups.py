@@ -61,9 +61,7 @@ class GroupKey(NamedTuple):
     key: Tensor
     """[rows], in 0..size-1: the group of each row."""
     size: int
-    """Number of groups."""
     in_order: bool = False
-    """Whether `key` is sorted."""
 
 
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:

@@ -16,7 +16,6 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from gnnak.device import peak_megabytes, reset_peak
 
 Phase = Literal["data", "train", "evaluation"]
-"""A phase of a run: assembling training batches, training, or evaluation."""
 
 
 class Clock:

@@ -61,7 +61,6 @@ LAB_CONTENDERS = (
     Contender("pswl", {"readout": "sv"}),
     *(Contender(test) for test in ("gswl", "sswl", "2-lfwl", "2-slfwl")),
 )
-"""The WL tests, with options, that `gnnak wl lab` runs by default."""
 
 
 @dataclass(frozen=True)

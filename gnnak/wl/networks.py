@@ -76,7 +76,6 @@ def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
 
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The networks that `gnnak wl lab` runs by default."""
 
 TRAINING_GRAPHS = 4
 """A network is trained on at most this many graphs of a family."""

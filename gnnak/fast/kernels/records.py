@@ -24,7 +24,6 @@ class Edges(NamedTuple):
     by_target: Groups
     """The edge copies grouped by target; `order` is None, as `target` is sorted."""
     by_source: Groups
-    """The edge copies grouped by source."""
     by_edge: Groups | None
     """The edge copies grouped by edge of the graph; None if no gradient needs them."""
 
@@ -94,7 +93,6 @@ class GatedPool(NamedTuple):
     """Groups of m rows; `gated_sums` multiplies rows by gates and sums each group."""
 
     groups: Groups
-    """The rows of each group."""
     key: Tensor
     """[m]: the group of each row."""
 

@@ -27,7 +27,6 @@ class Recompute(NamedTuple):
     """Recomputes the tensor from the tensors in `saved`. The function must not hold a
     reference to the original tensor, whose memory could then not be freed."""
     saved: tuple[Tensor | None, ...]
-    """The arguments of `function`, which are saved for backward."""
     owned: bool = False
     """Whether the caller of `function` may overwrite the returned tensor, because no
     other function reads it afterwards."""

@@ -545,9 +545,7 @@ class FieldStore:
     kind: type | None = None
     """The class of the PyG graphs; if None, `torch_geometric.data.Data`."""
     has_edges: bool = True
-    """Whether the graphs have a field `edge_index`."""
     has_counts: bool = False
-    """Whether the graphs have a field `num_nodes`."""
 
     def to(self, device: torch.device) -> FieldStore:
         fields = [getattr(self.store, name) for name in ("edge_index", *STORED)]

@@ -33,9 +33,7 @@ class FeatureUse:
     """Names of the attributes of the user's graphs: features, and those not used."""
 
     nodes: tuple[str, ...] = ()
-    """The attributes of nodes that are features."""
     edges: tuple[str, ...] = ()
-    """The attributes of edges that are features."""
     unused_nodes: tuple[str, ...] = ()
     unused_edges: tuple[str, ...] = ()
     unused_graphs: tuple[str, ...] = ()
@@ -92,7 +90,6 @@ class GraphRows:
     position: Tensor
     """[g], int64, increasing: the row that each graph comes from, counted from 0."""
     num_rows: int
-    """Number of rows, good and bad."""
     bad: tuple[BadRow, ...] = ()
     """The rows that are not graphs, in order."""
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)

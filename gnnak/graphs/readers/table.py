@@ -45,9 +45,7 @@ class OpenTable(NamedTuple):
 
 class Table(NamedTuple):
     columns: Mapping[str, Sequence[str]]
-    """The texts of each column, by name."""
     decimal_commas: bool
-    """Whether numbers may have decimal commas; see `OpenTable`."""
 
 
 @contextmanager

@@ -273,14 +273,12 @@ def _seconds(
 
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
-"""A quantity that `grow` varies."""
 RANGES: dict[Growing, tuple[int, ...]] = {
     "nodes": (16, 32, 64, 128, 256),
     "hops": (1, 2, 3, 4),
     "channels": (32, 64, 128, 256),
     "coverage": (1, 2, 3, 4, 5),
 }
-"""The values that `grow` benchmarks by default, for each quantity."""
 SETTINGS: dict[Growing, str] = {
     "hops": "model.subgraphs.num_hops",
     "channels": "model.channels",

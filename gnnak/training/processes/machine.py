@@ -46,13 +46,11 @@ class Machine:
     devices: int = 1
     """Number of GPUs per machine; on the CPU, number of processes per machine."""
     num_nodes: int = 1
-    """Number of machines (nodes of a cluster) of the run."""
     deterministic: bool = False
     """Whether repeated runs give bitwise equal results; runs are then slower."""
     tf32: bool = True
     """Whether float32 matrix products on a GPU may use TF32, which is less precise."""
     tensorboard: bool = False
-    """Whether to write the validation scores to a TensorBoard log."""
     recompute: bool = False
     """Whether the backward pass recomputes activations, to save memory."""
     max_copies: int | None = None

@@ -112,7 +112,6 @@ COST: Schema = CONFIG | {
     "graphs_per_second": is_positive,
     "peak_memory_mb": optional(is_number),
 }
-"""Schema of the time and memory of a training epoch."""
 DATASET: Schema = {
     "name": is_text,
     "graphs": is_sizes,
@@ -120,7 +119,6 @@ DATASET: Schema = {
     "edges": is_number,
     "outputs": is_number,
 }
-"""Schema of the statistics of a data set."""
 KINDS: Mapping[str, Schema] = {
     "run": RUN,
     "bench": COST | {"seconds.epoch": is_number},

@@ -22,7 +22,6 @@ class Summary:
     deviation: float | None
     """The sample standard deviation over the runs; None for a single run."""
     runs: int
-    """Number of runs in the mean."""
     note: str = ""
     """A text about missing runs or undefined scores; empty if there are none."""
     lower_is_better: bool = True

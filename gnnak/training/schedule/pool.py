@@ -89,7 +89,6 @@ class Ready:
     """The message that a worker sends when it has started."""
 
     device: str
-    """The name of the device, as in records."""
     megabytes: float | None
     """Memory of the GPU that is free when the worker starts; None on a CPU."""
 
@@ -213,7 +212,6 @@ class Watcher(Protocol):
 @dataclass
 class Result:
     done: list[Work] = field(default_factory=list)
-    """Runs that have a record now."""
     failed: list[Work] = field(default_factory=list)
     cut: list[Work] = field(default_factory=list)
     """Runs that were stopped when time was up; they can be resumed."""

@@ -118,7 +118,6 @@ class Schedule:
     machine: Machine
     """The device of each run, and options that save memory."""
     jobs: int = 1
-    """Number of runs in parallel."""
     minutes: float | None = None
     """Stop after this many minutes; if None, when all runs are done."""
     long: bool = False

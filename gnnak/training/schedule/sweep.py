@@ -27,11 +27,9 @@ class Combination:
     values: Mapping[str, Any]
     """The values of the options that the sweep varies, by option."""
     config: RunConfig
-    """The options that all runs of the combination share."""
     runs: tuple[tuple[int, int | None], ...]
     """Seed and fold of each run."""
     missing: tuple[Job, ...]
-    """The runs that have no record yet."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class SweepRow:
     """The scores of one combination, averaged over its runs."""
 
     values: Mapping[str, Any]
-    """The values of the options that the sweep varies, by option."""
     metric: str
     """The metric of the scores; empty if no run has a record."""
     lower_is_better: bool
@@ -54,9 +51,7 @@ class SweepRow:
     megabytes: float
     """Largest peak memory of training, in MB."""
     runs: int
-    """Number of runs that have a record."""
     planned: int
-    """Number of runs of the combination."""
 
     @property
     def rank(self) -> float:
