@@ -287,7 +287,6 @@ class TrialResult:
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
-        """Return the `verdict`, treating differences due to rounding as 0."""
         if corrected:
             return verdict(self.corrected, self.same_corrected)
         # The released test alone would compare one rounding error with another.

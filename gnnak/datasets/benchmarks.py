@@ -39,7 +39,6 @@ SPLITS = ("train", "val", "test")
 
 
 def concatenated(stores: Iterable[GraphStore]) -> GraphFile:
-    """Concatenate training, validation and test graphs, in this order; add a split."""
     parts = list(stores)
     sizes = torch.tensor([len(part) for part in parts])
     split = torch.arange(len(parts)).repeat_interleave(sizes)

@@ -81,7 +81,6 @@ class Request:
 
 
 def cached_path(name: str, *options: object) -> Path:
-    """Return the path of the cache file for `name`, the options and `VERSION`."""
     return cache_dir() / "-".join(map(str, (name, *options, f"v{VERSION}.npz")))
 
 

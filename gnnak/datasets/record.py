@@ -68,7 +68,6 @@ DEFAULTS: dict[Task, str] = {
 
 
 def metrics_for(task: Task) -> tuple[str, ...]:
-    """Return the names of the metrics that can score a task."""
     return tuple(name for name, kind in METRICS.items() if task in kind.tasks)
 
 

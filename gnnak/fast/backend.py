@@ -70,7 +70,6 @@ def _pad_rows(
 
 
 def can_sample(plan: Plan) -> bool:
-    """Return whether the Triton kernels can sample roots in the graphs of `plan`."""
     if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
         return False
     return plan.held.is_cuda or interprets_triton()
@@ -101,7 +100,6 @@ def _filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the weights that estimate dropped roots' encodings from sampled ones."""
     if plan is None or not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import fast_filling

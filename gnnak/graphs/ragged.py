@@ -91,7 +91,6 @@ def sorted_values(values: Tensor) -> Tensor:
 
 
 def distinct(values: Tensor) -> Tensor:
-    """Return the distinct integers of `values` in increasing order."""
     values = sorted_values(values.flatten())
     first = torch.ones_like(values, dtype=torch.bool)
     torch.ne(values[1:], values[:-1], out=first[1:])

@@ -56,7 +56,6 @@ def as_indices(indices: Indices, size: int) -> Tensor:
 def indices_at(
     indices: Indices, size: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Convert indices to positions in 0..size-1, once on the CPU, once on `device`."""
     chosen = as_indices(indices, size)
     host = chosen.cpu()
     there = chosen if chosen.device == device else host.to(device, non_blocking=True)

@@ -184,7 +184,6 @@ def _entries(copies: Count, edge_copies: Count) -> Count:
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add to `share` the memory of the distances that farthest-point sampling needs."""
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
     return share.cpu()
@@ -330,7 +329,6 @@ class EpochWindows:
         self._prefetched: tuple[int, Windows] | None = None
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Copy or pickle this object without the window that it has prefetched."""
         return EpochWindows, self._start.args
 
     def of_epoch(
@@ -356,7 +354,6 @@ class EpochWindows:
             windows.close()
 
     def _prefetch(self, epoch: int) -> None:
-        """Stop any other prefetching, and start to prefetch an epoch."""
         self.close()
         self._prefetched = epoch, self._start(epoch)
 

@@ -303,7 +303,6 @@ class Unpadded:
 
 
 def is_structure(name: str, value: object) -> bool:
-    """Return whether a field is one of `STRUCTURE` or contains the rooted subgraphs."""
     return name in STRUCTURE or isinstance(value, RootedSubgraphs)
 
 

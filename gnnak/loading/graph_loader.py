@@ -314,7 +314,6 @@ class Loader:
                     yield assembled.item
 
     def close(self) -> None:
-        """Stop prefetching, and free the window prefetched for the next epoch."""
         self._windows.close()
 
 

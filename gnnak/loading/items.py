@@ -31,7 +31,6 @@ class Shape:
     """Number of nonzero entries of the `Filling`, a sparse matrix, of SubgraphDrop."""
 
     def fits(self, rows: Mapping[str, int]) -> bool:
-        """Return whether this shape has, on every axis, more rows than `rows` says."""
         return all(count < getattr(self, axis) for axis, count in rows.items())
 
 

@@ -190,7 +190,6 @@ class Demand:
         self._unused: int | None = None
 
     def begin_epoch(self) -> None:
-        """Record that the windows of an epoch are going to be assembled."""
         with self._lock:
             if self._unused is not None:
                 self._unused += 1

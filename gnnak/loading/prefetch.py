@@ -27,7 +27,6 @@ _END = object()
 def prefetch(
     results: Generator[T, None, None], device: torch.device
 ) -> "Generator[T, None, None] | Prefetcher[T]":
-    """Return `results`, or on a GPU a `Prefetcher` that iterates over `results`."""
     if device.type != "cuda":
         return results
     return Prefetcher(results, SideStream(device))

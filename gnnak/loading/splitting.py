@@ -119,7 +119,6 @@ class _TrimmingSplitter(_Splitter):
 
 
 def _merged(parts: Iterable[list[dict[Name, Tensor]]]) -> list[dict[Name, Tensor]]:
-    """Merge lists of one dict per batch: the dicts of a batch become one dict."""
     return [dict(ChainMap(*of_batch)) for of_batch in zip(*parts, strict=True)]
 
 

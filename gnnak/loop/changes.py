@@ -179,7 +179,6 @@ class ModelWatch:
         self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
 
     def _has_listed(self) -> bool:
-        """Return whether all weights and buffers are the ones listed before."""
         return all(map(is_, self._present_tensors(), self._listed)) and all(
             map(is_lazy, self._lazy)
         )
@@ -283,7 +282,6 @@ def built_weights(model: nn.Module) -> list[nn.Parameter]:
 
 
 def is_unbuilt(model: nn.Module) -> bool:
-    """Return whether the first call of a model will build weights or buffers."""
     return any(map(is_lazy, chain(model.parameters(), model.buffers())))
 
 

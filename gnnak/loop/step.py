@@ -75,7 +75,6 @@ def make_step(
         take_step(optimizer, device)
 
     def step(item: Item) -> Tensor:
-        """Train on an item, without the caller's autocast, such as Lightning's."""
         with torch.autocast(device.type, enabled=False):
             return train_once(lambda: loss_of(item), optimizer, update, device, narrow)
 

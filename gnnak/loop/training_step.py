@@ -322,13 +322,11 @@ class TrainingStep:
         return True
 
     def _trains_others(self) -> bool:
-        """Return whether the optimiser trains weights outside of model and loss."""
         inside = set(map(id, self._inside.parameters()))
         groups = self.optimizer.param_groups
         return any(id(w) not in inside for group in groups for w in group["params"])
 
     def _compared(self, batch: Batch) -> Any:
-        """Return the outputs for a batch; with `padded_loss`, also the loss."""
         outputs = self.call(self.model, batch)
         if not self.padded_loss:
             return outputs
@@ -423,7 +421,6 @@ class _Compared:
         return self._outputs
 
     def padded(self, disturb: bool) -> Any:
-        """Return the outputs for the padded batch, after removing padding rows."""
         # Copy the item: layers cache values in its rooted subgraphs, and the model may
         # change features in place.
         item = like(self.item, [each.clone() for each in tensors_of(self.item)])

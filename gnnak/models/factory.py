@@ -44,7 +44,6 @@ class ModelForm:
 
     @property
     def needs_degrees(self) -> bool:
-        """Whether `build_model` needs the argument `degrees` for this base GNN."""
         return self.base in BASES and BASES[self.base].needs_degrees
 
     @property
@@ -129,7 +128,6 @@ def normal_name(name: str) -> str:
 
 
 def _base(name: str) -> Base:
-    """Return the `Base` with this name: from `BASES`, or for the user's own class."""
     if name in BASES:
         return BASES[name]
     return Base(lambda width, *_: make_own(name, width), reads_edges(name))

@@ -64,14 +64,12 @@ def current_real_rows() -> RealRows:
 
 
 def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
-    """Return a `real_rows` context for modules that run on the graphs of a batch."""
     if real is None:
         return _unpadded()
     return real_rows(RealRows(real.nodes, real.edges, real.graphs))
 
 
 def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
-    """Return a `real_rows` context for modules that run on rooted subgraphs."""
     real = subgraphs.real
     if real is None:
         return _unpadded()

@@ -30,7 +30,6 @@ class Style:
     """Text to print after a number, such as a percent sign."""
 
     def number(self, value: float) -> str:
-        """Format one number in this style."""
         shown = f"{100 * value if self.percent else value:.{self.digits}f}"
         return shown + self.suffix
 
@@ -110,14 +109,12 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """Return a copy with `settings` in all runs, and a note that lists them."""
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
         rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
         return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
 
     def shortened(self, factor: float) -> PaperTable:
-        """Return a copy with shorter runs: options in `LENGTH` divided by `factor`."""
         rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
         return replace(self, rows=rows)
 
@@ -153,7 +150,6 @@ ORDER = (
 
 
 def table_names() -> list[str]:
-    """Return the names of the paper's ten tables, in the paper's order."""
     return list(ORDER)
 
 

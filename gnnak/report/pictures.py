@@ -115,7 +115,6 @@ def _as_networkx(graph: Graph) -> nx.Graph:
 
 
 def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
-    """Map each node in the egonet of `root` to its distance from the root."""
     subs = egonets(*graph, num_hops)
     own = subs.subgraph == root
     return dict(zip(subs.node[own].tolist(), subs.hop[own].tolist(), strict=True))

@@ -138,7 +138,6 @@ def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
 
 
 def _one_agrees(cell: Cell, ours: Summary) -> bool:
-    """Return whether at least one run alone is not worse than the paper's number."""
     each = (replace(ours, mean=value) for value in ours.values)
     return any(compare(cell, one) != "worse" for one in each)
 
@@ -452,7 +451,6 @@ def measure_dataset(name: str, results: Path) -> Record:
 
 
 def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
-    """Return the data sets whose statistics a table needs but that have no record."""
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
     return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]

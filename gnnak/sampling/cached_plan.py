@@ -22,7 +22,6 @@ from gnnak.subgraphs.induce import with_edges
 
 
 def can_sample_first(extractor: object) -> TypeGuard[EgoNets]:
-    """Return whether `sample_egonets` supports an extractor: egonets with all nodes."""
     return type(extractor) is EgoNets and extractor.max_neighbors is None
 
 

@@ -33,7 +33,6 @@ class Filling(Compact):
     their order is unknown."""
 
     def at(self, entries: Tensor) -> Filling:
-        """Return the nonzero entries at the positions `entries`, in this order."""
         node, subgraph = self.node[entries], self.subgraph[entries]
         return Filling(node, subgraph, self.weight[entries])
 

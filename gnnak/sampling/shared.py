@@ -96,7 +96,6 @@ class CachedGraph:
         self._version = _version(edge_index)
 
     def discard_sample(self) -> None:
-        """Release the random subgraphs of the current forward pass."""
         self.sampled: RootedSubgraphs | None = None
         self.sample: Sample | None = None
         self.replayed: RootedSubgraphs | None = None
@@ -221,7 +220,6 @@ class ThreadState(threading.local):
         self.cache.discard_sample()
 
     def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
-        """Return the cached graph with these edges; see `GraphCache.get`."""
         graph = self.cache.get(edge_index, num_nodes, self.compared)
         self.compared = self.trusts_versions
         return graph
@@ -261,7 +259,6 @@ class SharedSubgraphs:
         self.compiled: RootedSubgraphs | None = None
 
     def forget(self) -> None:
-        """Clear the cache of the calling thread."""
         self._of_thread.cache.clear()
         self._of_thread.start_pass()
 
@@ -281,7 +278,6 @@ class SharedSubgraphs:
         return args, rest
 
     def end_call(self, *_: object) -> None:
-        """Forward hook of the model: end a call."""
         if torch.compiler.is_compiling() and self.compiled is not None:
             self.compiled = None
         else:

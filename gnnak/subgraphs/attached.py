@@ -43,7 +43,6 @@ def attach(
     source: Extractor,
     edges: Tensor | None,
 ) -> None:
-    """Attach subgraphs to the tensor that they were extracted from; see `Attached`."""
     found = Attached(subgraphs, source, edges, edge_index._version)
     setattr(edge_index, NAME, found)
 

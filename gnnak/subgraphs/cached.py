@@ -83,7 +83,6 @@ class CachedSubgraphs:
 
     @property
     def num_bytes(self) -> int:
-        """Total memory of all cached tensors, in bytes."""
         return sum(tensor.nbytes for tensor in self._fields) + self._encoded_bytes
 
     @property

@@ -150,7 +150,6 @@ def _shortest(walks: Tensor, radix: int) -> Tensor:
 
 
 def decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
-    """Split walks, integers `pair * radix + length`, into pairs and lengths."""
     pair = walks // radix
     return pair, torch.sub(walks, pair, alpha=radix)
 

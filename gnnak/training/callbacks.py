@@ -158,11 +158,9 @@ class RunHistory(Callback):
 
     @property
     def state_key(self) -> str:
-        """The key of this callback's state in the checkpoint `last.ckpt`."""
         return STATE_KEY
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Give the module the validation scores; stop if early stopping is due."""
         assert isinstance(module, GraphTask)
         module.curve = self.curves["validation"]
         self._stop_early(trainer)
@@ -303,7 +301,6 @@ class StopAtStep(RestoreSignals):
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException
     ) -> None:
-        """Write a checkpoint if the run is stopped at the end of a step."""
         if isinstance(exception, Stopped) and self.request.deferred:
             self.history.save(trainer)
 
@@ -354,7 +351,6 @@ class ProgressLines(Callback):
         self.progress.update(self.task, completed=history.epochs)
 
     def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop updating the bar, but leave it on the screen."""
         self._stop()
 
     def on_exception(

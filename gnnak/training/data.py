@@ -93,7 +93,6 @@ class GraphData(LightningDataModule):
         return progress.processed
 
     def _steps_done(self) -> int:
-        """Return the number of batches of this epoch that are left out."""
         assert self.trainer is not None
         module: Any = self.trainer.lightning_module
         return module.steps_done
@@ -121,7 +120,6 @@ class GraphData(LightningDataModule):
     def transfer_batch_to_device(
         self, batch: Item, device: torch.device, dataloader_idx: int
     ) -> Item:
-        """Return the batch unchanged: it was assembled on the device."""
         return batch
 
     def _evaluation_loader(self, positions: Tensor, size: int | None = None) -> Loader:

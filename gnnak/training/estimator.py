@@ -13,7 +13,6 @@ from gnnak.training.trained import TrainedModel
 
 
 def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
-    """Return the graphs as a list, with NumPy strings converted to Python strings."""
     if isinstance(graphs, str):
         raise OptionError("graphs is one string; give a list of graphs or SMILES.")
     listed = as_items(graphs)

@@ -76,7 +76,6 @@ def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
 
 
 def _fills_unseen(info: DatasetInfo) -> bool:
-    """Return whether new graphs may have categories that training did not see."""
     featurizer = find_featurizer(info)
     return info.own_data or (
         featurizer is not None and FEATURIZERS[featurizer].fill_unseen
@@ -302,7 +301,6 @@ def warn_of_precision(precision: Precision, machine: Machine) -> None:
 def is_captured(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
 ) -> bool:
-    """Return whether `prepare` would capture training steps as CUDA graphs."""
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
         network = build_network(config, dataset.info, degrees)

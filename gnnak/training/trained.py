@@ -96,7 +96,6 @@ FilePath = str | os.PathLike[str]
 
 
 def shipped_names() -> list[str]:
-    """Return the names of the networks that are installed with the package."""
     return sorted(path.name for path in SHIPPED.glob("*") if is_folder(path))
 
 

@@ -70,7 +70,6 @@ class Bound:
 
 
 def has_bound(name: str) -> bool:
-    """Return whether a WL test is known that bounds the network `name` on egonets."""
     form = parse_name(name)
     if form.member is None:
         return name in BOUNDS

@@ -33,13 +33,11 @@ class Contender:
 
     @classmethod
     def of(cls, name: str, options: Mapping[str, object]) -> Contender:
-        """Return the test `name`, or the test that bounds the network `name`."""
         found = find_test(name, options)
         return cls(found.test, found.options)
 
     @property
     def label(self) -> str:
-        """The name of the test, with its options in brackets."""
         options = [k if v is True else f"{k}={v}" for k, v in self.options.items()]
         return f"{self.test} ({', '.join(options)})" if options else self.test
 

@@ -52,7 +52,6 @@ def different(rows: Tensor) -> Tensor:
 
 
 def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> int:
-    """Count the pairs of graphs of the same group that have different embeddings."""
     with torch.no_grad():
         rows = embed(embedder, [graph for group in groups for graph in group])
     parts = rows.split([len(group) for group in groups])

@@ -75,7 +75,6 @@ class TupleBlocks(NamedTuple):
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
-        """Group the graphs of a union into blocks by their number of nodes."""
         sizes = torch.unique(union.sizes).tolist()
         return TupleBlocks(
             k, [((union.sizes == n).nonzero().flatten(), n) for n in sizes]

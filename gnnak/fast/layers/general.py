@@ -144,7 +144,6 @@ def _embeddings(layer: GNNAK) -> Tensor | None:
 
 
 def is_small(table: HopTable | None) -> bool:
-    """Return whether kernels support the size of a hop table; True without a table."""
     return table is None or len(table.weight) <= SMALL_HOP_TABLE
 
 

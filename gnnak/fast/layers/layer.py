@@ -133,7 +133,6 @@ def fused_encodings(
 
 
 def _drops(layer: GNNAK) -> bool:
-    """Return whether a layer or its base GNN is training with dropout."""
     parts = (layer.dropout, *cast(Stack, layer.gnn).after)
     return any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in parts)
 
@@ -230,7 +229,6 @@ def _pooled_sums(
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Apply what follows the second Linear of an MLP, through its last Linear."""
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z

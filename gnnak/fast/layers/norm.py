@@ -54,7 +54,6 @@ class GivenNorm(NamedTuple):
 
 @implements("over_rows")
 def norm_over_rows(serves: Serves, norm: BatchNorm, x: Tensor) -> Tensor:
-    """Apply a batch norm to `x` in float32, float64 or bfloat16."""
     if not can_store(x.dtype) or not serves(x) or not can_fuse_norm(norm, x):
         return NotImplemented
     return norm_rows(norm, x)

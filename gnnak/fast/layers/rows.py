@@ -65,7 +65,6 @@ class CachedRecompute:
         return value
 
     def release(self) -> None:
-        """Clear the cache: the next call recomputes the tensor."""
         self._value = None
 
 
@@ -91,7 +90,6 @@ def saved_or_recomputed(
 
 
 def can_overwrite(recompute: Recompute | None) -> bool:
-    """Return whether the backward pass may overwrite a tensor with its gradient."""
     return recompute is not None and recompute.owned
 
 

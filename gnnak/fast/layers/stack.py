@@ -297,7 +297,6 @@ def _run_convs(
     edges: Edges,
     dropout: float,
 ) -> Rows:
-    """Run convs, each followed by a norm, ReLU, dropout and a residual sum."""
     for conv, norm in parts:
         h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
         c = Rows(norm_relu_add(norm, h, c.values, dropout))

@@ -39,7 +39,6 @@ _current: ContextVar[ModelCall | None] = ContextVar("model_call", default=None)
 
 @implements("run_layers")
 def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
-    """Run all layers of a network; compute their weight-only terms in one batch."""
     if network.recompute and network.training:
         return NotImplemented
     with call_of(network):

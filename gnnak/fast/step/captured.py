@@ -264,7 +264,6 @@ class CapturedModel(CapturedStep):
         self._release_all()
 
     def _release_gradients(self) -> None:
-        """Discard captured updates, and the gradients in the CUDA graphs' memory."""
         self.captured_update.forget()
         for weight in self.weights:
             weight.grad = None
@@ -349,7 +348,6 @@ class _Passes:
         ]
 
     def _allocate(self) -> None:
-        """Allocate the buffers `of_outputs`, outside of the graphs' memory."""
         if not self.of_outputs:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 

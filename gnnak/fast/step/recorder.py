@@ -154,7 +154,6 @@ class GraphRecorder:
 
 
 def copied(value: Any) -> Any:
-    """Return a clone of a tensor, and any other value as it is."""
     return value.clone() if isinstance(value, Tensor) else value
 
 

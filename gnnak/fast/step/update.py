@@ -176,7 +176,6 @@ class CapturedUpdate:
         return [*weights, *chain.from_iterable(state.values() for state in states)]
 
     def _present_options(self) -> list[dict[str, Any]]:
-        """Return the options of each parameter group that are constant in a capture."""
         names = [name for name in self.optimizer.defaults if name not in VARYING]
         groups = self.optimizer.param_groups
         return [{name: group[name] for name in names} for group in groups]

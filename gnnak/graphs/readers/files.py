@@ -193,7 +193,6 @@ def format_stem(path: Path) -> str:
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether the suffixes are those of a text file compressed with gzip."""
     return _without_gz(path) != path
 
 

@@ -331,7 +331,6 @@ class Attributes:
 
     @property
     def aligned(self) -> dict[str, Attribute]:
-        """The tensor fields without indices, with one row per node, edge or graph."""
         return {k: v for k, v in self.tensors.items() if is_aligned(v)}
 
     @property

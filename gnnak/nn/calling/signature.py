@@ -272,7 +272,6 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 
 
 def _as_width(declared: object) -> int:
-    """Return the width that an attribute such as `in_channels` declares, or 0."""
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]
     return declared if isinstance(declared, int) else 0

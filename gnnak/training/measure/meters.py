@@ -43,7 +43,6 @@ class Stopwatch(Callback):
 
     @property
     def seconds(self) -> float:
-        """Median seconds of the timed epochs; evaluation is not included."""
         return median(self.training)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
@@ -197,7 +196,6 @@ class KernelTimes(Callback):
                 self._end(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop the profiler if the epoch had fewer than `STEPS` training steps."""
         if self._profile is not None:
             self._end(trainer)
 

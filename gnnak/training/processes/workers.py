@@ -57,7 +57,6 @@ def local_rank() -> int:
 
 
 def beat() -> None:
-    """Send a heartbeat of this process, if heartbeats were started."""
     if FOLDER in os.environ:
         with suppress(OSError):
             Path(os.environ[FOLDER], str(local_rank())).touch()
@@ -97,7 +96,6 @@ LEAVING = threading.Lock()
 
 
 def become_main() -> None:
-    """Declare this process the main process, unless it is a worker."""
     os.environ.setdefault(MAIN, str(os.getpid()))
 
 
@@ -114,7 +112,6 @@ def main_of_workers() -> Iterator[None]:
 
 
 def how_ended(code: int | None) -> str:
-    """Describe how a process ended, for example "was killed by SIGKILL"."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"

@@ -178,7 +178,6 @@ LARGEST_CONFIG = 16 << 20
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder with `config.json` or `model.safetensors`."""
     return any((path / name).is_file() for name in (CONFIG, WEIGHTS))
 
 
@@ -279,7 +278,6 @@ def _read_weights(path: Path, wanted: object) -> dict[str, Tensor]:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return a hash of JSON values that does not depend on order and white space."""
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -57,7 +57,6 @@ class RunRecords:
         return devices.most_common(1)[0][0] if devices else ""
 
     def exact(self, config: RunConfig) -> list[Record]:
-        """Return the records of all runs with this config, with any seed and fold."""
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:

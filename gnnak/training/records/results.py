@@ -36,7 +36,6 @@ DIGITS = 16
 
 
 def to_line(record: Record) -> bytes:
-    """Return a record as one line of JSON text, with a checksum and a line break."""
     text = _plain_text(record).encode()
     comma = b", " if record else b""
     return BEGIN + _checksum(text) + b'"' + comma + text[1:] + b"\n"

@@ -47,7 +47,6 @@ def is_curve(value: Any) -> bool:
 
 
 def is_model(value: Any) -> bool:
-    """Return whether a value is the name of a model that this version can build."""
     try:
         return is_text(value) and bool(parse_name(value))
     except OptionError:

@@ -108,7 +108,6 @@ def cost_of(record: Record, jobs: int) -> Cost:
 
 
 def runs_at_once(record: Record) -> int:
-    """Return how many runs shared the device: 7 in old records with `shared_gpu`."""
     return record.get("jobs", 7 if record.get("shared_gpu") else 1)
 
 
@@ -117,22 +116,18 @@ def _epoch(costs: Iterable[Cost]) -> float:
 
 
 def same_cell(config: RunConfig) -> Hashable:
-    """Return a key: a hash of all options except seed, fold and length of the run."""
     return config.cell(also_without=LENGTH)
 
 
 def same_model(config: RunConfig) -> Hashable:
-    """Return a key: the protocol and the name of the model."""
     return config.data.protocol, config.model.name
 
 
 def same_base(config: RunConfig) -> tuple[str, tuple[Hashable, ...]]:
-    """Return a key: the base GNN, and the key that `same_form` returns."""
     return parse_name(config.model.name).base, same_form(config)
 
 
 def same_form(config: RunConfig) -> tuple[Hashable, ...]:
-    """Return a key: whether the model has GNN-AK, and whether it has SubgraphDrop."""
     form = parse_name(config.model.name)
     return form.uplifted, form.sampled
 

@@ -171,7 +171,6 @@ def _ready() -> Ready:
 
 
 def _free_memory() -> None:
-    """Return the memory of the last run to the GPU, for the other workers."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()

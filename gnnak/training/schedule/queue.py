@@ -24,7 +24,6 @@ class Job(Work):
 
 
 def without_repeats(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs without repetitions of the same experiment and config."""
     first = {(job.experiment, job.config): job for job in reversed(jobs)}
     return [job for job in jobs if first[job.experiment, job.config] is job]
 
@@ -56,7 +55,6 @@ class Task:
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return a copy with one more failed try, and with the argument `alone`."""
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
