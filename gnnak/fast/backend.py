@@ -10,7 +10,6 @@ from gnnak.fast.cpu import cpu_encodings
 from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.layers import (
     convs,
-    encoder,
     gather,
     general,
     layer,
@@ -52,7 +51,7 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
     """Build the backend for GPUs, for tensors for which `serves` returns True."""
-    of_layers = (convs, encoder, gather, general, layer, norm, ppgn, weights)
+    of_layers = (convs, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)
     found["set_cover_roots"] = partial(_sample_roots, False)

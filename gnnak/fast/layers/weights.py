@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.fast.kernels.records import BIAS_COLUMN
-from gnnak.fast.layers.encoder import has_foreign_hooks
 from gnnak.fast.layers.parts import Serves, autocast_dtype, blocks_of, implements
 from gnnak.models.network import Network
 from gnnak.nn.encodings import HopGate
@@ -73,7 +72,8 @@ def computed_for(
     `shapes(layer)` at once, except under activation checkpointing.
     """
     call = _current.get()
-    if call is None or has_foreign_hooks():
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if call is None or hooks is not None:
         return compute([layer])[0]
     autocast = torch.is_autocast_enabled("cuda"), torch.is_autocast_enabled("cpu")
     key = (name, torch.is_grad_enabled(), autocast)
