@@ -92,7 +92,7 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     device = torch.device(device)
     if device.type == "cuda":
         return _peak_bytes(_index(device)) / 2**20
-    return _resident("VmHWM")
+    return resident("VmHWM")
 
 
 @contextmanager
@@ -153,23 +153,7 @@ def _measure_graph_pools(index: int) -> int:
     )
 
 
-class PeakMemory:
-    """Context manager: measure by how much this process's memory grows; Linux only."""
-
-    megabytes: float
-    """Peak of the resident memory within the `with` block minus the memory at its
-    start."""
-
-    def __enter__(self) -> "PeakMemory":
-        reset_peak()
-        self._before = _resident("VmRSS") or 0.0
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.megabytes = (_resident("VmHWM") or 0.0) - self._before
-
-
-def _resident(field: str) -> float | None:
+def resident(field: str) -> float | None:
     """Return VmRSS (memory in use) or VmHWM (peak) in MB; None if not on Linux."""
     if not STATUS.exists():
         return None
