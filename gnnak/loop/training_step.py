@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -446,11 +445,6 @@ def check_options(
     if not any(True for _ in model.parameters()):
         name = type(model).__name__
         raise OptionError(f"{name} has no weights to train; give a model with weights.")
-    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
-        raise OptionError(
-            "the model is compiled by torch.jit, which TrainingStep does not support; "
-            "give the model itself, or compile it by torch.compile."
-        )
     _check_loss(loss, "output, batch, real" if padded_loss else "output, batch")
     if not isinstance(optimizer, Optimizer):
         raise OptionError(
@@ -461,56 +455,22 @@ def check_options(
 
 
 def _check_loss(loss: object, given: str) -> None:
-    """Raise `OptionError` unless a loss can be called as `loss(given)`."""
+    """Raise `OptionError` if a loss is no function, or a loss of PyTorch."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
-    inside: Any = loss
-    while isinstance(inside, functools.partial):
-        inside = inside.func
-    inside = getattr(inside, "_orig_mod", inside)  # compiled by torch.compile
-    is_module = isinstance(inside, nn.Module)
-    function = type(inside).forward if is_module else inside
-    if getattr(function, "__module__", None) in PYTORCH_LOSSES:
-        name = type(inside).__name__ if is_module else inside.__name__
+    is_module = isinstance(loss, nn.Module)
+    if (type(loss) if is_module else loss).__module__ in PYTORCH_LOSSES:
+        name = type(loss).__name__ if is_module else loss.__name__
         call = f"{name}()" if is_module else name
         raise OptionError(
             f"loss gets ({given}), but {name} takes tensors; write "
             f"loss=lambda {given}: {call}(output, batch.y)."
         )
-    _check_parameters("loss", given, loss)
-
-
-def _check_parameters(option: str, given: str, function: Callable) -> None:
-    called = function
-    if (
-        isinstance(function, nn.Module)
-        and type(function).__call__ is nn.Module.__call__
-    ):
-        called = function.forward
-    try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):  # some functions in C have no signature
-        return
-    try:
-        signature.bind(*given.split())
-    except TypeError:
-        taken = ", ".join(signature.parameters)
-        raise OptionError(
-            f"{option} gets ({given}), but takes ({taken}); give a function "
-            f"{option}({given})."
-        ) from None
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser needs no closure, and trains the model or the loss."""
+    """Check that an optimiser trains the model or the loss."""
     name = type(optimizer).__name__
-    parameters = inspect.signature(optimizer.step).parameters
-    closure = parameters.get("closure")
-    if closure is not None and closure.default is closure.empty:
-        raise OptionError(
-            f"{name} calls the model several times per step, through a closure, which "
-            "TrainingStep does not support; use another optimiser, such as Adam."
-        )
     known = {id(weight) for weight in model.parameters()}
     if isinstance(loss, nn.Module):
         known |= {id(weight) for weight in loss.parameters()}
@@ -534,8 +494,6 @@ def check_choices(
         raise OptionError(
             f"call is {described(call)}; give a function call(model, batch), or None."
         )
-    if callable(call):
-        _check_parameters("call", "model, batch", call)
     check_flag("capture", capture)
     if autocast is not None and autocast not in AUTOCAST:
         raise OptionError(
@@ -553,8 +511,6 @@ def checked_loss(value: object) -> Tensor:
             f"loss returned a tensor of shape {list(value.shape)}; return one number, "
             "for example its mean."
         )
-    if value.is_complex():
-        raise OptionError("loss returned a complex number; return a real number.")
     if not value.requires_grad:
         raise OptionError(
             "loss returned a tensor without gradient; compute it from the output, "
