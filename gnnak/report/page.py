@@ -20,7 +20,6 @@ from gnnak.report.your_runs import HEADER, Task, group_tasks
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.records import schema
 from gnnak.training.records.lookup import RunRecords, read_statistics
 from gnnak.training.records.results import Record, environment, read_records
 
@@ -49,6 +48,9 @@ TEMPLATES = Environment(
     undefined=StrictUndefined,
 )
 """Reads `page.html` from the folder of this module; inserted texts are escaped."""
+DROP = "case device strategy min_coverage share step_seconds step_mb"
+QUALITY = "model target epochs seed test_mae"
+"""The keys of records of `subgraph_drop.jsonl` and of `drop_quality.jsonl`."""
 Rows = Sequence[tuple[str, ...]]
 
 
@@ -62,9 +64,9 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
     runs = RunRecords.read(results, *([] if own_runs is None else [own_runs]))
     statistics = read_statistics(results)
     tables = fill_tables(map(load_table, table_names()), runs, statistics)
-    drops = read_records(results / "subgraph_drop.jsonl", schema.DROP)
-    quality = read_records(results / "drop_quality.jsonl", schema.QUALITY)
-    extraction = read_records(results / "extraction.jsonl", schema.EXTRACTION)
+    drops = read_records(results / "subgraph_drop.jsonl", DROP.split())
+    quality = read_records(results / "drop_quality.jsonl", QUALITY.split())
+    extraction = read_records(results / "extraction.jsonl", ("case", "seconds"))
     bench = read_records(results / "bench.jsonl")
     own, paper = _own_and_paper(tables, runs)
     extracted = list({record["case"]: record for record in extraction}.values())
