@@ -71,10 +71,7 @@ _earlier_peak: dict[int, int] = {}
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
-    """Restart the measurement of `peak_megabytes` from the memory in use now.
-
-    For "cpu", this does nothing on systems other than Linux.
-    """
+    """Restart the measurement of `peak_megabytes` from the memory in use now."""
     device = torch.device(device)
     if device.type == "cuda":
         _restart_counter(_index(device), 0)
@@ -108,11 +105,7 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context manager: yield a list, and on exit append a GPU's memory growth in bytes.
-
-    The growth is the peak of the allocated memory within the block minus the allocated
-    memory at its start. `peak_megabytes` still includes the peak before the block.
-    """
+    """Context manager: yield a list; on exit, append a GPU's memory growth in bytes."""
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
     torch.cuda.reset_peak_memory_stats(index)

@@ -223,7 +223,6 @@ only steps without recomputation can be captured."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
-    """Estimate how many bytes one layer stores for its backward pass."""
     if subgraphs is None:
         return 0
     copies = PER_NODE_COPY * subgraphs.num_copies
@@ -246,7 +245,6 @@ def large_bytes(device: torch.device) -> int:
 def step_bytes(
     graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
 ) -> int:
-    """Estimate the bytes that a training step needs, from one graph of the pair."""
     subgraphs = None
     if parse_name(options.model).uplifted:
         subgraphs = extract(options.model_options().extractor, *graph)

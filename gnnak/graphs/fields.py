@@ -21,7 +21,6 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
 
 
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
-    """Raise `GraphError` unless `value` is an int64 vector of numbers >= 0."""
     tensor = check_tensor(name, value, device)
     if tensor.dtype != torch.long or tensor.dim() != 1:
         raise GraphError(
@@ -70,7 +69,6 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
-    """Raise `GraphError` unless `value` has `rows` rows and, if `columns`, two axes."""
     tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):
         letter = owner[0]

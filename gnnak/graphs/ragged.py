@@ -80,11 +80,7 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
 
 
 def sorted_values(values: Tensor) -> Tensor:
-    """Return the integers `values`, [m], in increasing order.
-
-    NumPy sorts integers several times faster than PyTorch, which also returns where
-    each of them was.
-    """
+    """Return the integers `values`, [m], in increasing order."""
     if values.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.sort(values).values
     return torch.from_numpy(np.sort(values.numpy()))

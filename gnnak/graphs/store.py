@@ -323,7 +323,6 @@ def add_reverse_edges(
 
 
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
-    """Add reverse edges by `add_reverse_edges`, with the attributes of the edges."""
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
     return replace(

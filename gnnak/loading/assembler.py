@@ -68,7 +68,6 @@ class Subgraphs:
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator
     ) -> RootedSubgraphs | None:
-        """Return the subgraphs of a batch, given its graphs' positions in the store."""
         edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
         if self.cached is not None:
             subgraphs = self.cached[positions]
@@ -98,7 +97,6 @@ class Subgraphs:
 def find_subgraphs(
     store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
 ) -> Subgraphs:
-    """Cache all rooted subgraphs, unless these are random or need too much memory."""
     if extractor is None:
         return Subgraphs()
     cached = cache_if_small(store, extractor)
@@ -128,11 +126,7 @@ def memory_shares(
 
 
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
-    """Reduce the memory share of each graph, [g], so that windows have more batches.
-
-    A window then has about `WINDOW_BATCHES` batches, unless these need more than
-    `MAX_FACTOR` times the memory budget.
-    """
+    """Reduce the memory share of each graph, [g], so that windows have more batches."""
     wanted = WINDOW_BATCHES * batch_size * share.mean()
     return share / wanted.clamp(1, MAX_FACTOR)
 
@@ -190,7 +184,6 @@ def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> T
 
 
 def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tensor]]:
-    """Group consecutive batches into windows that fit the memory budget."""
     window: list[Tensor] = []
     full = 0.0
     for batch in batches:
@@ -268,7 +261,6 @@ class Assembler:
     def assemble(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> list[Assembled]:
-        """Assemble the batches of a window, given the positions of their graphs."""
         items, padded = self._items(batches, generator)
         found = []
         for item, form, graphs in zip_longest(items, padded, batches):
@@ -282,7 +274,6 @@ class Assembler:
     def _items(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> tuple[list[Item], list[Item]]:
-        """Return the batches of a window, and the padded forms of its first batches."""
         store, attributes = self.graphs.store, self.graphs.attributes
         positions = torch.cat(batches)
         graphs = store[positions]
@@ -334,10 +325,7 @@ class EpochWindows:
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch of `count` batches, from batch `first` on.
-
-        If `more`, another epoch follows, and its first window is prefetched.
-        """
+        """Yield the windows of an epoch of `count` batches, from batch `first` on."""
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:

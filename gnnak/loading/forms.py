@@ -44,12 +44,7 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts assembled batches to PyG batches.
-
-    With a `padder`, each batch also has a padded form, or what is needed to compute
-    this form. If `wants_padding` is True but a field of the graphs cannot be padded,
-    the attribute `FORM` of each batch names this field.
-    """
+    """Converts assembled batches to PyG batches."""
 
     def __init__(
         self,
@@ -83,7 +78,6 @@ class BatchMaker:
         return batch
 
     def build(self, item: Item, edges: Tensor | None = None) -> Batch:
-        """Convert an assembled batch, with or without padding, to a PyG `Batch`."""
         graphs, given = self.graphs, item.batch
         batch = copy.copy(self._empty)
         fields: dict[str, Any] = {
@@ -266,7 +260,6 @@ class Unpadded:
         return PaddedForm(item, self.build, fields, self.padder, is_copy)
 
     def pad(self, batch: Batch) -> PaddedForm | str:
-        """Return the padded form of `batch`, or a text that says why there is none."""
         now = dict(batch._store.items())
         for name, axis in self.axes.items():
             if name not in now:

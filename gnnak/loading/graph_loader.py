@@ -240,7 +240,6 @@ class GraphLoader:
         self._resumed, self._current = True, None
 
     def _built(self) -> dict[str, Any]:
-        """Return the arguments that the batches of an epoch depend on, by name."""
         return {
             "graphs": self._order.count,
             **self._identity,

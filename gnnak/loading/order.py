@@ -115,11 +115,7 @@ class GraphOrder(BatchOrder):
         return order[self.rank :: self.processes]
 
     def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
-        """Fill batches up to a budget, and return the batches of this process.
-
-        If some processes would get more batches than others, the last batches are
-        merged and divided among all processes.
-        """
+        """Fill batches up to a budget, and return the batches of this process."""
         cuts, begin = [], 0
         ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
         while begin < order.numel():

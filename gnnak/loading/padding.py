@@ -37,11 +37,7 @@ class Field:
 def split_fields(
     fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
 ) -> list[dict[Key, Tensor]]:
-    """Split the fields of a window by batch, into views of one new tensor.
-
-    In each batch, indices count from 0. `starts` is as in `Window`; rows before the
-    first and after the last position are left out.
-    """
+    """Split the fields of a window by batch, into views of one new tensor."""
     counts = _rows_per_batch(starts)
     if not counts["graphs"]:
         return []

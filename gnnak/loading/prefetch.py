@@ -63,11 +63,7 @@ class SideStream:
         return torch.cuda.current_stream(self.device).record_event()
 
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:
-        """Make the consumer's current stream wait until the result is computed.
-
-        The allocator then does not reuse the result's memory before that stream is
-        done. Each block of memory is registered once, since most tensors are views.
-        """
+        """Make the consumer's current stream wait until the result is computed."""
         here = torch.cuda.current_stream(self.device)
         here.wait_event(event)
         for tensor in one_per_storage(tensors_of(tuple(result))):

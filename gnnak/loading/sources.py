@@ -71,7 +71,6 @@ def check_subgraphs(extractor: object, drop: object) -> None:
 
 
 def check_field_names(fields: Attributes, extractor: object) -> None:
-    """Raise `GraphError` if the loader would overwrite a field called `subgraphs`."""
     names = {*fields.tensors, *fields.objects}
     if extractor is not None and "subgraphs" in names:
         raise GraphError(

@@ -140,11 +140,7 @@ the entries of the `Filling` grouped by row (a node) and by column (a subgraph).
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
-    """Split a window into its batches, from `first_batch` on, without padding.
-
-    With `groups`, groupings such as the nodes of each subgraph are computed now for all
-    batches. Otherwise, each batch computes them when they are needed.
-    """
+    """Split a window into its batches, from `first_batch` on, without padding."""
     return _items(window, _SliceSplitter(window, groups, first_batch), groups)
 
 

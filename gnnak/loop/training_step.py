@@ -236,10 +236,7 @@ class TrainingStep:
         self.optimizer.step()
 
     def _loss_of(self, batch: Batch) -> Any:
-        """Return the loss, by a replay of captured CUDA graphs if possible.
-
-        Sets `_update`, the function that then updates the weights.
-        """
+        """Return the loss, by a replay of captured CUDA graphs if possible."""
         self._edges.check()
         self._notice_changes()
         self._update = self._update_weights

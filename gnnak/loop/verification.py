@@ -38,10 +38,7 @@ def full_precision() -> Iterator[None]:
 
 
 def _setting() -> tuple[Callable[[Any], object], Any, Any]:
-    """Return a setter for TF32, the value that turns TF32 off, and the current value.
-
-    Of PyTorch's three settings, the first that is read without an error is used.
-    """
+    """Return a setter for TF32, the value that turns it off, and the current value."""
     matmul: Any = torch.backends.cuda.matmul
     try:
         before = torch.get_float32_matmul_precision()

@@ -110,10 +110,7 @@ class UpliftedConv(nn.Module):
     def _subgraphs(
         self, x: Tensor, edge_index: Tensor, inputs: Tensor | Inputs | None
     ) -> RootedSubgraphs:
-        """Return the subgraphs; in the first layer, warn of inputs that are not finite.
-
-        The inputs of a padded batch are not checked, since the check synchronises.
-        """
+        """Return the subgraphs; the first layer warns of inputs that are not finite."""
         shared = self.shared.subgraphs
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
@@ -194,11 +191,7 @@ class LazyUpliftedConv(nn.Module):
         return self
 
     def _depends_on_call(self) -> bool:
-        """Return whether only the arguments of a call show if the conv can be called.
-
-        This is so if it requires further arguments or takes edge attributes, whose
-        width is unknown.
-        """
+        """Return whether only the arguments of a call show how to call the conv."""
         needed = any(further_arguments(self.conv).values())
         return needed or "edge_attr" in edge_arguments(self.conv)
 

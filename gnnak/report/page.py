@@ -105,11 +105,7 @@ def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None
 def _own_and_paper(
     tables: list[FilledTable], runs: RunRecords
 ) -> tuple[list[Record], list[Record]]:
-    """Divide the records of runs into the user's own and those for the paper's tables.
-
-    A run is for the paper's tables if its settings, except for its length, are those of
-    a table cell. If there are at most `FEW` such runs, all count as the user's own.
-    """
+    """Divide records into the user's own and those for the paper's tables."""
     plans = [cell.plan for filled in tables for cell in filled.table.cells()]
     found = [runs.any_length(plan.config) for plan in plans if plan]
     of_tables = {id(record) for records in found for record in records}
@@ -120,7 +116,6 @@ def _own_and_paper(
 
 
 def _summary(tables: list[FilledTable], own: list[Record]) -> str:
-    """Return the line below the title: numbers of runs and cells, time and version."""
     cells = [cell for t in tables for row in t.rows for cell in row if cell.cell.plan]
     done = sum(1 for cell in cells if cell.ours)
     now = environment()
@@ -254,7 +249,6 @@ def _drop_errors(records: Sequence[Record]) -> Rows:
 
 
 def _extraction_rows(records: Sequence[Record]) -> Rows:
-    """Return one row per case: the seconds of gnnak and of PyG to extract egonets."""
     rows = []
     for record in records:
         taken = record["seconds"]
@@ -290,7 +284,6 @@ def _cost_row(record: Record) -> tuple[str, ...]:
 
 
 def growth_figures(records: Sequence[Record]) -> list[Figure]:
-    """Plot time and memory over each quantity that `gnnak bench --grow` varied."""
     growths: dict[str, list[Record]] = {}
     for record in records:
         if record.get("kind") == "growth":

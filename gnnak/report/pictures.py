@@ -98,7 +98,6 @@ def plot_curves(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure to a file atomically, in the format of the file's extension."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     FigureCanvasAgg(figure)

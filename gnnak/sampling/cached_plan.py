@@ -119,7 +119,6 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute the sampling plans of all graphs."""
     store = cached.store
     work = 16 * store.num_nodes
     if drop.strategy == "farthest":
@@ -148,10 +147,7 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs.
-
-    `before` has the numbers of distances and of neighbours in all earlier chunks.
-    """
+    """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs."""
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     component_graph = batch[groups.order[groups.ptr[:-1]]]

@@ -307,7 +307,6 @@ class _LeastCovered:
         return True
 
     def _mark(self) -> None:
-        """Mark the least-covered nodes, and compute all scores of the component."""
         covered, wanted = self.coverage.covered, self.coverage.wanted
         lacking = self.nodes[covered[self.nodes] < wanted[self.nodes]]
         least = lacking[covered[lacking] == covered[lacking].min()]

@@ -116,11 +116,7 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether all edges are equal; on a GPU, this synchronises.
-
-        A tensor's version counter is not enough, since it misses some writes: in
-        inference mode, and through `.data`, NumPy or DLPack.
-        """
+        """Return whether all edges are equal; on a GPU, this synchronises."""
         return num_nodes == self.num_nodes and equal_edges(edge_index, self._edges)
 
     def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
@@ -135,10 +131,7 @@ class CachedGraph:
 
 
 class GraphCache:
-    """Caches the last `CachedGraph` until its `edge_index` is freed.
-
-    Between the calls of `hold` and `release`, the graph stays in the cache.
-    """
+    """Caches the last `CachedGraph` until its `edge_index` is freed."""
 
     def __init__(self) -> None:
         self._held = False
@@ -359,11 +352,7 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether subgraphs from outside can be used in this forward pass.
-
-        SubgraphDrop trains on sampled subgraphs. Evaluation needs all subgraphs, not
-        random ones, unless the caller passed the subgraphs explicitly.
-        """
+        """Return whether subgraphs from outside can be used in this forward pass."""
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None
@@ -437,7 +426,6 @@ class SharedSubgraphs:
     def _sample(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Sample subgraphs for training: random walks, SubgraphDrop, or both."""
         if self.extractor.random:
             full = self._extract(graph, edge_index, generator)
             if self.drop is None:

@@ -87,11 +87,7 @@ def equal_edges(one: Tensor, other: Tensor) -> bool:
 
 
 def same_extractor(one: Extractor, other: Extractor) -> bool:
-    """Return whether two extractors find the same subgraphs.
-
-    Copy limits and structural encodings may differ: a model computes the structural
-    encodings that are missing.
-    """
+    """Return whether two extractors find the same subgraphs."""
     one, other = without_encodings(one), without_encodings(other)
     if isinstance(one, Limited) and isinstance(other, Limited):
         return replace(one, copy_limit=None) == replace(other, copy_limit=None)

@@ -138,10 +138,7 @@ class CachedSubgraphs:
 
 
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
-    """Extract the rooted subgraphs of every graph of a store and cache them.
-
-    Even a random extractor is called once per graph; epochs use the same subgraphs.
-    """
+    """Extract the rooted subgraphs of every graph of a store and cache them."""
     inner = chunk_cuts(store.num_nodes, CHUNK)
     if isinstance(extractor, WithEncodings):
         inner = chunk_cuts(store.num_nodes.square(), PAIR_CHUNK)

@@ -49,7 +49,6 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def check_free(needed: float, device: torch.device, what: str, advice: str) -> None:
-    """Raise `SizeError` if `needed` bytes are not free."""
     if needed <= UNCHECKED_BYTES:
         return
     free = free_bytes(device)

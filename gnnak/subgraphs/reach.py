@@ -176,11 +176,7 @@ class _Search(NamedTuple):
         radix: int,
         last: bool,
     ) -> "_Search":
-        """Return the state after following all edges from the frontier.
-
-        `start` and `count` are `neighbors.rows` of the frontier; `work` is the sum of
-        `count`. After the last step, the frontier is left empty.
-        """
+        """Return the state after following all edges from the frontier."""
         size = neighbors.num_nodes
         row, entry = ragged_ranges(start, count, work)
         neighbor = neighbors.node.index_select(0, entry)

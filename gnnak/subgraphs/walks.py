@@ -34,7 +34,6 @@ class Bias(NamedTuple):
         return max(1 / self.p, 1.0, 1 / self.q)
 
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
-        """Return the weights of steps to `there`, given the previous nodes `before`."""
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
         weight = torch.full_like(there, 1 / self.q, dtype=torch.double)

@@ -42,10 +42,7 @@ from gnnak.training.timing import Clock
 
 
 class Recalibrate(Callback):
-    """Callback that calls `recalibrate` before each validation.
-
-    `after_batch` is called after each batch, and may raise an exception.
-    """
+    """Callback that calls `recalibrate` before each validation."""
 
     def __init__(self, after_batch: Callable[[Trainer], None]) -> None:
         self.after_batch = after_batch
@@ -275,11 +272,7 @@ class RestoreSignals(Callback):
 
 
 class StopAtStep(RestoreSignals):
-    """Callback that ends training after a signal: at the end of the running step.
-
-    The end of a step is the end of a training batch, of a validation batch or of an
-    epoch. A checkpoint is written before the program ends.
-    """
+    """Callback that ends training after a signal: at the end of the running step."""
 
     def __init__(self, request: StopRequest, history: RunHistory) -> None:
         super().__init__()

@@ -178,7 +178,6 @@ def make_metric(info: DatasetInfo) -> Metric:
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
-    """Explain why the score on the graphs of `part`, such as "test", is not finite."""
     finite = isinstance(metric, Collected) and not any(
         scores.isnan().any() for scores in metric.scores
     )

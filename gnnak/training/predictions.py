@@ -168,7 +168,6 @@ def predict_parts(
 
 
 def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
-    """Yield a table in chunks of rows, and any other data as a whole."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and format_suffix(Path(graphs)) in TABLE_SUFFIXES:
         featurizer = need_featurizer(model.info)

@@ -79,7 +79,6 @@ def choose_parts(
 
 
 def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
-    """Raise `TrainingError` if a data set has too few graphs for a run."""
     for part in ("validation",) if info.own_data else ("validation", "test"):
         if not getattr(parts, part).numel():
             raise TrainingError(

@@ -123,7 +123,6 @@ IDENTIFIES_DATA = (
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
-    """Raise `CheckpointError` if the run in a folder was stopped with other options."""
     stopped = stopped_config(folder) or config
     if other := other_options(config, stopped, IDENTIFIES_DATA):
         raise CheckpointError(
@@ -317,7 +316,6 @@ def training_degrees(
 
 
 def run_title(config: RunConfig) -> str:
-    """Return the title of a run for progress bars, such as `zinc gin-ak+ seed 0`."""
     data = config.data
     words = [data.name, data.target, config.model.name, f"seed {config.train.seed}"]
     if data.fold is not None:

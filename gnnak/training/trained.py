@@ -135,7 +135,6 @@ def find_local(path: FilePath) -> Checkpoint:
 
 
 def find(path: FilePath, revision: str | None = None) -> Checkpoint:
-    """Read a trained network from this machine, or else from the Hugging Face hub."""
     _check_type(path)
     name = os.fspath(path)
     if not Path(path).exists() and HUB_NAME.fullmatch(name):
@@ -152,7 +151,6 @@ def _check_type(path: object) -> None:
 
 
 def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
-    """Convert any `graphs` that `TrainedModel.forward` accepts to a batch."""
     if isinstance(graphs, GraphBatch):
         return graphs
     if isinstance(graphs, GraphStore):

@@ -27,10 +27,7 @@ MOST_COUNTED = 1 << 22
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
-    """Return an upper bound on the peak memory of a WL test, in bytes.
-
-    The nodes of egonets are counted; above `MOST_COUNTED`, an upper bound is used.
-    """
+    """Return an upper bound on the peak memory of a WL test, in bytes."""
     edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
     if test in REFINEMENTS:
         return _bytes(test, union.sizes.double(), edges.double())
@@ -75,7 +72,6 @@ def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
 
 
 def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
-    """Run a WL test and yield the colouring of every round, the stable one last."""
     needed = estimated_bytes(test, union, options) / GIB
     if needed > options.max_memory:
         raise GraphError(

@@ -91,10 +91,7 @@ def run_lab(
     contenders: Iterable[Contender] = LAB_CONTENDERS,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run every WL test on every family of graphs, and yield the results one by one.
-
-    A test that is estimated to need more than `max_memory` GiB is not run.
-    """
+    """Run every WL test on every family of graphs, and yield the results one by one."""
     contenders = list(contenders)
     for name in families:
         groups = family(name)

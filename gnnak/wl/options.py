@@ -80,7 +80,6 @@ class Options:
 
 
 def known_options(test: str) -> tuple[str, ...]:
-    """Return the names of the options that `test` takes."""
     check_test(test)
     names = tuple(field.name for field in fields(Options))
     if test in REFINEMENTS:
@@ -97,7 +96,6 @@ def check_test(test: str) -> None:
 
 
 def check_options(test: str, options: Iterable[str], known: Sequence[str]) -> None:
-    """Raise `OptionError` if `known`, the options of a test, lacks one of `options`."""
     for name in options:
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -108,7 +106,6 @@ def check_options(test: str, options: Iterable[str], known: Sequence[str]) -> No
 
 
 def read_options(test: str, **options: object) -> Options:
-    """Validate the options of `test` and fill in the defaults."""
     check_options(test, options, known_options(test))
     if test == "subgraph-1-wl*":
         options["hash"] = "1-wl"

@@ -45,7 +45,6 @@ HOOKS = tuple(
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
-    """Return whether `run_conv` can apply a conv to states with `width` columns."""
     if type(conv) not in RUNNERS or has_hooks(conv) or is_changed(conv):
         return False
     if type(conv) is GINEConv:
@@ -63,7 +62,6 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def is_changed(conv: nn.Module) -> bool:
-    """Return whether a conv has PyG hooks, replaced methods or unsupported options."""
     if not isinstance(conv, MessagePassing):
         return False
     own, pool = vars(conv), conv.aggr_module
@@ -167,7 +165,6 @@ def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) ->
 def fits_gcn(
     conv: GCNConv, e: Tensor | None, subgraphs: RootedSubgraphs | None = None
 ) -> bool:
-    """Return whether `run_gcn` supports a conv: default options and no edge states."""
     return (
         e is None
         and conv.normalize

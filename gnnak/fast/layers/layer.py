@@ -98,10 +98,7 @@ def can_fuse(
 
 
 def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
-    """Return whether fused layers support the dtypes of the weights, `x` and `e`.
-
-    These are all float32, all float64, or float32 weights in autocast to bfloat16.
-    """
+    """Return whether fused layers support the dtypes of the weights, `x` and `e`."""
     weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
     if asked is None:
         fits = x.dtype == weight and weight in (torch.float, torch.double)

@@ -71,7 +71,6 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply a batch norm in training mode to `x`, whose first `count` rows are real."""
     if running_mean is None or running_var is None or not serves(x):
         return NotImplemented
     if weight is None or bias is None or x.size(0) < 2 or x.stride(1) != 1:
@@ -197,10 +196,7 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`.
-
-    Also returns the column statistics of each result, and each norm's `NormConstants`.
-    """
+    """Autograd function of `norm_relu_linears`."""
 
     @staticmethod
     def forward(

@@ -100,11 +100,7 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv for these inputs.
-
-    The subgraphs must have at least two edge copies, because `run_pna` applies a batch
-    norm to the messages.
-    """
+    """Return whether `run_pna` can replace a PNA* conv for these inputs."""
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:

@@ -65,7 +65,6 @@ def make_captured_model(
     update: Callable[[], object],
     optimizer: torch.optim.Optimizer,
 ) -> Callable[[Item], Any]:
-    """Return a model whose passes and weight updates are captured on a GPU."""
     if device.type != "cuda":
         return NotImplemented
     recorder = GraphRecorder(device)
@@ -232,7 +231,6 @@ class CapturedModel(CapturedStep):
         return super().__call__(item)
 
     def update(self) -> None:
-        """Clip gradients and take an optimiser step, by a replay if possible."""
         passes, update = self.last, self.captured_update
         groups = update.optimizer.param_groups
         trained = [weight for group in groups for weight in group["params"]]

@@ -186,7 +186,6 @@ class CapturedUpdate:
         return any(grad is not None and grad.is_sparse for grad in grads)
 
     def _has_state(self) -> bool:
-        """Return whether the optimiser has allocated all states that it needs."""
         for group in self.optimizer.param_groups:
             wanted = not isinstance(self.optimizer, torch.optim.SGD)
             wanted = wanted or bool(group["momentum"])

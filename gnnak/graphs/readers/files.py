@@ -203,10 +203,7 @@ def _without_gz(path: Path) -> Path:
 
 
 class PackedFile(gzip.GzipFile):
-    """A gzip file that is decompressed while it is read.
-
-    Reading raises `FileFormatError` if the file is damaged or a decompression bomb.
-    """
+    """A gzip file that is decompressed while it is read."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")

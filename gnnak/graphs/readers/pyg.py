@@ -60,7 +60,6 @@ def check_is_graph(number: int, value: object) -> None:
 
 
 def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
-    """Raise `GraphError` if a field of the graphs is on PyTorch's meta device."""
     for name, value in fields:
         if isinstance(value, Tensor) and value.is_meta:
             raise GraphError(
@@ -267,10 +266,7 @@ def _features(
 
 
 def field_axes(graphs: Sequence[Data], store: GraphStore) -> dict[str, FieldAxis]:
-    """Map the fields of graphs in a store to nodes or edges, and all others to graphs.
-
-    The fields that every batch has, such as `edge_index`, and `y` are left out.
-    """
+    """Return what each field of the graphs in a store has one row for."""
 
     def count(value: object) -> int:
         rows = isinstance(value, Tensor) and value.dim() > 0
@@ -311,7 +307,6 @@ class Attribute:
         return pointers(self.count)
 
     def of(self, graphs: Tensor) -> Tensor:
-        """Return this field for a batch of `graphs`, as PyG's `Batch` has it."""
         device, count = self.value.device, self.count[graphs]
         graph, row = ragged_ranges(self.start[graphs], count)
         value = self.value.index_select(0, row.to(device, non_blocking=True))
@@ -372,10 +367,7 @@ def is_aligned(attribute: Attribute) -> bool:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the positions of the rows of some graphs.
-
-    `host` and `there` are the indices of the graphs, on the CPU and on the device.
-    """
+    """Return the positions of the rows of some graphs."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -556,7 +548,6 @@ class FieldStore:
 
 
 def read_fields(graphs: Iterable[Data]) -> FieldStore:
-    """Concatenate PyG graphs, with all their fields."""
     data = _checked(graphs)
     # Counts are on the CPU, also if a user has set another default device.
     counts = [_num_nodes(number, each) for number, each in enumerate(data)]

@@ -120,7 +120,6 @@ class GraphRows:
         return [values[row] for row in self.position.tolist()]
 
     def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
-        """Return the graphs at the sorted `indices`, with `also_bad` added to `bad`."""
         molecules = self.molecules
         return replace(
             self,

@@ -83,11 +83,7 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return which of `edge_attr` and `edge_weight` a GNN accepts, as keys of a dict.
-
-    The value is True if the signature names the argument, and False if the GNN accepts
-    the argument only through `**kwargs`.
-    """
+    """Map each edge argument that a GNN accepts to whether its signature names it."""
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds

@@ -235,7 +235,6 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
-    """Return kernel times for a record, with their `share` of the time of a step."""
     return {
         "share": found.microseconds / 1e6 / step_seconds,
         "microseconds": found.microseconds,

@@ -49,7 +49,6 @@ def unsealed(content: bytes) -> bytes:
 
 
 def seal_file(path: Path) -> None:
-    """Append the checksum of a file to the file, and flush it to the disk."""
     seal = sealed(path.read_bytes())[-LENGTH:]
     with path.open("ab") as file:
         file.write(seal)
@@ -142,7 +141,6 @@ class Checkpoint:
     """A hash of the data set of the run; None in checkpoints of older versions."""
 
     def network(self) -> Network:
-        """Build the network in evaluation mode and load its weights."""
         misfit = CheckpointError(
             f"the weights of the checkpoint do not fit its model "
             f"{self.config.model.name}; load it with the version that wrote it."
@@ -178,7 +176,6 @@ class Checkpoint:
         write_bytes(path, sealed(buffer.getvalue()))
 
     def to_plain(self) -> dict[str, Any]:
-        """Return gnnak's version, and all fields except the weights, as JSON values."""
         return {
             "layout": LAYOUT,
             "version": __version__,
@@ -191,7 +188,6 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the `best.ckpt` of a run, without executing code in the file."""
     content = read_tensors(path)
     if content.get("format") != FORMAT:
         raise CheckpointError(

@@ -94,7 +94,6 @@ TEMPLATES = Environment(
 
 
 def model_card(checkpoint: Checkpoint, name: str, intro: str = "") -> str:
-    """Return a model card in Markdown, with a header for the Hugging Face hub."""
     info, config = checkpoint.info, checkpoint.config
     return TEMPLATES.get_template("card.md").render(
         checkpoint=checkpoint,

@@ -212,7 +212,6 @@ class Estimator:
 
 
 def epochs_done(folder: Path) -> int:
-    """Return the number of finished epochs of a stopped run that can be resumed."""
     if not (folder / "last.ckpt").exists():
         return 0
     try:

@@ -124,7 +124,6 @@ class Schedule:
     """Whether to also start runs that are not expected to end in time."""
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """Return one task per job, with its estimate, leaving out repeated jobs."""
         records = RunRecords.read(*self.places.all_results).timed
         sizes = dataset_sizes(read_statistics(self.places.results))
         estimator = Estimator(records, device_name(self.machine), self.jobs, sizes)
@@ -149,7 +148,6 @@ class Schedule:
         return result
 
     def run_tasks(self, tasks: Sequence[Task], console: Console) -> Result:
-        """Do or resume runs in several processes, and append their records."""
         check_appendable(self.places.records)
         workers = max(1, min(self.jobs, len(tasks)))
         seconds = math.inf if self.minutes is None else 60 * self.minutes
@@ -162,7 +160,6 @@ class Schedule:
             return Pool(queue, workers, train, self.places.runs, view, seconds).run()
 
     def show(self, jobs: Sequence[Job], console: Console) -> None:
-        """List the runs with their expected time and memory, longest first."""
         tasks = sorted(self.tasks(jobs), key=lambda task: -task.seconds)
         table = Table("run", "expected time", "memory", box=None)
         for task in tasks:

@@ -111,7 +111,6 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 def grid(
     config: RunConfig, values: Mapping[str, Sequence[Any]]
 ) -> list[tuple[dict[str, Any], RunConfig]]:
-    """Return all combinations: the values by option, and the config with them."""
     for name, given in values.items():
         if not given:
             raise OptionError(f"{name} has no values; give at least one.")
@@ -127,7 +126,6 @@ def plan_sweep(
     seeds: int,
     places: Places,
 ) -> list[Combination]:
-    """Return the combinations of a sweep, each with the runs that have no record."""
     records = RunRecords.read(*places.all_results)
     combinations, datasets = [], {}
     planned = grid(config, values)
