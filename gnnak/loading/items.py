@@ -86,24 +86,10 @@ def like(record: Record, tensors: Iterable[Tensor]) -> Record:
 
 
 def _collect(record: Any, found: list[Tensor]) -> None:
-    # The same order as in `_parts`, but without lists of pairs, since every step calls
-    # this function.
     if isinstance(record, Tensor):
         found.append(record)
-    elif isinstance(record, dict):
-        for key in sorted(record, key=str):
-            _collect(record[key], found)
-    elif isinstance(record, tuple):
-        for part in record:
-            _collect(part, found)
-    elif record is not None:
-        names = _field_names(type(record))  # type: ignore[arg-type]
-        if names is None:
-            return
-        for name in (*names, DERIVED):
-            part = getattr(record, name, None)
-            if part is not None:
-                _collect(part, found)
+    for _, part in _parts(record) or ():
+        _collect(part, found)
 
 
 def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -255,7 +255,10 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
         lines.setdefault(_growth_label(record), {})[record["value"]] = record
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2)
-    names = {"ms a graph": _ms_a_graph, "peak memory, MB": _memory}
+    names: dict[str, Callable[[Record], float]] = {
+        "ms a graph": lambda record: 1e3 / record["graphs_per_second"],
+        "peak memory, MB": lambda record: record["peak_memory_mb"] or float("nan"),
+    }
     for axes, (name, cost) in zip(panels, names.items(), strict=True):
         for place, (label, points) in enumerate(lines.items()):
             values = sorted(points)
@@ -281,15 +284,6 @@ def _growth_label(record: Record) -> str:
     data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
     path = "" if record["fast"] else ", plain"
     return f"{data}, {config['model']['name']}, {record['device']}{path}"
-
-
-def _ms_a_graph(record: Record) -> float:
-    return 1e3 / record["graphs_per_second"]
-
-
-def _memory(record: Record) -> float:
-    memory = record["peak_memory_mb"]
-    return float("nan") if memory is None else memory
 
 
 @rc_context(STYLE)

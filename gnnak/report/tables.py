@@ -116,7 +116,8 @@ def reason_of(cell: Cell, ours: Summary) -> str | None:
     if compare(cell, ours) != "worse":
         return None
     of_seeds = cell.plan is None or cell.plan.folds is None
-    if of_seeds and len(ours.values) > 1 and _one_agrees(cell, ours):
+    alone = [compare(cell, replace(ours, mean=value)) for value in ours.values]
+    if of_seeds and len(alone) > 1 and set(alone) != {"worse"}:
         shown = ", ".join(cell.style.number(value) for value in ours.values)
         return f"the runs differ ({shown}), and not all are worse than the paper's."
     if ours.shortened:
@@ -135,11 +136,6 @@ def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
         if reason is not None:
             titles.setdefault(reason, []).append(cell.title)
     return [f"{SIGNS['worse']} {'; '.join(t)}: {why}" for why, t in titles.items()]
-
-
-def _one_agrees(cell: Cell, ours: Summary) -> bool:
-    each = (replace(ours, mean=value) for value in ours.values)
-    return any(compare(cell, one) != "worse" for one in each)
 
 
 @cache

@@ -80,7 +80,7 @@ class Options:
 
 
 def known_options(test: str) -> tuple[str, ...]:
-    check_test(test)
+    check_known("test", test, TESTS)
     names = tuple(field.name for field in fields(Options))
     if test in REFINEMENTS:
         return names[-3:]
@@ -89,10 +89,6 @@ def known_options(test: str) -> tuple[str, ...]:
         return ("num_hops", "root_mark", *pooled, *names[-3:])
     unknown = ("readout",) if test == "subgraph-1-wl" else ("readout", "hash")
     return tuple(name for name in names if name not in unknown)
-
-
-def check_test(test: str) -> None:
-    check_known("test", test, TESTS)
 
 
 def check_options(test: str, options: Iterable[str], known: Sequence[str]) -> None:

@@ -122,11 +122,8 @@ def _trained(records: Sequence[Record]) -> int:
 
 def _expected(records: Sequence[Record], epochs: int | None) -> int | None:
     """Return `epochs`, or None if a run may stop early."""
-    return None if any(_stops_early(record) for record in records) else epochs
-
-
-def _stops_early(record: Record) -> bool:
-    return record["config"]["train"].get("early_stop") is not None
+    stops = [record["config"]["train"].get("early_stop") for record in records]
+    return epochs if set(stops) == {None} else None
 
 
 def _missing_runs(

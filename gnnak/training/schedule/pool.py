@@ -46,12 +46,12 @@ def multi_process_service() -> Iterator[bool]:
     """Context manager: share the GPU by NVIDIA's MPS; yield whether it runs."""
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
-    if program is None or _is_running(before.get(FOLDERS[0])):
+    folder = before.get(FOLDERS[0])
+    if program is None or (folder and Path(folder, "control").exists()):
         yield False
         return
     with tempfile.TemporaryDirectory(prefix="gnnak-mps-") as folder:
-        for name in FOLDERS:
-            os.environ[name] = folder
+        os.environ |= dict.fromkeys(FOLDERS, folder)
         started = _call([program, "-d"])
         try:
             yield started
@@ -61,10 +61,6 @@ def multi_process_service() -> Iterator[bool]:
             for name in FOLDERS:
                 del os.environ[name]
             os.environ.update(before)
-
-
-def _is_running(folder: str | None) -> bool:
-    return folder is not None and (Path(folder) / "control").exists()
 
 
 def _call(command: list[str], text: str = "") -> bool:
@@ -266,7 +262,8 @@ class Pool:
                 self._hand_out()
                 if all(worker.is_idle for worker in self._workers):
                     break
-                self._show()
+                running = {w.name: (w.task, w.started) for w in self._workers if w.task}
+                self.watcher.update(running, self.queue)
                 self._receive()
             self.result.cut = [w.task.job for w in self._workers if w.task]
             self.result.waiting = [task.job for task in self.queue.waiting]
@@ -350,11 +347,6 @@ class Pool:
             raise TrainingError(f"a worker process {ended} when it started; see {log}.")
         worker.connection.close()
         return self._start(worker.name)
-
-    def _show(self) -> None:
-        self.watcher.update(
-            {w.name: (w.task, w.started) for w in self._workers if w.task}, self.queue
-        )
 
     def _stop(self) -> None:
         for worker in self._workers:

@@ -85,13 +85,11 @@ class Queue:
         hurry = not self.long and needed > seconds * self.workers
         order = sorted(self.waiting, key=_shortest_first) if hurry else self.waiting
         for task in order:
-            if self._is_in_time(task, seconds) and self._has_room(task, running):
+            in_time = self.long or task.estimate is None or task.seconds <= seconds
+            if in_time and self._has_room(task, running):
                 self.waiting.remove(task)
                 return task
         return None
-
-    def _is_in_time(self, task: Task, seconds: float) -> bool:
-        return self.long or task.estimate is None or task.seconds <= seconds
 
     def _has_room(self, task: Task, running: Collection[Task]) -> bool:
         """Return whether memory and `alone` allow a task beside the `running` tasks."""
