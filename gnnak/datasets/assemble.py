@@ -90,7 +90,6 @@ def build(
     node_features: Features | None = None,
     edge_features: Features | None = None,
 ) -> Dataset:
-    """Build a `Dataset`; raise an error if the file lacks what `info` describes."""
     store, y = file.store, file.store.y
     if y is None:
         raise FileFormatError(

@@ -181,11 +181,6 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
       components.
     - `spectral-radius`: the largest eigenvalue of $A$. The paper's code calls
       this number the radius.
-
-    >>> from gnnak.graphs import parse_graph6
-    >>> path = parse_graph6("CU")  # 4 nodes
-    >>> [round(float(graph_property(path, name)), 3) for name in PROPERTIES]
-    [1.0, 0.0, 3.0, 2.0, 1.618]
     """
     check_choice("property", name, PROPERTIES)
     found = [torch.zeros(0, dtype=torch.double)]

@@ -131,9 +131,6 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
 
     Graphs 0 and 1, 2 and 3, ... (labels 0 and 1) have equally many nodes, so a
     message-passing GNN cannot distinguish them: its accuracy is exactly 50 %.
-
-    >>> regular_triangles(2).y.tolist()
-    [0, 1, 0, 1]
     """
     check_count("num_pairs", num_pairs)
     random = np.random.default_rng(seed)
@@ -147,7 +144,6 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
 
 
 def count_triangles(graph: nx.Graph) -> int:
-    """Return the number of triangles of a graph."""
     return sum(nx.triangles(graph).values()) // 3
 
 

@@ -10,7 +10,6 @@ from gnnak.fast.cpu import cpu_encodings
 from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.layers import (
     convs,
-    encoder,
     gather,
     general,
     layer,
@@ -45,15 +44,14 @@ def cpu_backend(min_copies: int = 5000) -> Backend:
 
 
 def _is_full_on_cpu(x: Tensor) -> bool:
-    """Return whether `x` is float32 or float64, on a CPU, and autocast is off."""
     kind = x.device.type
     full = x.dtype in (torch.float, torch.double)
     return kind == "cpu" and full and not torch.is_autocast_enabled(kind)
 
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
-    """Build the backend for GPUs; it computes with tensors that `serves` accepts."""
-    of_layers = (convs, encoder, gather, general, layer, norm, ppgn, weights)
+    """Build the backend for GPUs, for tensors for which `serves` returns True."""
+    of_layers = (convs, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)
     found["set_cover_roots"] = partial(_sample_roots, False)
@@ -71,7 +69,6 @@ def _pad_rows(
 
 
 def can_sample(plan: Plan) -> bool:
-    """Return whether the Triton kernels can sample roots in the graphs of `plan`."""
     if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
         return False
     return plan.held.is_cuda or interprets_triton()

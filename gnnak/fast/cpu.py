@@ -44,7 +44,6 @@ class Ones(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Number of rows of the matrix."""
         return (self.columns if self.ptr is None else self.ptr[1:]).numel()
 
 
@@ -61,15 +60,11 @@ class Incidence:
 
     @property
     def T(self) -> Incidence:  # noqa: N802 (as in PyTorch)
-        """The transposed matrix."""
         return Incidence(self.transposed, self.ones)
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
-    """Return the matrix whose product with `values` is `values[index]`.
-
-    `size` is the number of rows of `values`; `in_order` says that `index` is sorted.
-    """
+    """Return the matrix whose product with `values` is `values[index]`."""
     groups = group(index, size, in_order)
     order = groups.order
     if order is None:
@@ -349,7 +344,6 @@ def _can_run(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> bool:
-    """Return whether `cpu_encodings` supports a layer and its inputs."""
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return False
     weights = {weight.dtype for weight in layer.parameters()}
@@ -422,7 +416,6 @@ def _pooled(
     subgraphs: RootedSubgraphs,
     reduce: Reduce,
 ) -> Tensor:
-    """Multiply the states of node copies by gates, and pool by subgraph or by node."""
     axis: PairAxis = "node" if name == "context" else "subgraph"
     pairs = hop_pairs(layer.hop_table, subgraphs, axis, states.dtype)
     sums = pairs.of_copies.T @ states

@@ -44,12 +44,7 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts assembled batches to PyG batches.
-
-    With a `padder`, each batch also has a padded form, or what is needed to compute
-    this form. If `wants_padding` is True but a field of the graphs cannot be padded,
-    the attribute `FORM` of each batch names this field.
-    """
+    """Converts assembled batches to PyG batches."""
 
     def __init__(
         self,
@@ -69,10 +64,7 @@ class BatchMaker:
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
     def make(self, item: Item, padded: Item | None, edges: Tensor | None) -> Batch:
-        """Return a PyG batch whose attribute `FORM` refers to its padded form, if any.
-
-        `edges` is a copy of the edges if the batch has subgraphs; see `build`.
-        """
+        """Return a PyG batch that refers to its padded form, if any, as `FORM` says."""
         batch = self.build(item, edges)
         if self.padder is None:
             if self._obstacle is not None:
@@ -86,10 +78,6 @@ class BatchMaker:
         return batch
 
     def build(self, item: Item, edges: Tensor | None = None) -> Batch:
-        """Convert an assembled batch, with or without padding, to a PyG `Batch`.
-
-        If a copy of the `edges` is given, models notice that edges were overwritten.
-        """
         graphs, given = self.graphs, item.batch
         batch = copy.copy(self._empty)
         fields: dict[str, Any] = {
@@ -189,7 +177,6 @@ class PaddedForm:
     """A PyG batch with padding, and the batch's fields at the time of padding."""
 
     item: Item
-    """The batch with padding."""
     build: Callable[[Item], Batch]
     """Converts a padded item to a PyG batch, whose attribute `REAL` has the numbers of
     real rows."""
@@ -198,7 +185,6 @@ class PaddedForm:
     counter (the number of in-place changes of a tensor), and the axis of the rows, such
     as "nodes"."""
     padder: Padder
-    """Pads the batches of the loader."""
     is_copy: bool = False
     """Whether the padded batch has memory of its own. If not, the tensors of the batch
     are views of the padded tensors."""
@@ -267,7 +253,6 @@ class Unpadded:
         }
 
     def with_item(self, batch: Batch, item: Item, is_copy: bool = False) -> PaddedForm:
-        """Return the padded form of `batch`, given the padded batch as `item`."""
         now = batch._store._mapping
         fields = {
             name: (now[name], _version_of(now[name]), axis)
@@ -276,7 +261,6 @@ class Unpadded:
         return PaddedForm(item, self.build, fields, self.padder, is_copy)
 
     def pad(self, batch: Batch) -> PaddedForm | str:
-        """Return the padded form of `batch`, or a text that says why there is none."""
         now = dict(batch._store.items())
         for name, axis in self.axes.items():
             if name not in now:
@@ -313,7 +297,6 @@ class Unpadded:
 
 
 def is_structure(name: str, value: object) -> bool:
-    """Return whether a field is one of `STRUCTURE` or contains the rooted subgraphs."""
     return name in STRUCTURE or isinstance(value, RootedSubgraphs)
 
 

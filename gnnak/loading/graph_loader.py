@@ -240,7 +240,6 @@ class GraphLoader:
         self._resumed, self._current = True, None
 
     def _built(self) -> dict[str, Any]:
-        """Return the arguments that the batches of an epoch depend on, by name."""
         return {
             "graphs": self._order.count,
             **self._identity,
@@ -314,7 +313,6 @@ class Loader:
                     yield assembled.item
 
     def close(self) -> None:
-        """Stop prefetching, and free the window prefetched for the next epoch."""
         self._windows.close()
 
 
@@ -332,12 +330,6 @@ def identify(counts: Tensor) -> dict[str, int]:
 
     `counts`, [2, g] on the CPU, has the number of nodes and edges of each graph. The
     checksum `sizes` depends on the order of the graphs.
-
-    >>> import torch
-    >>> identify(torch.tensor([[3, 4], [2, 6]]))
-    {'nodes': 7, 'edges': 8, 'sizes': 4175228841}
-    >>> identify(torch.tensor([[4, 3], [6, 2]]))
-    {'nodes': 7, 'edges': 8, 'sizes': 556435510}
     """
     nodes, edges = counts.sum(dim=1).tolist()
     sizes = zlib.crc32(counts.contiguous().numpy().tobytes())

@@ -31,7 +31,6 @@ class Shape:
     """Number of nonzero entries of the `Filling`, a sparse matrix, of SubgraphDrop."""
 
     def fits(self, rows: Mapping[str, int]) -> bool:
-        """Return whether this shape has, on every axis, more rows than `rows` says."""
         return all(count < getattr(self, axis) for axis, count in rows.items())
 
 
@@ -40,7 +39,6 @@ class Item:
     """A batch with its rooted subgraphs, padded or not."""
 
     batch: GraphBatch
-    """The graphs."""
     subgraphs: RootedSubgraphs | None = None
     """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
     if the network extracts subgraphs itself, or needs none."""
@@ -67,11 +65,6 @@ def tensors_of(record: Any) -> list[Tensor]:
     """Return all tensors of a nested record, including cached ones, in a fixed order.
 
     A record is a dataclass, dict or tuple of tensors, plain values or further records.
-
-    >>> import torch
-    >>> from gnnak.subgraphs.groups import Groups
-    >>> tensors_of(Groups(torch.tensor([0, 2]), order=None))
-    [tensor([0, 2])]
     """
     found: list[Tensor] = []
     _collect(record, found)
@@ -96,24 +89,10 @@ def like(record: Record, tensors: Iterable[Tensor]) -> Record:
 
 
 def _collect(record: Any, found: list[Tensor]) -> None:
-    # The same order as in `_parts`, but without lists of pairs, since every step calls
-    # this function.
     if isinstance(record, Tensor):
         found.append(record)
-    elif isinstance(record, dict):
-        for key in sorted(record, key=str):
-            _collect(record[key], found)
-    elif isinstance(record, tuple):
-        for part in record:
-            _collect(part, found)
-    elif record is not None:
-        names = _field_names(type(record))  # type: ignore[arg-type]
-        if names is None:
-            return
-        for name in (*names, DERIVED):
-            part = getattr(record, name, None)
-            if part is not None:
-                _collect(part, found)
+    for _, part in _parts(record) or ():
+        _collect(part, found)
 
 
 def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:

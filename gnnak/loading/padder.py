@@ -5,8 +5,6 @@ step is captured as a CUDA graph once per shape, so shapes should be few and cha
 rarely. Padding costs time, so shapes should not be much larger than the batches.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Mapping, Sequence
@@ -46,10 +44,6 @@ def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, all
     other axes have different sizes, so that the number of rows of a tensor tells which
     axis its rows are on.
-
-    >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
-    >>> shape.graphs, shape.nodes, shape.edges, shape.copies
-    (5, 64, 64, 0)
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:
@@ -163,7 +157,6 @@ def _mean_plus(stds: float, rows: list[int]) -> int:
 
 
 def is_inside(shape: Shape, other: Shape) -> bool:
-    """Return whether `shape` is at most as large as `other` on every axis."""
     axes = (field.name for field in fields(Shape))
     return all(getattr(shape, axis) <= getattr(other, axis) for axis in axes)
 
@@ -197,7 +190,6 @@ class Demand:
         self._unused: int | None = None
 
     def begin_epoch(self) -> None:
-        """Record that the windows of an epoch are going to be assembled."""
         with self._lock:
             if self._unused is not None:
                 self._unused += 1
@@ -253,7 +245,6 @@ class Padder:
         subgraphs: RootedSubgraphs | None,
         extra: Mapping[str, tuple[str, Tensor]],
     ) -> Item | None:
-        """Pad a batch; return None if it cannot be padded."""
         sizes = [batch.num_graphs]
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.

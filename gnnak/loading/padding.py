@@ -1,7 +1,5 @@
 """Split tensors of several batches by batch, with or without padding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
@@ -39,11 +37,7 @@ class Field:
 def split_fields(
     fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
 ) -> list[dict[Key, Tensor]]:
-    """Split the fields of a window by batch, into views of one new tensor.
-
-    In each batch, indices count from 0. `starts` is as in `Window`; rows before its
-    first and after its last entry are left out.
-    """
+    """Split the fields of a window by batch, into views of one new tensor."""
     counts = _rows_per_batch(starts)
     if not counts["graphs"]:
         return []
@@ -210,11 +204,9 @@ class Joint(Generic[Key]):
             self._parts.append(parts)
 
     def padded(self) -> list[dict[Key, Tensor]]:
-        """Return the fields of each batch, with padding."""
         return self._fields(trim=False)
 
     def trimmed(self) -> list[dict[Key, Tensor]]:
-        """Return the fields of each batch, without padding."""
         return self._fields(trim=True)
 
     def _fields(self, trim: bool) -> list[dict[Key, Tensor]]:

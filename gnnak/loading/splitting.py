@@ -1,7 +1,5 @@
 """Split a window into batches with their rooted subgraphs, padded or not."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -121,7 +119,6 @@ class _TrimmingSplitter(_Splitter):
 
 
 def _merged(parts: Iterable[list[dict[Name, Tensor]]]) -> list[dict[Name, Tensor]]:
-    """Merge lists of one dict per batch: the dicts of a batch become one dict."""
     return [dict(ChainMap(*of_batch)) for of_batch in zip(*parts, strict=True)]
 
 
@@ -145,11 +142,7 @@ subgraph)."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
-    """Split a window into its batches, from `first_batch` on, without padding.
-
-    With `groups`, groupings such as the nodes of each subgraph are computed now for all
-    batches. Otherwise, each batch computes them when they are needed.
-    """
+    """Split a window into its batches, from `first_batch` on, without padding."""
     return _items(window, _SliceSplitter(window, groups, first_batch), groups)
 
 

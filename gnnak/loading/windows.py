@@ -1,7 +1,5 @@
 """Windows: several consecutive batches that are assembled together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
@@ -43,7 +41,6 @@ class Window:
 
     @property
     def num_batches(self) -> int:
-        """Number of batches in the window, b."""
         return len(self.starts["graphs"]) - 1
 
     @property
@@ -54,7 +51,6 @@ class Window:
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
 
     def counts(self, axis: str) -> list[int]:
-        """Return the number of rows of each batch on an axis, for example "nodes"."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
 

@@ -1,7 +1,5 @@
 """Call any model with a PyG batch, and cast its weights for autocast."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import Parameter
 from typing import Any
@@ -21,7 +19,6 @@ from gnnak.models.network import Network
 from gnnak.nn.calling.signature import VARIADIC, arguments_of
 
 NUM_GRAPHS = ("num_graphs", "batch_size")
-"""Names of arguments of `forward` that get the number of graphs."""
 GIVE_CALL = "give call=lambda model, batch: model(...)."
 """Advice in error messages if a batch has no field for a parameter of `forward`."""
 
@@ -80,7 +77,6 @@ def _unwrapped(model: nn.Module) -> nn.Module:
 
 
 def _check_batch(batch: object, model: nn.Module) -> None:
-    """Raise `OptionError` unless `batch` has a type with which models can be called."""
     known = (BaseData, GraphBatch) if isinstance(model, Network) else BaseData
     if not isinstance(batch, known):
         raise OptionError(
@@ -165,13 +161,11 @@ class CastTogether(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func`; give `F.linear` cast weights, unless weights changed."""
         if func is F.linear and self._dtype == _autocast_dtype(self._device):
             args = tuple(map(self._replaced, args))
         return func(*args, **kwargs or {})
 
     def _replaced(self, value: Any) -> Any:
-        """Return the cast copy of an unchanged weight; return other values as is."""
         version, cast = self._cast.get(id(value), (None, None))
         return value if cast is None or value._version != version else cast
 

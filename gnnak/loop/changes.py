@@ -1,7 +1,5 @@
 """Detect changes of a model, of tensors that its calls store, and of edges."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,12 +20,10 @@ from gnnak.errors import SubgraphError
 
 
 def is_inexact(tensor: Tensor) -> bool:
-    """Return whether a tensor has real or complex floating-point numbers."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
 def real_dtype(tensor: Tensor) -> torch.dtype:
-    """Return a tensor's dtype; for complex numbers, the dtype of their real parts."""
     return tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype
 
 
@@ -54,17 +50,14 @@ class Place(NamedTuple):
     name: str
     """The name of the value in its module, such as `config['p']`."""
     get: Callable[[Any], Any]
-    """`get(key)` returns the present value."""
     key: Any
     value: Any
-    """The value when it was found."""
     is_container: bool = False
     is_fixed: bool = False
     """Whether the value is an entry of a tuple or of a frozen dataclass. Such an entry
     changes only if its container is replaced."""
 
     def identity(self) -> tuple[int, str]:
-        """Return a key that tells this place from other places of the model."""
         return id(self.module), self.name
 
 
@@ -188,7 +181,6 @@ class ModelWatch:
         self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
 
     def _has_listed(self) -> bool:
-        """Return whether weights and buffers are the same tensors as when listed."""
         return all(map(is_, self._present_tensors(), self._listed)) and all(
             map(is_lazy, self._lazy)
         )
@@ -292,7 +284,6 @@ def built_weights(model: nn.Module) -> list[nn.Parameter]:
 
 
 def is_unbuilt(model: nn.Module) -> bool:
-    """Return whether the first call of a model will build weights or buffers."""
     return any(map(is_lazy, chain(model.parameters(), model.buffers())))
 
 

@@ -197,7 +197,6 @@ class IgnorePadding(TorchFunctionMode):
 
 
 def copied(batch: Batch) -> Batch:
-    """Copy a batch and clone its tensors, except structure such as `edge_index`."""
     return _with(batch, Tensor.clone)
 
 

@@ -78,7 +78,6 @@ def make_step(
         take_step(optimizer, device)
 
     def step(item: Item) -> Tensor:
-        """Train on one batch; ignore autocast of the caller, such as Lightning."""
         with torch.autocast(device.type, enabled=False):
             return train_once(lambda: loss_of(item), optimizer, update, device, narrow)
 
@@ -135,6 +134,5 @@ def backward_in_calling_thread() -> Iterator[None]:
 
 
 def backward(loss: Tensor) -> None:
-    """Run the backward pass in the calling thread."""
     with backward_in_calling_thread():
         loss.backward()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -63,14 +62,11 @@ class CapturedModel:
     update: Callable[[], object]
     """Clips the gradients of the last call, and takes an optimiser step."""
     gave_up: bool = False
-    """Whether a capture has failed."""
     reason: str | None = None
-    """Why the capture has failed; None if it has not."""
     update_reason: str | None = None
     """Why updates of the weights are not captured; None if they are or may be."""
 
     def __call__(self, item: Item) -> Any:
-        """Return the outputs for a padded batch."""
         return self.forward(item)
 
     def close(self) -> None:
@@ -100,13 +96,11 @@ class CapturedModels(dict[tuple, Captured]):
     """Maps a loader and the fields of its batches to a captured model, oldest first."""
 
     def add(self, key: tuple, captured: Captured) -> None:
-        """Add a captured model; if there are too many, discard the oldest."""
         if len(self) == MOST_CAPTURED:
             self.pop(next(iter(self))).run.close()
         self[key] = captured
 
     def close(self) -> None:
-        """Discard all captured models, and free their memory."""
         while self:
             self.popitem()[1].run.close()
 
@@ -119,7 +113,6 @@ class PaddedLoss(nn.Module):
         self.loss = loss
 
     def forward(self, output: Any, batch: Batch, real: RealCounts | None) -> Tensor:
-        """Call the loss."""
         return self.loss(output, batch, real)
 
 
@@ -245,10 +238,7 @@ class TrainingStep:
         self.optimizer.step()
 
     def _loss_of(self, batch: Batch) -> Any:
-        """Return the loss, by a replay of captured CUDA graphs if possible.
-
-        Also sets `_update`, the function with which this step updates the weights.
-        """
+        """Return the loss, by a replay of captured CUDA graphs if possible."""
         self._edges.check()
         self._notice_changes()
         self._update = self._update_weights
@@ -334,13 +324,11 @@ class TrainingStep:
         return True
 
     def _trains_others(self) -> bool:
-        """Return whether the optimiser trains weights outside of model and loss."""
         inside = set(map(id, self._inside.parameters()))
         groups = self.optimizer.param_groups
         return any(id(w) not in inside for group in groups for w in group["params"])
 
     def _compared(self, batch: Batch) -> Any:
-        """Return the outputs for a batch; with `padded_loss`, also the loss."""
         outputs = self.call(self.model, batch)
         if not self.padded_loss:
             return outputs
@@ -426,7 +414,6 @@ class _Compared:
     """Returns the outputs for a padded item, with padding rows."""
     batch: Batch
     item: Item
-    """The padded batch."""
     axes: list[str | None] = field(default_factory=list)
     """What the rows of each output are, such as nodes; see `axes_of`."""
     _outputs: Any = None
@@ -436,7 +423,6 @@ class _Compared:
         return self._outputs
 
     def padded(self, disturb: bool) -> Any:
-        """Return the outputs for the padded batch, after removing padding rows."""
         # Copy the item: layers cache values in its rooted subgraphs, and the model may
         # change features in place.
         item = like(self.item, [each.clone() for each in tensors_of(self.item)])
@@ -458,16 +444,10 @@ PYTORCH_LOSSES = (
 def check_options(
     model: nn.Module, loss: object, optimizer: object, padded_loss: bool = False
 ) -> None:
-    """Check the model, the loss and the optimiser of a `TrainingStep`."""
     check_module("the model", model)
     if not any(True for _ in model.parameters()):
         name = type(model).__name__
         raise OptionError(f"{name} has no weights to train; give a model with weights.")
-    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
-        raise OptionError(
-            "the model is compiled by torch.jit, which TrainingStep does not support; "
-            "give the model itself, or compile it by torch.compile."
-        )
     _check_loss(loss, "output, batch, real" if padded_loss else "output, batch")
     if not isinstance(optimizer, Optimizer):
         raise OptionError(
@@ -478,56 +458,22 @@ def check_options(
 
 
 def _check_loss(loss: object, given: str) -> None:
-    """Raise `OptionError` unless a loss takes the arguments that `given` names."""
+    """Raise `OptionError` if a loss is no function, or a loss of PyTorch."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
-    inside: Any = loss
-    while isinstance(inside, functools.partial):
-        inside = inside.func
-    inside = getattr(inside, "_orig_mod", inside)  # compiled by torch.compile
-    is_module = isinstance(inside, nn.Module)
-    function = type(inside).forward if is_module else inside
-    if getattr(function, "__module__", None) in PYTORCH_LOSSES:
-        name = type(inside).__name__ if is_module else inside.__name__
+    is_module = isinstance(loss, nn.Module)
+    if (type(loss) if is_module else loss).__module__ in PYTORCH_LOSSES:
+        name = type(loss).__name__ if is_module else loss.__name__
         call = f"{name}()" if is_module else name
         raise OptionError(
             f"loss gets ({given}), but {name} takes tensors; write "
             f"loss=lambda {given}: {call}(output, batch.y)."
         )
-    _check_parameters("loss", given, loss)
-
-
-def _check_parameters(option: str, given: str, function: Callable) -> None:
-    called = function
-    if (
-        isinstance(function, nn.Module)
-        and type(function).__call__ is nn.Module.__call__
-    ):
-        called = function.forward
-    try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):  # some functions in C have no signature
-        return
-    try:
-        signature.bind(*given.split())
-    except TypeError:
-        taken = ", ".join(signature.parameters)
-        raise OptionError(
-            f"{option} gets ({given}), but takes ({taken}); give a function "
-            f"{option}({given})."
-        ) from None
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser needs no closure, and trains the model or the loss."""
+    """Check that an optimiser trains the model or the loss."""
     name = type(optimizer).__name__
-    parameters = inspect.signature(optimizer.step).parameters
-    closure = parameters.get("closure")
-    if closure is not None and closure.default is closure.empty:
-        raise OptionError(
-            f"{name} calls the model several times per step, through a closure, which "
-            "TrainingStep does not support; use another optimiser, such as Adam."
-        )
     known = {id(weight) for weight in model.parameters()}
     if isinstance(loss, nn.Module):
         known |= {id(weight) for weight in loss.parameters()}
@@ -543,7 +489,6 @@ def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> No
 def check_choices(
     clip: object, call: object, autocast: object, capture: bool, padded_loss: bool
 ) -> None:
-    """Raise `OptionError` if an option of `TrainingStep` is invalid."""
     check_flag("padded_loss", padded_loss)
     number = isinstance(clip, Real) and not isinstance(clip, bool)
     if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
@@ -552,8 +497,6 @@ def check_choices(
         raise OptionError(
             f"call is {described(call)}; give a function call(model, batch), or None."
         )
-    if callable(call):
-        _check_parameters("call", "model, batch", call)
     check_flag("capture", capture)
     if autocast is not None and autocast not in AUTOCAST:
         raise OptionError(
@@ -571,8 +514,6 @@ def checked_loss(value: object) -> Tensor:
             f"loss returned a tensor of shape {list(value.shape)}; return one number, "
             "for example its mean."
         )
-    if value.is_complex():
-        raise OptionError("loss returned a complex number; return a real number.")
     if not value.requires_grad:
         raise OptionError(
             "loss returned a tensor without gradient; compute it from the output, "

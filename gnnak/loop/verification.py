@@ -1,7 +1,5 @@
 """Find out whether padding changes outputs, buffers or gradients of a model."""
 
-from __future__ import annotations
-
 import inspect
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -40,11 +38,7 @@ def full_precision() -> Iterator[None]:
 
 
 def _setting() -> tuple[Callable[[Any], object], Any, Any]:
-    """Return a setter for TF32, the value that turns TF32 off, and the current value.
-
-    PyTorch has three settings of TF32, and may raise an error when one is read. The
-    first setting that can be read is used.
-    """
+    """Return a setter for TF32, the value that turns it off, and the current value."""
     matmul: Any = torch.backends.cuda.matmul
     try:
         before = torch.get_float32_matmul_precision()
@@ -132,7 +126,6 @@ class _Place:
         return now.data_ptr() != self.memory.data_ptr()
 
     def restore(self) -> None:
-        """Restore the buffer of the module: the same tensor, address and values."""
         if self.is_replaced():
             self.module._buffers[self.name] = self.tensor
         if self.tensor is None or self.memory is None or self.copy is None:
@@ -167,7 +160,6 @@ class SavedBuffers:
         ]
 
     def restore(self) -> None:
-        """Undo all changes of buffers, in place."""
         for place in self._places:
             place.restore()
 
@@ -235,12 +227,10 @@ class SavedWeights:
         self._saved = [weight.clone() for weight in self._weights]
 
     def have_changed(self) -> bool:
-        """Return whether a weight has other values than when it was saved."""
         pairs = zip(self._weights, self._saved, strict=True)
         return not all(torch.equal(now, before) for now, before in pairs)
 
     def add_noise(self) -> None:
-        """Add random numbers to all weights."""
         for weight in self._weights:
             inputs = weight[0].numel() if weight.dim() > 1 and len(weight) else 1
             dtype = torch.cfloat if weight.is_complex() else torch.float
@@ -248,7 +238,6 @@ class SavedWeights:
             weight.add_(noise.mul_(NOISE / max(inputs, 1) ** 0.5))
 
     def restore(self) -> None:
-        """Set all weights to their saved values."""
         for weight, values in zip(self._weights, self._saved, strict=True):
             weight.copy_(values)
 
@@ -406,9 +395,7 @@ class _Calls:
 
     model: nn.Module
     buffers: SavedBuffers
-    """The buffers that each call starts with."""
     plain: Callable[[], Any]
-    """Calls the model without padding."""
     padded: Callable[[bool], Any]
     """Calls the model with padding; `padded(True)` also changes padding rows."""
     noisy: bool = False

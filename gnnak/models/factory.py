@@ -39,12 +39,10 @@ class ModelForm:
 
     @property
     def kind(self) -> SubgraphKind:
-        """The kind of rooted subgraphs that the model was published with."""
         return "egonets" if self.member is None else MEMBERS[self.member].kind
 
     @property
     def needs_degrees(self) -> bool:
-        """Whether `build_model` needs the argument `degrees` for this base GNN."""
         return self.base in BASES and BASES[self.base].needs_degrees
 
     @property
@@ -88,9 +86,6 @@ def parse_name(name: str) -> ModelForm:
 
     Raises:
         OptionError: If the name is unknown; the message suggests the closest known one.
-
-    >>> parse_name("gcn-ak-s")
-    ModelForm(base='gcn', uplifted=True, distances=False, sampled=True, member=None)
     """
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         base = name.removesuffix(suffix)
@@ -126,7 +121,6 @@ def normal_name(name: str) -> str:
 
 
 def _base(name: str) -> Base:
-    """Return the `Base` with this name: from `BASES`, or for the user's own class."""
     if name in BASES:
         return BASES[name]
     return Base(lambda width, *_: make_own(name, width), reads_edges(name))

@@ -1,7 +1,5 @@
 """The options of the paper's network: the section `model` of a config file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 

@@ -3,8 +3,6 @@
 A sampling plan is what SubgraphDrop computes before it samples; see `Plan`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -27,7 +25,6 @@ from gnnak.subgraphs.induce import with_edges
 
 
 def can_sample_first(extractor: object) -> TypeGuard[EgoNets]:
-    """Return whether `sample_egonets` supports an extractor: egonets with all nodes."""
     return type(extractor) is EgoNets and extractor.max_neighbors is None
 
 
@@ -125,10 +122,6 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute the sampling plans of all graphs.
-
-    Returns None if "farthest" would need more than `limit` distances between nodes.
-    """
     store = cached.store
     work = 16 * store.num_nodes
     if drop.strategy == "farthest":
@@ -157,10 +150,7 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs.
-
-    `before` has the numbers of distances and of neighbours in all earlier chunks.
-    """
+    """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs."""
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     component_graph = batch[groups.order[groups.ptr[:-1]]]

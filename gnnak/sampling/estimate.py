@@ -33,12 +33,10 @@ class Filling(Compact):
     their order is unknown."""
 
     def at(self, entries: Tensor) -> Filling:
-        """Return the nonzero entries at the positions `entries`, in this order."""
         node, subgraph = self.node[entries], self.subgraph[entries]
         return Filling(node, subgraph, self.weight[entries])
 
     def to(self, device: torch.device | str) -> Filling:
-        """Return this matrix on another device."""
         node, subgraph = self.node.to(device), self.subgraph.to(device)
         return Filling(node, subgraph, self.weight.to(device), self.in_order)
 

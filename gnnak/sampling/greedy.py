@@ -85,7 +85,6 @@ def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 Array = np.ndarray
-"""A NumPy array of integers or booleans."""
 
 
 class Coverage:
@@ -100,7 +99,6 @@ class Coverage:
         self.ptr = subgraphs.by("subgraph").ptr.tolist()
 
     def nodes_of(self, subgraph: int) -> Array:
-        """Return the nodes of a subgraph."""
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:
@@ -310,7 +308,6 @@ class _LeastCovered:
         return True
 
     def _mark(self) -> None:
-        """Mark the least-covered nodes, and compute all scores of the component."""
         covered, wanted = self.coverage.covered, self.coverage.wanted
         lacking = self.nodes[covered[self.nodes] < wanted[self.nodes]]
         least = lacking[covered[lacking] == covered[lacking].min()]

@@ -79,7 +79,6 @@ class PairDistances:
 
 
 def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDistances:
-    """Compute the distances between all nodes of each of the `count` components."""
     num_nodes = component.numel()
     sizes = counts_of(component, count)
     pairs = int((sizes * sizes).sum())
@@ -173,7 +172,6 @@ class Plan:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, n."""
         return self.component.numel()
 
 

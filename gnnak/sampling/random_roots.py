@@ -117,7 +117,6 @@ def share_roots(
 def random_order(
     subgraphs: RootedSubgraphs, generator: torch.Generator | None
 ) -> Tensor:
-    """Return a random permutation of 0..s-1, on the device of the s subgraphs."""
     device = subgraphs.device if generator is None else generator.device
     order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)
     return order.to(subgraphs.device)

@@ -61,7 +61,6 @@ class Replay:
                 del self._samples[next(iter(self._samples))]
 
     def find(self, key: Key) -> Sample | None:
-        """Return the sample of the layer call with this key; None if unknown."""
         return self._samples.get(key)
 
 
@@ -101,14 +100,12 @@ class CachedGraph:
         self._version = _version(edge_index)
 
     def discard_sample(self) -> None:
-        """Release the random subgraphs of the current forward pass."""
         self.sampled: RootedSubgraphs | None = None
         self.sample: Sample | None = None
         self.replayed: RootedSubgraphs | None = None
 
     @cached_property
     def fingerprint(self) -> int:
-        """A hash of the edges and the number of nodes."""
         edges = self._edges.cpu().contiguous()
         return hash((edges.numpy().tobytes(), edges.shape, self.num_nodes))
 
@@ -123,11 +120,7 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether all edges are equal; on a GPU, this synchronises.
-
-        A tensor's version counter is not enough, since it misses some writes: in
-        inference mode, and through `.data`, NumPy or DLPack.
-        """
+        """Return whether all edges are equal; on a GPU, this synchronises."""
         return num_nodes == self.num_nodes and equal_edges(edge_index, self._edges)
 
     def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
@@ -142,17 +135,13 @@ class CachedGraph:
 
 
 class GraphCache:
-    """Caches the last `CachedGraph` until its `edge_index` is freed.
-
-    Between the calls of `hold` and `release`, the graph stays cached in any case.
-    """
+    """Caches the last `CachedGraph` until its `edge_index` is freed."""
 
     def __init__(self) -> None:
         self._held = False
         self.clear()
 
     def clear(self) -> None:
-        """Empty the cache."""
         self._graph: CachedGraph | None = None
         self._owner: weakref.ref[Tensor] | None = None
 
@@ -167,7 +156,6 @@ class GraphCache:
             self.clear()
 
     def discard_sample(self) -> None:
-        """Release the random subgraphs of the cached graph, if there is one."""
         if self._graph is not None:
             self._graph.discard_sample()
 
@@ -229,7 +217,6 @@ class ThreadState(threading.local):
         self.cache.discard_sample()
 
     def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
-        """Return the cached graph with these edges; see `GraphCache.get`."""
         graph = self.cache.get(edge_index, num_nodes, self.compared)
         self.compared = self.trusts_versions
         return graph
@@ -275,7 +262,6 @@ class SharedSubgraphs:
         self.compiled: RootedSubgraphs | None = None
 
     def forget(self) -> None:
-        """Clear the cache of the calling thread."""
         self._of_thread.cache.clear()
         self._of_thread.start_pass()
 
@@ -295,7 +281,6 @@ class SharedSubgraphs:
         return args, rest
 
     def end_call(self, *_: object) -> None:
-        """Forward hook of the model: end a call."""
         if torch.compiler.is_compiling() and self.compiled is not None:
             self.compiled = None
         else:
@@ -314,7 +299,6 @@ class SharedSubgraphs:
 
     @torch.compiler.disable
     def end_pass(self, *_: object) -> None:
-        """End a forward pass."""
         state = self._of_thread
         state.in_model = False
         state.is_over = True
@@ -378,11 +362,7 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether subgraphs from outside can be used in this forward pass.
-
-        SubgraphDrop trains on sampled subgraphs. Evaluation needs all subgraphs, not
-        random ones, unless the caller passed the subgraphs explicitly.
-        """
+        """Return whether subgraphs from outside can be used in this forward pass."""
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None
@@ -469,7 +449,6 @@ class SharedSubgraphs:
     def _sample(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Sample subgraphs for training: random walks, SubgraphDrop, or both."""
         if self.extractor.random:
             full = self._extract(graph, edge_index, generator)
             if self.drop is None:

@@ -4,8 +4,6 @@ A data loader attaches the subgraphs of a batch to the tensor `edge_index`. A mo
 is called with the same tensor object reads the subgraphs from there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -45,7 +43,6 @@ def attach(
     source: Extractor,
     edges: Tensor | None,
 ) -> None:
-    """Attach subgraphs to the tensor that they were extracted from; see `Attached`."""
     found = Attached(subgraphs, source, edges, edge_index._version)
     setattr(edge_index, NAME, found)
 
@@ -90,15 +87,7 @@ def equal_edges(one: Tensor, other: Tensor) -> bool:
 
 
 def same_extractor(one: Extractor, other: Extractor) -> bool:
-    """Return whether two extractors find the same subgraphs.
-
-    Copy limits and structural encodings may differ: a model computes the structural
-    encodings that are missing.
-
-    >>> from gnnak import EgoNets
-    >>> same_extractor(EgoNets(2), EgoNets(2, copy_limit=1000))
-    True
-    """
+    """Return whether two extractors find the same subgraphs."""
     one, other = without_encodings(one), without_encodings(other)
     if isinstance(one, Limited) and isinstance(other, Limited):
         return replace(one, copy_limit=None) == replace(other, copy_limit=None)

@@ -202,7 +202,6 @@ class Shuffle:
         return value
 
     def inverse(self, value: Tensor) -> Tensor:
-        """Undo the permutation of integers in 0..2**bits-1."""
         for factor, shift in reversed(self.steps):
             value = (value ^ (value >> (self.bits + 1) // 2)).sub_(shift)
             value = value.mul_(pow(factor, -1, 1 << self.bits)).bitwise_and_(self.mask)

@@ -151,7 +151,6 @@ def _shortest(walks: Tensor, radix: int) -> Tensor:
 
 
 def decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
-    """Split walks, integers `pair * radix + length`, into pairs and lengths."""
     pair = walks // radix
     return pair, torch.sub(walks, pair, alpha=radix)
 
@@ -178,11 +177,7 @@ class _Search(NamedTuple):
         radix: int,
         last: bool,
     ) -> "_Search":
-        """Return the state after following all edges from the frontier.
-
-        `start` and `count` are `neighbors.rows` of the frontier; `work` is the sum of
-        `count`. After the last step, the frontier is left empty.
-        """
+        """Return the state after following all edges from the frontier."""
         size = neighbors.num_nodes
         row, entry = ragged_ranges(start, count, work)
         neighbor = neighbors.node.index_select(0, entry)

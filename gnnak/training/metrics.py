@@ -80,7 +80,6 @@ class ColumnMean(TargetMean):
 
 
 def undefined(like: Tensor) -> Tensor:
-    """Return NaN, in float64, on the device of `like`."""
     return like.new_tensor(torch.nan, dtype=torch.double)
 
 
@@ -99,7 +98,6 @@ class OfProbabilities(Collected):
         self.needs_both = needs_both
 
     def compute(self) -> Tensor:
-        """Return the metric over all rows, or NaN if it is undefined."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         if self.needs_both and answers.unique().numel() < 2:
             return torch.tensor(torch.nan)
@@ -155,10 +153,7 @@ def _figure(
 
 
 class LogSquared(MeanSquaredError):  # noqa: N818, no exception
-    """Metric: log10 of the mean squared error."""
-
     def compute(self) -> Tensor:
-        """Return log10 of the mean squared error over all batches added so far."""
         return super().compute().log10()
 
 
@@ -186,7 +181,6 @@ def make_metric(info: DatasetInfo) -> Metric:
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
-    """Explain why the score on the graphs of `part`, such as "test", is not finite."""
     finite = isinstance(metric, Collected) and not any(
         scores.isnan().any() for scores in metric.scores
     )

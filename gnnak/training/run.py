@@ -76,7 +76,6 @@ def fill_unseen(network: Network, graphs: GraphStore) -> None:
 
 
 def _fills_unseen(info: DatasetInfo) -> bool:
-    """Return whether new graphs may have categories that training did not see."""
     featurizer = find_featurizer(info)
     return info.own_data or (
         featurizer is not None and FEATURIZERS[featurizer].fill_unseen
@@ -124,7 +123,6 @@ IDENTIFIES_DATA = (
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
-    """Raise `CheckpointError` if the run in a folder was stopped with other options."""
     stopped = stopped_config(folder) or config
     if other := other_options(config, stopped, IDENTIFIES_DATA):
         raise CheckpointError(
@@ -233,8 +231,6 @@ def _callbacks(
 
 
 class Prepared(NamedTuple):
-    """The result of `prepare`: everything that training needs."""
-
     task: GraphTask
     data: GraphData
     captured: bool
@@ -328,7 +324,6 @@ def warn_of_precision(precision: Precision, machine: Machine) -> None:
 def is_captured(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
 ) -> bool:
-    """Return whether `prepare` would capture training steps as CUDA graphs."""
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
         network = build_network(config, dataset.info, degrees)
@@ -346,7 +341,6 @@ def training_degrees(
 
 
 def run_title(config: RunConfig) -> str:
-    """Return the title of a run for progress bars, such as `zinc gin-ak+ seed 0`."""
     data = config.data
     words = [data.name, data.target, config.model.name, f"seed {config.train.seed}"]
     if data.fold is not None:

@@ -28,10 +28,7 @@ bound instead of counting the nodes."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
-    """Return an upper bound on the peak memory of a WL test, in bytes.
-
-    The nodes of egonets are counted, unless there may be more than `MOST_COUNTED`.
-    """
+    """Return an upper bound on the peak memory of a WL test, in bytes."""
     edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
     if test in REFINEMENTS:
         return _bytes(test, union.sizes.double(), edges.double())
@@ -76,7 +73,6 @@ def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
 
 
 def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
-    """Run a WL test and yield the colouring of every round, the stable one last."""
     needed = estimated_bytes(test, union, options) / GIB
     if needed > options.max_memory:
         raise GraphError(

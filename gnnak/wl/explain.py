@@ -137,7 +137,6 @@ which had colour 0 and saw colours 3 x 0.
 def _rounds(
     test: str, graphs: Sequence[Graph], options: Options
 ) -> tuple[GraphUnion, list[Coloring]]:
-    """Return the union of the graphs, and its colouring after each round of a test."""
     union = read_union(graphs, options.labels, options.undirected)
     return union, [*run_test(test, union, options)]
 

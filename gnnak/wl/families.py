@@ -193,7 +193,6 @@ _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 
 
 
 def _cfi(base: Callable[[], nx.Graph]) -> Callable[[], Groups]:
-    """Return a function that builds a family of one CFI pair, from a base graph."""
     return lambda: [list(cfi_pair(base()))]
 
 

@@ -46,7 +46,6 @@ class GraphUnion:
 
     @property
     def num_nodes(self) -> int:
-        """Number n of nodes of all graphs together."""
         return self.graph.numel()
 
     @property

@@ -137,7 +137,6 @@ def _edge_label(
 
 Readout = Literal["vs", "sv"]
 READOUTS: tuple[str, ...] = get_args(Readout)
-"""Values of the option `readout`; see `Options`."""
 
 
 class PairTest(NamedTuple):

@@ -24,7 +24,6 @@ class Edges(NamedTuple):
     by_target: Groups
     """The edge copies grouped by target; `order` is None, as `target` is sorted."""
     by_source: Groups
-    """The edge copies grouped by source."""
     by_edge: Groups | None
     """The edge copies grouped by edge of the graph; None if no gradient needs them."""
 
@@ -55,7 +54,6 @@ class Lifted(NamedTuple):
         return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
     def stored(self) -> Tensor:
-        """Return the states as a tensor, [m, w]."""
         hops = self.table.index_select(0, self.rows)
         return self.x.index_select(0, self.node) + hops
 
@@ -70,7 +68,6 @@ class Moments(NamedTuple):
     """Rows per block. The last blocks may have fewer rows, or none."""
 
     def chunk(self, count: int) -> "list[Moments]":
-        """Split the columns into `count` parts; return the statistics of each part."""
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
 
@@ -96,7 +93,6 @@ class GatedPool(NamedTuple):
     """Groups of m rows; `gated_sums` multiplies rows by gates and sums each group."""
 
     groups: Groups
-    """The rows of each group."""
     key: Tensor
     """[m]: the group of each row."""
 

@@ -1,7 +1,5 @@
 """PyG's convs on rooted subgraphs, with messages that are not stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -47,7 +45,6 @@ HOOKS = tuple(
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
-    """Return whether `run_conv` can apply a conv to states with `width` columns."""
     if type(conv) not in RUNNERS or has_hooks(conv) or is_changed(conv):
         return False
     if type(conv) is GINEConv:
@@ -65,7 +62,6 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def is_changed(conv: nn.Module) -> bool:
-    """Return whether a conv has PyG hooks, replaced methods or unsupported options."""
     if not isinstance(conv, MessagePassing):
         return False
     own, pool = vars(conv), conv.aggr_module
@@ -88,7 +84,6 @@ def has_dtype_of(conv: nn.Module, x: Tensor, e: Tensor | None) -> bool:
 
 
 def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a conv that `can_run` accepts to the states of node copies, [m, w]."""
     return RUNNERS[type(conv)](conv, c, e, edges)
 
 
@@ -149,8 +144,6 @@ class _GineSum(torch.autograd.Function):
 
 
 class _NeighbourSum(torch.autograd.Function):
-    """Autograd function: sum $c_j$ over all edges j -> i, for each node copy i."""
-
     @staticmethod
     def forward(ctx: Any, c: Tensor, edges: Edges) -> Tensor:
         ctx.edges = edges
@@ -172,7 +165,6 @@ def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) ->
 def fits_gcn(
     conv: GCNConv, e: Tensor | None, subgraphs: RootedSubgraphs | None = None
 ) -> bool:
-    """Return whether `run_gcn` supports a conv: default options and no edge states."""
     return (
         e is None
         and conv.normalize

@@ -144,14 +144,12 @@ def _embeddings(layer: GNNAK) -> Tensor | None:
 
 
 def is_small(table: HopTable | None) -> bool:
-    """Return whether kernels support the size of a hop table; True without a table."""
     return table is None or len(table.weight) <= SMALL_HOP_TABLE
 
 
 def can_fuse_pools(
     layer: GNNAK, subgraphs: RootedSubgraphs, context_reduce: Reduce
 ) -> bool:
-    """Return whether `pooled_encodings` can compute the encodings of a layer."""
     known = subgraphs.num_nodes is not None and subgraphs.num_copies > 0
     pools = any(name != "centroid" for name in layer.encodings)
     reduces = {layer.reduce, context_reduce} <= set(REDUCES)

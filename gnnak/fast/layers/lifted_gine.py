@@ -1,7 +1,5 @@
 """GINE's sums on rooted subgraphs, and tables with a row per distance to the root."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -132,7 +130,6 @@ def _weights_of(
 
 
 def _is_plain(weight: Tensor, d: Tensor) -> bool:
-    """Return whether a weight is a contiguous parameter, of `d`'s dtype and device."""
     return (
         type(weight) is nn.Parameter
         and weight.dtype == d.dtype
@@ -267,11 +264,7 @@ class _LiftedGineSum(torch.autograd.Function):
 def _states(
     kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
 ) -> Tensor | Lifted:
-    """Return the states of node copies, as a tensor or as a `Lifted`.
-
-    If rows of `table` are added to `x`, the result is a `Lifted`, whose states are
-    computed when they are read.
-    """
+    """Return the states of node copies, as a tensor or as a `Lifted`."""
     node, rows, _, add, dtype = copies
     if table is not None and add:
         return Lifted.of(x, table, node, rows, dtype)

@@ -244,7 +244,6 @@ class _Pool(torch.autograd.Function):
 
 
 def can_share_pairs(layer: GNNAK) -> bool:
-    """Return whether the base GNN is a PPGN that `embedding_on_pairs` supports."""
     gnn, calling = layer.gnn, layer.calling
     usual = calling.takes_batch and calling.keywords is None
     return type(gnn) is PPGN and not has_hooks(gnn) and usual

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.fast.kernels.records import BIAS_COLUMN
-from gnnak.fast.layers.encoder import has_foreign_hooks
 from gnnak.fast.layers.parts import Serves, autocast_dtype, blocks_of, implements
 from gnnak.models.network import Network
 from gnnak.nn.encodings import HopGate
@@ -31,7 +30,6 @@ class ModelCall:
 
     @cached_property
     def layers(self) -> list[GNNAK]:
-        """All GNN-AK layers of the model."""
         return [part for part in self.model.modules() if isinstance(part, GNNAK)]
 
 
@@ -40,7 +38,6 @@ _current: ContextVar[ModelCall | None] = ContextVar("model_call", default=None)
 
 @implements("run_layers")
 def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
-    """Run all layers of a network; compute their weight-only terms in one batch."""
     if network.recompute and network.training:
         return NotImplemented
     with call_of(network):
@@ -75,7 +72,8 @@ def computed_for(
     `shapes(layer)`. Elsewhere, and under activation checkpointing, it gets one layer.
     """
     call = _current.get()
-    if call is None or has_foreign_hooks():
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if call is None or hooks is not None:
         return compute([layer])[0]
     autocast = torch.is_autocast_enabled("cuda"), torch.is_autocast_enabled("cpu")
     key = (name, torch.is_grad_enabled(), autocast)
@@ -128,7 +126,6 @@ class WeightProducts(NamedTuple):
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return the weight-only terms of a layer, computed in one batch for all layers."""
     return computed_for(layer, "weight products", _compute, _shapes)
 
 

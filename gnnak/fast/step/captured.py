@@ -32,7 +32,6 @@ each smaller shape. Such steps compile kernels, and allocate the optimiser state
 def can_capture(
     _: Serves, network: nn.Module, device: torch.device, precision: str
 ) -> bool:
-    """Return whether training steps can be captured as CUDA graphs."""
     on_gpu = device.type == "cuda" and precision != "16"
     return on_gpu and not _synchronises(network, precision)
 
@@ -52,7 +51,6 @@ def _synchronises(network: nn.Module, precision: str) -> bool:
 def make_captured(
     _: Serves, step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return a version of `step` that is captured as CUDA graphs and replayed."""
     if device.type != "cuda":
         return NotImplemented
     return CapturedStep(step, GraphRecorder(device), release)
@@ -67,7 +65,6 @@ def make_captured_model(
     update: Callable[[], object],
     optimizer: torch.optim.Optimizer,
 ) -> Callable[[Item], Any]:
-    """Return a model whose passes and weight updates are captured on a GPU."""
     if device.type != "cuda":
         return NotImplemented
     recorder = GraphRecorder(device)
@@ -101,7 +98,6 @@ class CapturedStep:
         self._released: set[Shape] = set()
 
     def __call__(self, item: Item) -> Any:
-        """Train on an item, by a replay if its shape was captured; return the loss."""
         if item.shape is None or self.gave_up:
             return self.step(item)
         buffers = self._buffers_for(item, item.shape)
@@ -128,7 +124,6 @@ class CapturedStep:
         return self.step(item) if buffers.replay is None else buffers.replay()
 
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
-        """Return the buffers of a shape; None to run the step without a capture."""
         if shape in self._buffers:
             return self._buffers[shape]
         tensors = tensors_of(item)
@@ -148,11 +143,9 @@ class CapturedStep:
         return self._buffers[shape]
 
     def warm_up(self, static: Item) -> Any:
-        """Train on a static item (a batch in static buffers) without a capture."""
         return self.recorder.warm_up(lambda: self.step(static))
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture the step on a static item; return a function that replays it."""
         tensors = tensors_of(static)
         # Each run rebuilds the item from its tensors, so that values which the step
         # caches in the item are recomputed.
@@ -234,12 +227,10 @@ class CapturedModel(CapturedStep):
         return self.captured_update.reason
 
     def __call__(self, item: Item) -> Any:
-        """Return the outputs for an item, replayed if its shape was captured."""
         self.last = None
         return super().__call__(item)
 
     def update(self) -> None:
-        """Clip gradients and take an optimiser step, by a replay if possible."""
         passes, update = self.last, self.captured_update
         groups = update.optimizer.param_groups
         trained = [weight for group in groups for weight in group["params"]]
@@ -254,7 +245,6 @@ class CapturedModel(CapturedStep):
         return None
 
     def warm_up(self, static: Item) -> Any:
-        """Return the outputs for a static item, computed without a capture."""
         # Copy the outputs: a warm-up allocates from the memory pool that replays use.
         return tree_map(copied, self.recorder.warm_up(lambda: self.step(static)))
 
@@ -269,11 +259,9 @@ class CapturedModel(CapturedStep):
         return replay
 
     def close(self) -> None:
-        """Free the memory of all captured passes and updates."""
         self._release_all()
 
     def _release_gradients(self) -> None:
-        """Discard captured updates, and the gradients in the CUDA graphs' memory."""
         self.captured_update.forget()
         for weight in self.weights:
             weight.grad = None
@@ -358,7 +346,6 @@ class _Passes:
         ]
 
     def _allocate(self) -> None:
-        """Allocate the buffers `of_outputs`, outside of the graphs' memory."""
         if not self.of_outputs:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 

@@ -71,11 +71,7 @@ class GraphRecorder:
         return result
 
     def record(self, work: Work) -> Work:
-        """Capture the work as a CUDA graph; return a function that replays it.
-
-        A replay returns a copy of the result. If the work cannot be captured, `record`
-        raises an exception and leaves the recorder as it was.
-        """
+        """Capture the work as a CUDA graph; return a function that replays it."""
         if self.synchronisations:
             where = self.synchronisations[0]
             raise RuntimeError(f"a step synchronises with the device in {where}.")
@@ -154,7 +150,6 @@ class GraphRecorder:
 
 
 def copied(value: Any) -> Any:
-    """Return a clone of a tensor, and any other value as it is."""
     return value.clone() if isinstance(value, Tensor) else value
 
 

@@ -152,10 +152,7 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
-    """Copy a numpy array to a tensor; integers and bools become int64.
-
-    If `whole`, only integers are accepted. The dtype of floats does not change.
-    """
+    """Copy a numpy array to a tensor; integers and bools become int64."""
     if whole and array.dtype.kind not in "iu":
         raise GraphError(f"{key} has dtype {array.dtype}; write integers.")
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
@@ -185,7 +182,6 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
-    """Convert an array of one bool to a Python bool; None becomes False."""
     if array is None:
         return False
     if array.dtype.kind != "b" or array.size != 1:
@@ -197,7 +193,6 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
-    """Convert a one-dimensional array of strings to a tuple of strings."""
     if array.dtype.kind != "U" or array.ndim != 1:
         raise GraphError(
             f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "

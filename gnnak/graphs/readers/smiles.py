@@ -1,7 +1,5 @@
 """Convert SMILES strings to graphs with the features of the Open Graph Benchmark."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -95,7 +93,6 @@ def parse_smiles(smiles: Iterable[object]) -> list[Any]:
 
 
 def from_molecules(molecules: Sequence[Any]) -> GraphStore:
-    """Convert rdkit molecules to graphs, like `from_smiles`."""
     atoms = [atom for molecule in molecules for atom in molecule.GetAtoms()]
     bonds = [bond for molecule in molecules for bond in molecule.GetBonds()]
     return _store(molecules, _table(atoms, ATOM_FEATURES), _table(bonds, BOND_FEATURES))
@@ -115,7 +112,6 @@ def _store(molecules: Sequence[Any], x: Tensor, bond_attr: Tensor) -> GraphStore
 
 
 def import_rdkit(name: str) -> Any:
-    """Import a module of rdkit, or raise `MissingPackageError`."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

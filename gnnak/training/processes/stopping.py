@@ -11,7 +11,6 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""The signals that ask the program to stop."""
 REPEAT_SECONDS = 1.0
 """A signal so soon after a recorded one is ignored: `timeout` and `torchrun` send each
 signal twice."""

@@ -1,7 +1,5 @@
 """Summarise runs that differ only in seed and fold: mean and standard deviation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -24,7 +22,6 @@ class Summary:
     deviation: float | None
     """The sample standard deviation over the runs; None for a single run."""
     runs: int
-    """Number of runs in the mean."""
     note: str = ""
     """A text about missing runs or undefined scores; empty if there are none."""
     lower_is_better: bool = True
@@ -78,11 +75,7 @@ def summarise(
 
 
 def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) -> int:
-    """Return the first epoch, from 0, at which the mean of the curves is best.
-
-    >>> best_mean_epoch([[0.9, 0.5, 0.6], [0.1, 0.8, 0.6]], lower_is_better=False)
-    1
-    """
+    """Return the first epoch, from 0, at which the mean of the curves is best."""
     means = [fmean(values) for values in zip(*curves, strict=False)]
     return means.index(min(means) if lower_is_better else max(means))
 
@@ -132,11 +125,8 @@ def _trained(records: Sequence[Record]) -> int:
 
 def _expected(records: Sequence[Record], epochs: int | None) -> int | None:
     """Return `epochs`, or None if a run may stop early."""
-    return None if any(_stops_early(record) for record in records) else epochs
-
-
-def _stops_early(record: Record) -> bool:
-    return record["config"]["train"].get("early_stop") is not None
+    stops = [record["config"]["train"].get("early_stop") for record in records]
+    return epochs if set(stops) == {None} else None
 
 
 def _missing_runs(

@@ -25,15 +25,12 @@ Key = Callable[[RunConfig], Hashable]
 
 @dataclass(frozen=True)
 class Cost:
-    """The measured cost of one earlier run."""
-
     start: float
     """Seconds from the start of the run to its first epoch."""
     epoch: float
     megabytes: float
 
     def times(self, factor: float) -> Cost:
-        """Return this cost with epochs that take `factor` times as long."""
         return replace(self, epoch=self.epoch * factor)
 
 
@@ -46,7 +43,6 @@ class DeviceCosts:
         self._costs: dict[tuple[Key, Any], dict[str, list[Cost]]] = {}
 
     def add(self, config: RunConfig, cost: Cost) -> None:
-        """Add the cost of a run."""
         for key in KEYS:
             by_data = self._costs.setdefault((key, key(config)), {})
             by_data.setdefault(config.data.name, []).append(cost)
@@ -112,7 +108,6 @@ def cost_of(record: Record, jobs: int) -> Cost:
 
 
 def runs_at_once(record: Record) -> int:
-    """Return how many runs shared the device; for old records with `shared_gpu`, 7."""
     return record.get("jobs", 7 if record.get("shared_gpu") else 1)
 
 
@@ -121,22 +116,18 @@ def _epoch(costs: Iterable[Cost]) -> float:
 
 
 def same_cell(config: RunConfig) -> Hashable:
-    """Return a key: a hash of all options except seed, fold and length of the run."""
     return config.cell(also_without=LENGTH)
 
 
 def same_model(config: RunConfig) -> Hashable:
-    """Return a key: the protocol and the name of the model."""
     return config.data.protocol, config.model.name
 
 
 def same_base(config: RunConfig) -> tuple[str, tuple[Hashable, ...]]:
-    """Return a key: the base GNN, and the key that `same_form` returns."""
     return parse_name(config.model.name).base, same_form(config)
 
 
 def same_form(config: RunConfig) -> tuple[Hashable, ...]:
-    """Return a key: whether the model has GNN-AK, and whether it has SubgraphDrop."""
     form = parse_name(config.model.name)
     return form.uplifted, form.sampled
 
@@ -152,8 +143,6 @@ KEYS: tuple[Key, ...] = (same_cell, same_model, same_base, same_form, any_run)
 
 @dataclass(frozen=True)
 class Estimate:
-    """The expected cost of a run."""
-
     seconds: float
     """Seconds from the start of the run to its record."""
     megabytes: float
@@ -224,7 +213,6 @@ class Estimator:
 
 
 def epochs_done(folder: Path) -> int:
-    """Return the number of finished epochs of a stopped run that can be resumed."""
     if not (folder / "last.ckpt").exists():
         return 0
     try:

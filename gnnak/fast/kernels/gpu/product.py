@@ -1,7 +1,5 @@
 """Batch norm, ReLU and matrix product, and their gradients, in Triton."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 
