@@ -419,7 +419,7 @@ def test_training_step_names_a_batch_that_is_too_large():
         ({"model": nn.ReLU()}, "ReLU has no weights"),
         ({"model": Gine}, "the model Gine is a class"),
         ({"loss": 3}, "loss is 3"),
-        ({"loss": torch.optim.SGD(Gine().parameters())}, "loss is an SGD; give a"),
+        ({"loss": torch.optim.SGD(Gine().parameters())}, "loss is a SGD; give a"),
         ({"optimizer": None}, "optimizer is None"),
         ({"clip": -1.0}, "clip is -1.0"),
         ({"clip": "1"}, "clip is '1'; give a number"),
