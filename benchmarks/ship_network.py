@@ -64,7 +64,8 @@ def checked(checkpoint: Checkpoint, dataset: Dataset) -> Checkpoint:
         CheckpointError: If its test score is not the recorded one.
     """
     network, data = checkpoint.network(), checkpoint.config.data
-    fill_unseen(network, dataset.store, choose_parts(dataset, data.protocol).train)
+    train = choose_parts(dataset, data.protocol).train
+    fill_unseen(network, dataset.graphs_of(train))
     checkpoint = replace(checkpoint, weights=network.state_dict())
     score = evaluate(checkpoint, dataset, "test", Machine("cpu")).score
     recorded = checkpoint.scores["test"]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gnnak import wl
     from gnnak.errors import GnnakError
     from gnnak.loading import Budget, GraphLoader, RootLoader
+    from gnnak.loop.infer import infer
     from gnnak.loop.training_step import TrainingStep
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
@@ -52,6 +53,7 @@ __all__ = [
     "TrainingStep",
     "WholeGraphs",
     "from_pretrained",
+    "infer",
     "load",
     "train",
     "uplift",
@@ -88,6 +90,7 @@ _HOMES = {
         "RootedSubgraphs",
         "WholeGraphs",
     ),
+    "gnnak.loop.infer": ("infer",),
     "gnnak.loop.training_step": ("TrainingStep",),
     "gnnak.training.estimator": ("GNNAKClassifier", "GNNAKRegressor"),
     "gnnak.training.own": ("train",),
@@ -96,7 +99,6 @@ _HOMES = {
 
 
 def _find_backend() -> Backend:
-    """Return the backend of `gnnak.fast`, or `PLAIN` if that package is missing."""
     if find_spec("gnnak.fast") is None:
         return PLAIN
     return import_module("gnnak.fast").default_backend()

@@ -133,7 +133,7 @@ def evaluate(
 def _check_options(
     data: Path | None, of_new: Mapping[str, Any], of_run: Mapping[str, Any]
 ) -> None:
-    """Raise `OptionError` for an option of other data than those that are scored."""
+    """Raise `OptionError` for options that do not apply to the data that are scored."""
     if data is not None and of_run:
         option = next(iter(of_run)).replace("_", "-")
         raise OptionError(

@@ -14,7 +14,9 @@ from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count
 
 if TYPE_CHECKING:
+    from gnnak.graphs import GraphStore
     from gnnak.models.options import SubgraphKind
+    from gnnak.subgraphs.extractors import Extractor
 
 EXAMPLES = """
 Examples:
@@ -79,7 +81,11 @@ def extract(
         typer.Option(help="Probability that a walk ends.", show_default="0.15"),
     ] = None,
     sample: Annotated[
-        int, typer.Option(min=1, help="Measure at most this many graphs, at random.")
+        int,
+        typer.Option(
+            min=1,
+            help="Measure at most this many graphs, at random; of one graph, nodes.",
+        ),
     ] = 1000,
     batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
     num_layers: Annotated[
@@ -144,17 +150,19 @@ def extract(
     extractor = options.build()
     title, store = find_graphs(name, smiles, seed, data_dir)
     sizes = measure(store, extractor, sample, seed)
+    batch_size = 1 if len(store) == 1 else batch_size
     shown = {
         "dataset": title,
         "subgraphs": str(extractor),
         "graphs": len(store),
+        "sample": sample,
         **summary(sizes, batch_size, num_layers, channels),
     }
     if as_json:
         typer.echo(json.dumps(shown))
     else:
         _print(shown)
-    _warn(shown)
+    _warn(shown, store, extractor)
 
 
 def _print(shown: dict[str, object]) -> None:
@@ -171,9 +179,15 @@ def _print(shown: dict[str, object]) -> None:
     if shown["sampled"] != shown["graphs"]:
         measured, total = shown["sampled"], shown["graphs"]
         console.print(f"Measured on {measured:,} of {total:,} graphs, at random.")
+    elif shown["graphs"] == 1:
+        nodes = int(shown["nodes"]["max"])  # type: ignore[index]
+        if nodes > int(str(shown["sample"])):
+            console.print(f"Estimated from {shown['sample']} of {nodes:,} nodes.")
+    batch = f"A batch of {shown['batch_size']}"
+    batch = "The graph" if shown["graphs"] == 1 else batch
     gib = float(str(shown["training_bytes"])) / 2**30
     console.print(
-        f"A batch of {shown['batch_size']} has about {shown['batch_node_copies']:,} "
+        f"{batch} has about {shown['batch_node_copies']:,} "
         f"node copies and {shown['batch_edge_copies']:,} edge copies; training GIN-AK+ "
         f"with {shown['num_layers']} layers of {shown['channels']} channels on it "
         f"takes about {gib:.2f} GiB.",
@@ -181,14 +195,18 @@ def _print(shown: dict[str, object]) -> None:
     )
 
 
-def _warn(shown: dict[str, object]) -> None:
+def _warn(shown: dict[str, Any], store: "GraphStore", extractor: "Extractor") -> None:
     """Warn if a training step needs more memory than the GPU or the CPU has."""
     import torch
 
-    from gnnak.datasets.describe import memory_advice
+    from gnnak.datasets.describe import memory_advice, one_graph_advice
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    needed, batch_size = shown["training_bytes"], shown["batch_size"]
-    advice = memory_advice(needed, batch_size, device)  # type: ignore[arg-type]
+    if len(store) == 1:
+        widths = shown["num_layers"], shown["channels"]
+        advice = one_graph_advice(store, extractor, device, *widths)
+    else:
+        needed, batch_size = shown["training_bytes"], shown["batch_size"]
+        advice = memory_advice(needed, batch_size, device)
     if advice is not None:
         typer.echo(f"warning: {advice}", err=True)

@@ -79,6 +79,14 @@ def predict(
             show_default="256",
         ),
     ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            help="Of one graph: predict only for these nodes, numbers such as 0,5,7 or "
+            "a file with one number per line.",
+            show_default="all",
+        ),
+    ] = None,
     modules: Modules = None,
     accelerator: AcceleratorOption = "auto",
     max_copies: MaxCopies = None,
@@ -123,7 +131,9 @@ def predict(
         _bar(data.name) as advance,
     ):
         wanted = embeddings is not None
-        for part in predict_parts(models, data, batch_size, wanted, advance, smiles):
+        chosen = None if nodes is None else _node_numbers(nodes)
+        options = batch_size, wanted, advance, smiles, chosen
+        for part in predict_parts(models, data, *options):
             writer.write(part)
             if part.predictions.embeddings is not None:
                 states.append(part.predictions.embeddings)
@@ -139,6 +149,19 @@ def predict(
         raise FileFormatError(
             f"no row of {data} could be predicted; see the column error{place}."
         )
+
+
+def _node_numbers(text: str) -> list[int]:
+    """Return the numbers of nodes in a text or in the file that it names."""
+    path = Path(text)
+    words = path.read_text().split() if path.is_file() else text.split(",")
+    try:
+        return [int(word) for word in words]
+    except ValueError as error:
+        raise OptionError(
+            f"--nodes is {text!r}; give numbers, such as 0,5,7, or a file with one "
+            "number per line."
+        ) from error
 
 
 def _check_models(models: Sequence[Path]) -> None:

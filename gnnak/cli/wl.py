@@ -378,7 +378,7 @@ def _read_files(files: Sequence[Path], smiles: str | None) -> dict[str, Data]:
 
 
 def _title(name: str, options: dict[str, object]) -> str:
-    """Return the name of a test; after the name of a network, the test that bounds it.
+    """Return the name of a test; for a network, also the name of its bound.
 
     >>> _title("gin-ak", {"num_hops": 2, "max_memory": 8.0})
     'gin-ak: subgraph-1-wl* (centroid, num_hops=2)'

@@ -90,11 +90,15 @@ def build(
     node_features: Features | None = None,
     edge_features: Features | None = None,
 ) -> Dataset:
-    """Build a `Dataset`; raise an error if the file lacks what `info` describes."""
     store, y = file.store, file.store.y
     if y is None:
         raise FileFormatError(
             f"{source} has no targets y; give a file of the {info.name} data set."
+        )
+    if info.one_graph and (len(store) != 1 or not store.node_targets):
+        raise FileFormatError(
+            f"{source} is not one graph with a target for every node; give a file of "
+            f"the {info.name} data set."
         )
     whole = info.task == "classification"
     _check_numbers(source, y, whole, info)
@@ -153,7 +157,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` unless `found` is `wanted`, but for fewer categories."""
+    """Raise `FileFormatError` if features differ; `found` may have fewer categories."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

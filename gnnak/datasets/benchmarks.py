@@ -28,8 +28,9 @@ from gnnak.datasets.cache import (
 )
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
-from gnnak.graphs import GraphFile, GraphStore, read_npz
+from gnnak.graphs import GraphFile, GraphStore, from_pyg, read_npz
 from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.graphs.store import with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
@@ -39,7 +40,6 @@ SPLITS = ("train", "val", "test")
 
 
 def concatenated(stores: Iterable[GraphStore]) -> GraphFile:
-    """Concatenate training, validation and test graphs, in this order; add a split."""
     parts = list(stores)
     sizes = torch.tensor([len(part) for part in parts])
     split = torch.arange(len(parts)).repeat_interleave(sizes)
@@ -146,7 +146,6 @@ COMMITS = {
 
 
 def fetch_zinc(folder: Path) -> GraphFile:
-    """Download ZINC-12K into `folder` and return its graphs."""
     positions = {}
     for split in SPLITS:
         url = INDEX.format(commit=COMMITS[split], split=split)
@@ -158,7 +157,6 @@ def fetch_zinc(folder: Path) -> GraphFile:
 
 
 def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphStore:
-    """Read the molecules at `positions` in the pickle of one split."""
     name = f"molecules/{split}.pickle"
     with open_member(archive, name) as file:
         molecules = read_tensors(file)
@@ -255,6 +253,61 @@ def _tu_store(
     ).check()
 
 
+NODE_SHARES = (0.6, 0.2)
+"""Shares of the training and validation nodes, where PyG's data set has no masks."""
+
+
+def fetch_nodes(name: str, folder: Path) -> GraphFile:
+    """Download one graph with classes of its nodes, by PyG's data set classes.
+
+    The graphs of Amazon and Coauthor have no published split: a random one, with equal
+    shares of the classes, is always the same.
+    """
+    from torch_geometric.datasets import Amazon, Coauthor, HeterophilousGraphDataset
+
+    root = str(folder / name)
+    kinds: dict[str, Callable[[], Any]] = {
+        "minesweeper": lambda: HeterophilousGraphDataset(root, "Minesweeper"),
+        "tolokers": lambda: HeterophilousGraphDataset(root, "Tolokers"),
+        "computers": lambda: Amazon(root, "Computers"),
+        "coauthor-physics": lambda: Coauthor(root, "Physics"),
+    }
+    data = kinds[name]()[0]
+    masks = {key: data[key] for key in MASKS if key in data}
+    split = node_split(data.y) if not masks else split_of_masks(masks, data.num_nodes)
+    return GraphFile(from_pyg([data], node_targets=True), split)
+
+
+def node_split(y: Tensor) -> Tensor:
+    """Split nodes of the classes `y`, [n]: 60 % training, 20 % validation, 20 % test.
+
+    >>> node_split(torch.zeros(5, dtype=torch.long)).bincount()
+    tensor([3, 1, 1])
+    """
+    train, validation = NODE_SHARES
+    order = torch.from_numpy(np.random.default_rng(80).permutation(y.numel()))
+    order = order[torch.argsort(y[order], stable=True)]
+    rank = torch.empty_like(order)
+    size = y.bincount()
+    first = pointers(size)[y[order]]
+    rank[order] = torch.arange(order.numel()) - first
+    share = (rank + 0.5) / size[y]
+    return (share >= train).long() + (share >= train + validation).long()
+
+
+def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
+    """Load one graph whose nodes are classified; `seed` and `target` have no effect."""
+    file_name = f"node-{info.name}.npz"
+    path = find_file(file_name, request.data_dir)
+    if path is not None:
+        return build(info, read_npz(path, required=("y",)), path.name)
+    # PyG stores what it downloads, so there is no cache file.
+    file = download(file_name, partial(fetch_nodes, info.name))
+    return build(
+        info, replace(file, store=with_reverse_edges(file.store)), "downloaded"
+    )
+
+
 OGB_URL = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{name}.zip"
 OGB_NAMES = {"molhiv": "hiv", "molpcba": "pcba"}
 """Maps the names of data sets in gnnak to the names of OGB's archives."""
@@ -265,7 +318,6 @@ EMPTY = re.compile(rb"(?:(?<=[,\n])|^)(?=[,\r\n]|$)")
 
 
 def fetch_ogb(name: str, folder: Path) -> GraphFile:
-    """Download a molecule data set of OGB, with its scaffold split."""
     title = OGB_NAMES[name]
     url = OGB_URL.format(name=title)
     with opened_archive(url, folder, f"ogbg-{title}.zip") as archive:
@@ -287,12 +339,7 @@ def fetch_ogb(name: str, folder: Path) -> GraphFile:
 
 
 def read_csv(content: bytes, kind: Any) -> Tensor:
-    r"""Parse a CSV file as a matrix of dtype `kind`; an empty float cell becomes NaN.
-
-    >>> read_csv(b"1,,3\n,5,\n", np.float32)
-    tensor([[1., nan, 3.],
-            [nan, 5., nan]])
-    """
+    r"""Parse a CSV file as a matrix of dtype `kind`; empty float cells become NaN."""
     content = content.rstrip(b"\r\n")
     if kind is np.float32:
         content = EMPTY.sub(b"nan", content)
@@ -322,9 +369,6 @@ def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
 
     `group` [g] numbers the group of each graph. Returns a matrix [num_folds, g] with 1
     for the test graphs of each fold and 0 for the others.
-
-    >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
-    tensor([1, 1, 1, 1])
     """
     check_count("num_folds", num_folds, least=2)
     groups = int(group.max()) + 1 if group.numel() else 0
@@ -338,9 +382,6 @@ def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
     """Assign graphs to random folds with equal shares of the classes `y`, [g].
 
     Returns a matrix [num_folds, g], as `folds_by_group` does.
-
-    >>> stratified_folds(torch.tensor([0, 1, 0, 1]), 2)[:, :2].sum(dim=0)
-    tensor([1, 1])
     """
     check_count("num_folds", num_folds, least=2)
     order = torch.from_numpy(np.random.default_rng([seed, 78]).permutation(y.numel()))
@@ -361,9 +402,10 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
     the mean of $d_{ij}$ over the eight nodes $j$ nearest to $i$. The similarity of $i$
     and $j$ is $(A_{ij} + A_{ji}) / 2$ with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$.
 
-    As in the published graphs, the node left out is the one that `numpy.argpartition`
-    moves to the last position. Graphs of up to nine nodes are complete. `x` [n, 5]
-    (red, green, blue, row and column of the centre) is scaled from 0..255 to 0..1.
+    As in the published graphs, `numpy.argpartition` finds the nine superpixels, and the
+    one in its last position is left out. Graphs of up to nine nodes are complete. `x`
+    [n, 5] (red, green, blue, row and column of the centre) is scaled from 0..255 to
+    0..1.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
@@ -437,14 +479,12 @@ MAX_PIXEL = 255.0
 
 
 def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
-    """Load ZINC-12K: atom types, bond types, and penalised logP as target."""
     file, source = read_or_download("zinc12k.npz", request, fetch_zinc)
     atoms, bonds = Categorical((ATOM_TYPES,)), Categorical((BOND_TYPES,))
     return build(info, file, source, atoms, bonds)
 
 
 def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
-    """Load MolHIV or MolPCBA of the Open Graph Benchmark (OGB), with OGB's features."""
     fetched = partial(fetch_ogb, info.name)
     file, source = read_or_download(f"{info.name}.npz", request, fetched)
     atoms = Categorical(tuple(size for _, size, _ in ATOM_FEATURES))
@@ -457,8 +497,9 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
     As in the published reader of these folds, `x` is the one-hot node label or, in
     IMDB-B, the one-hot node degree; values that do not occur have no column. All nodes
-    of REDDIT-B have the same feature, since GIN-AK+ scored worse with degrees on both
-    folds tried. Downloaded data have no such folds and get ten random stratified folds.
+    of REDDIT-B have the same feature: on two folds, GIN-AK+ scored as well with it as
+    with degrees. Downloaded data have no such folds; they get ten random stratified
+    folds.
     """
     name = info.name
     required = () if name in NO_LABELS else ("x",)
@@ -483,10 +524,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
-    """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it.
-
-    If the data file has no edges, these are computed (`superpixel_edges`) and cached.
-    """
+    """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it."""
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
     if path is None:

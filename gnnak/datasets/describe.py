@@ -13,11 +13,15 @@ from gnnak.datasets.cache import find_file
 from gnnak.datasets.record import Dataset, Entry
 from gnnak.errors import SizeError
 from gnnak.graphs import GraphStore
+from gnnak.graphs.adjacency import incoming
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.features import Categorical, Features
+from gnnak.subgraphs.advice import WHOLE_SECONDS, advice, extraction_bytes
 from gnnak.subgraphs.copy_limit import free_bytes
+from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.encodings import without_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
+from gnnak.subgraphs.sizes import Sizes, can_choose_roots, estimated_sizes
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
     edges = store.num_edges / 2 if once else store.num_edges
     trained = () if row is None else row.over_training
     parts = [len(store)]
-    if dataset.split is not None:
+    if dataset.split is not None and not info.one_graph:
         parts = torch.bincount(dataset.split, minlength=3).tolist()
     return Description(
         info.name,
@@ -105,11 +109,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
 
 
 def agrees(measured: float, printed: str) -> bool:
-    """Return whether `measured` rounds or truncates to the printed number.
-
-    >>> agrees(23.155, "23.1"), agrees(39.0575, "39.06"), agrees(25.64, "14.29")
-    (True, True, False)
-    """
+    """Return whether `measured` rounds or truncates to the printed number."""
     digits = len(printed.partition(".")[2])
     return abs(measured - float(printed)) < 10.0**-digits
 
@@ -124,7 +124,6 @@ def describe_features(features: Features | None) -> str:
 
 
 def whereabouts(entry: Entry, data_dir: str | os.PathLike[str] | None = None) -> str:
-    """Return "at hand" if the data file is on this machine, else `entry.origin`."""
     found = entry.file_name and find_file(entry.file_name, data_dir)
     return "at hand" if found else entry.origin
 
@@ -146,8 +145,6 @@ CHUNK = 64
 
 @dataclass(frozen=True, eq=False)
 class SubgraphSizes:
-    """Sizes of the rooted subgraphs of g graphs."""
-
     nodes: Tensor
     """[g], int64: number of nodes, and of rooted subgraphs, of each graph."""
     copies: Tensor
@@ -157,7 +154,6 @@ class SubgraphSizes:
 
     @staticmethod
     def join(parts: Sequence[SubgraphSizes]) -> SubgraphSizes:
-        """Concatenate the sizes of several groups of graphs."""
         return SubgraphSizes(
             torch.cat([part.nodes for part in parts]),
             torch.cat([part.copies for part in parts]),
@@ -221,6 +217,46 @@ def _measure(
         counts_of(graph, batch.num_graphs),
         counts_of(at_edge, batch.num_graphs),
     )
+
+
+def one_graph_advice(
+    store: GraphStore,
+    extractor: Extractor,
+    device: torch.device,
+    num_layers: int = 6,
+    channels: int = 128,
+    hop_channels: int = 16,
+) -> str | None:
+    """Return advice if training on one whole graph needs more memory than is free.
+
+    The text says which cap, walks, slices, SubgraphDrop or `RootLoader` would fit. The
+    sizes are estimated within about two seconds.
+    """
+    free = free_bytes(device)
+    if free is None or not can_choose_roots(extractor):
+        return None
+    edge_index, size = store.edge_index, int(store.node_ptr[-1])
+    whole = estimated_sizes(extractor, edge_index, size, seconds=WHOLE_SECONDS)
+
+    def cost(sizes: Sizes, one_layer: bool = False) -> float:
+        of_one = SubgraphSizes(
+            *(torch.tensor([float(each)]) for each in (size, *sizes[:2]))
+        )
+        layers = 1 if one_layer else num_layers
+        return of_one.training_bytes(1, layers, channels, hop_channels)
+
+    if cost(whole) <= free:
+        return None
+    told = (
+        f"a training step on the whole graph needs about {cost(whole) / 2**30:.1f} "
+        f"GiB, but {free / 2**30:.1f} GiB are free"
+    )
+    if not isinstance(extractor, EgoNets) or extractor.max_neighbors is not None:
+        return f"{told}; add --max-copies 100000, or see docs/large-graph.md."
+    neighbors = incoming(edge_index, size)
+    drop = extraction_bytes(whole) <= free  # SubgraphDrop samples from all egonets
+    found = advice(neighbors, extractor.num_hops, whole, free, cost, drop)
+    return f"{told}; {found}."
 
 
 SAMPLE = 64

@@ -25,13 +25,11 @@ class MetricKind(NamedTuple):
     """How a metric is computed, and the tasks that it can score."""
 
     torchmetrics: str
-    """Name of the torchmetrics class, without the prefix `Binary` or `Multiclass` that
-    metrics of classes and labels have there."""
+    """Name of the torchmetrics class; for metrics of classes and labels without its
+    prefix `Binary` or `Multiclass`."""
     tasks: tuple[Task, ...]
     lower: bool = False
-    """Whether lower values are better."""
     arguments: tuple[tuple[str, object], ...] = ()
-    """Arguments of the class in torchmetrics."""
 
 
 NUMBERS: tuple[Task, ...] = ("regression",)
@@ -67,20 +65,13 @@ DEFAULTS: dict[Task, str] = {
     "classification": "accuracy",
     "multilabel": "roc-auc",
 }
-"""The metric of each task if the user names none."""
 
 
 def metrics_for(task: Task) -> tuple[str, ...]:
-    """Return the names of the metrics that can score a task.
-
-    >>> metrics_for("regression")[:3]
-    ('mae', 'mse', 'rmse')
-    """
     return tuple(name for name, kind in METRICS.items() if task in kind.tasks)
 
 
 def check_metric(name: str, task: Task) -> None:
-    """Raise `OptionError` unless `name` is a metric that can score the task."""
     check_known("metric", name, METRICS)
     if task not in METRICS[name].tasks:
         raise OptionError(
@@ -90,7 +81,6 @@ def check_metric(name: str, task: Task) -> None:
 
 
 def lower_is_better(name: str) -> bool:
-    """Return whether lower values of a metric are better, as for errors."""
     return METRICS[name].lower
 
 
@@ -108,8 +98,6 @@ Protocol = Literal["split", "published", "held-out"]
 
 @dataclass(frozen=True)
 class Scaling:
-    """Mean and standard deviation of each regression target in the training graphs."""
-
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     """The standard deviation of each target; 1 if the target is constant."""
@@ -159,6 +147,9 @@ class DatasetInfo:
     more than 100, only the first ones."""
     own_data: bool = False
     """Whether the data are the user's own, and not one of gnnak's data sets."""
+    one_graph: bool = False
+    """Whether the data are one graph, whose nodes are for training, validation and
+    test, instead of whole graphs. Such a data set is a node task."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -167,7 +158,7 @@ class DatasetInfo:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """In classification: names of the classes, or their numbers without names."""
+        """In classification: the names of the classes, or else their numbers."""
         return self.classes or tuple(str(i) for i in range(self.num_outputs))
 
 
@@ -181,7 +172,9 @@ class Dataset:
     [g, num_outputs], or a row per node if `info.node_task`; it is int64 for
     classification and float32 for regression and multilabel."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split."""
+    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split. If
+    `info.one_graph`, [n], or [k, n] for k splits: the part that each node is in, -1 for
+    nodes in no part."""
     folds: Tensor | None = None
     """[folds, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
     features: FeatureUse | None = None
@@ -189,8 +182,20 @@ class Dataset:
 
     @property
     def num_folds(self) -> int:
-        """Number of cross-validation folds; 0 if there are none."""
+        """Number of cross-validation folds, or splits of one graph; 0 if only one."""
+        if self.split is not None and self.split.dim() == 2:
+            return self.split.size(0)
         return 0 if self.folds is None else self.folds.size(0)
+
+    def graphs_of(self, positions: Tensor) -> GraphStore:
+        """Return the graphs of a part; for one graph, whose nodes are split, it."""
+        return self.store if self.info.one_graph else self.store.subset(positions)
+
+    def targets_of(self, positions: Tensor) -> Tensor:
+        """Return the targets of the graphs, or nodes of one graph, of a part."""
+        y = self.store.y if self.info.one_graph else self.store.subset(positions).y
+        assert y is not None
+        return y[positions] if self.info.one_graph else y
 
     def subset(self, indices: Tensor) -> Dataset:
         """Return the selected graphs, with their parts of the split and folds."""
@@ -216,6 +221,8 @@ class Dataset:
         if store.node_targets != self.info.node_task:
             owner = "node" if self.info.node_task else "graph"
             raise GraphError(f"{name} needs one target per {owner} in y.")
+        if self.info.one_graph and len(store) != 1:
+            raise GraphError(f"{name} has {len(store)} graphs; give one.")
         whole = self.info.task == "classification"
         if y.dtype != (torch.long if whole else torch.float):
             wanted = "int64" if whole else "float32"

@@ -45,6 +45,13 @@ def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
     return Entry(info, text, file, "download", benchmarks.load_tu, published)
 
 
+def _nodes(name: str, title: str, text: str, classes: int, metric: str) -> Entry:
+    """Return the entry of one graph, whose nodes are classified."""
+    info = _info(name, title, "classification", metric, classes)
+    info = replace(info, node_task=True, one_graph=True)
+    return Entry(info, text, f"node-{name}.npz", "download", benchmarks.load_nodes)
+
+
 _ENTRIES = (
     Entry(
         _classes("exp", "EXP", 2, HELD_OUT_FIRST),
@@ -167,6 +174,22 @@ _ENTRIES = (
         None,
         "generated",
         loaders.load_triangles,
+    ),
+    _nodes(
+        *("minesweeper", "Minesweeper", "cells of a grid: which ones are mines?"),
+        *(2, "roc-auc"),
+    ),
+    _nodes(
+        *("tolokers", "Tolokers", "workers of a crowd: which ones were banned?"),
+        *(2, "roc-auc"),
+    ),
+    _nodes(
+        *("computers", "Amazon Computers", "products bought together, by category"),
+        *(10, "accuracy"),
+    ),
+    _nodes(
+        *("coauthor-physics", "Coauthor Physics", "authors of physics, by field"),
+        *(5, "accuracy"),
     ),
 )
 

@@ -48,7 +48,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class LargeGraph:
-    """The edges of one graph, and its fields, of which each batch has some rows."""
+    """The edges of one graph, and its fields; a batch has some rows of each field."""
 
     edge_index: Tensor
     num_nodes: int
@@ -86,7 +86,7 @@ class LargeGraph:
 
 
 def device_of(value: object) -> torch.device:
-    """Return the device of a field; that of anything but a tensor is the CPU."""
+    """Return the device of a field; anything but a tensor is on the CPU."""
     return value.device if isinstance(value, Tensor) else torch.device("cpu")
 
 
@@ -142,7 +142,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def node_attributes(store: FeatureStore) -> list[Any]:
-    """Return the attributes of nodes in a store, which have no tuple as group name."""
+    """Return the node attributes in a store; names of edge types would be tuples."""
     every = store.get_all_tensor_attrs()
     return [each for each in every if not isinstance(each.group_name, list | tuple)]
 
@@ -168,15 +168,19 @@ def _read_stores(features: FeatureStore, graph: GraphStore) -> LargeGraph:
     return LargeGraph(edge_index, max(sizes), store=features)
 
 
-def read_seeds(input_nodes: object, num_nodes: int) -> tuple[Tensor, Tensor]:
+def read_seeds(
+    input_nodes: object, num_nodes: int, name: str = "input_nodes"
+) -> tuple[Tensor, Tensor]:
     """Return the seed nodes, and the `input_id` of each seed, as two CPU tensors.
+
+    `name` is the name of the argument `input_nodes` in error messages.
 
     >>> read_seeds([False, True, True], 3), read_seeds([2, 1], 3)
     ((tensor([1, 2]), tensor([1, 2])), (tensor([2, 1]), tensor([0, 1])))
     """
     if input_nodes is None:
         every = torch.arange(num_nodes, device="cpu")
-        return _not_empty(every), every
+        return _not_empty(every, name), every
     try:
         given = torch.as_tensor(input_nodes, device="cpu")
     except (TypeError, ValueError, RuntimeError):
@@ -184,21 +188,21 @@ def read_seeds(input_nodes: object, num_nodes: int) -> tuple[Tensor, Tensor]:
     if given is None or given.dim() != 1:
         shape = "" if given is None else f" of shape {list(given.shape)}"
         raise OptionError(
-            f"input_nodes is {described(input_nodes)}{shape}; give a mask with one "
+            f"{name} is {described(input_nodes)}{shape}; give a mask with one "
             f"entry for each of the {num_nodes} nodes, or a list of node numbers."
         )
-    _not_empty(given)
+    _not_empty(given, name)
     if given.dtype == torch.bool:
         if given.numel() != num_nodes:
             raise OptionError(
-                f"input_nodes is a mask with {given.numel()} entries, but the graph "
+                f"{name} is a mask with {given.numel()} entries, but the graph "
                 f"has {num_nodes} nodes; give one entry per node."
             )
-        nodes = _not_empty(given.nonzero().flatten())
+        nodes = _not_empty(given.nonzero().flatten(), name)
         return nodes, nodes
     if given.is_floating_point() or given.is_complex():
         raise OptionError(
-            f"input_nodes has the dtype {given.dtype}; give a mask of booleans, or "
+            f"{name} has the dtype {given.dtype}; give a mask of booleans, or "
             "node numbers as integers."
         )
     nodes = given.long()
@@ -206,19 +210,18 @@ def read_seeds(input_nodes: object, num_nodes: int) -> tuple[Tensor, Tensor]:
     if ordered[0] < 0 or ordered[-1] >= num_nodes:
         wrong = int(ordered[0] if ordered[0] < 0 else ordered[-1])
         raise OptionError(
-            f"input_nodes has node {wrong}, but the graph has the nodes 0 to "
+            f"{name} has node {wrong}, but the graph has the nodes 0 to "
             f"{num_nodes - 1}; give nodes of the graph."
         )
     repeated = ordered[1:][ordered.diff() == 0]
     if repeated.numel():
         raise OptionError(
-            f"input_nodes has node {int(repeated[0])} twice; give each node at most "
-            "once."
+            f"{name} has node {int(repeated[0])} twice; give each node at most once."
         )
     return nodes, torch.arange(nodes.numel(), device="cpu")
 
 
-def _not_empty(seeds: Tensor) -> Tensor:
+def _not_empty(seeds: Tensor, name: str) -> Tensor:
     if not seeds.numel():
-        raise OptionError("input_nodes has no node; give at least one seed node.")
+        raise OptionError(f"{name} has no node; give at least one node.")
     return seeds

@@ -69,11 +69,11 @@ class RootLoader:
     - `batch`: the number of the scope that each node is in; in mode "scope" only.
 
     Batches of a plain model in mode "shared" have the edges that the search has
-    followed; all others have all edges between their nodes. With `subgraphs`, a batch
-    also has the field `subgraphs`, its rooted subgraphs. An uplifted model that is
-    called with the batch's `edge_index` uses these and extracts none. In mode "shared",
-    the subgraphs of nodes found in the last $k$ hops would be incomplete, and no seed
-    needs them, so they consist of their root only.
+    followed; all other batches have all edges between their nodes. With `subgraphs`, a
+    batch also has the field `subgraphs`, its rooted subgraphs. An uplifted model that
+    is called with the batch's `edge_index` uses them. In mode "shared", the subgraphs
+    of nodes found in the last $k$ hops would be incomplete, and no seed needs them, so
+    they consist of their root only.
 
     Neighbours are sampled on the device of the batches, and nothing of the size of the
     graph is allocated for a batch. Fields stay where they are, for example in a
@@ -194,27 +194,36 @@ class RootLoader:
     def _samples(self, epoch: int) -> Generator[Sample, None, None]:
         seed = epoch_seed(self.seed, epoch)
         for number, positions in enumerate(self._order.of_epoch(epoch)):
-            found = sample_neighborhood(
-                self._nodes[positions].to(self.device),
-                self._neighbors,
-                self._hops,
-                per_seed=self.mode == "scope",
-                induced=self.mode == "scope" or self.subgraphs is not None,
-                seed=seed,
-            )
-            # As in PyG, fields of the graph with the names n_id and e_id are gathered.
-            fields: dict[str, Any] = {"n_id": found.node, "e_id": found.edge}
-            fields |= self._graph.gather(found.node, found.edge, self.device)
-            fields |= {
-                "edge_index": found.edge_index,
-                "input_id": self._ids[positions].to(self.device),
-                "batch_size": positions.numel(),
-            }
-            if self.mode == "scope":
-                fields["batch"] = found.scope
-            random = torch.Generator(self.device)
-            random.manual_seed(epoch_seed(seed, number, self._order.rank))
-            yield Sample(fields, self._extract(found, random))
+            gradients = torch.is_grad_enabled()
+            # A tensor made in inference mode could not be used in training later, and
+            # has no version counter, which tells whether its subgraphs are still valid.
+            with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+                sample = self._sample(positions, seed, number)
+            yield sample
+
+    def _sample(self, positions: Tensor, seed: int, number: int) -> Sample:
+        """Sample batch `number` of an epoch with random seed `seed`."""
+        found = sample_neighborhood(
+            self._nodes[positions].to(self.device),
+            self._neighbors,
+            self._hops,
+            per_seed=self.mode == "scope",
+            induced=self.mode == "scope" or self.subgraphs is not None,
+            seed=seed,
+        )
+        # As in PyG, fields of the graph with the names n_id and e_id are gathered.
+        fields: dict[str, Any] = {"n_id": found.node, "e_id": found.edge}
+        fields |= self._graph.gather(found.node, found.edge, self.device)
+        fields |= {
+            "edge_index": found.edge_index,
+            "input_id": self._ids[positions].to(self.device),
+            "batch_size": positions.numel(),
+        }
+        if self.mode == "scope":
+            fields["batch"] = found.scope
+        random = torch.Generator(self.device)
+        random.manual_seed(epoch_seed(seed, number, self._order.rank))
+        return Sample(fields, self._extract(found, random))
 
     def _extract(
         self, found: Neighborhood, generator: torch.Generator
@@ -232,7 +241,8 @@ class RootLoader:
         batch = self._graph.make(sample.fields)
         if sample.subgraphs is not None and self.subgraphs is not None:
             batch["subgraphs"] = sample.subgraphs
-            edges = batch.edge_index.clone()
+            with torch.inference_mode(False):
+                edges = batch.edge_index.clone()
             attach(batch.edge_index, sample.subgraphs, self.subgraphs, edges)
         batch.__dict__[FORM] = "batches of a RootLoader differ in size"
         return batch
@@ -314,9 +324,9 @@ def search_plan(
     """Return the hops of the search, from the last layer of the model to the first.
 
     `most` has the largest number of sampled neighbours for each hop. For each layer,
-    `radius` hops forwards find the roots whose subgraphs contain the nodes found until
-    then, and as many hops backwards find the nodes of these subgraphs. Models without
-    the context encoding need no hops forwards: `forwards` is then `backwards`.
+    `radius` hops forwards find the roots whose subgraphs contain the nodes found so
+    far. Then `radius` hops backwards find the nodes of these subgraphs. Models without
+    the context encoding need no hops forwards; for them, pass `backwards` twice.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]

@@ -18,12 +18,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
 from gnnak.backend import Backend, use_backend
-from gnnak.errors import OptionError
+from gnnak.errors import OptionError, SubgraphError
 from gnnak.graphs.ragged import chunk_cuts, counts_of
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.norm import several_processes
 from gnnak.nn.recompute import frozen_running_statistics, recomputed
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.streamed import StreamedSubgraphs
 from gnnak.typing import Encoding, Reduce, check_count
 
 Encodings = dict[Encoding, Tensor]
@@ -34,13 +35,8 @@ class Slices(Sequence[RootedSubgraphs]):
 
     A subgraph with more than `max_copies` nodes is a slice by itself. Each slice has
     node copies and subgraphs numbered from 0, while its fields `node` and `edge` refer
-    to the whole graph. `slices[i]` makes slice i, so that only one slice needs memory
+    to the whole graph. `slices[i]` builds slice i, so that only one slice needs memory
     at a time. In the example, each of six subgraphs has three nodes.
-
-    >>> from gnnak import EgoNets
-    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
-    >>> [part.root.tolist() for part in Slices(EgoNets(2)(ring, 6), 7)]
-    [[0, 1], [2, 3], [4, 5]]
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
@@ -89,7 +85,6 @@ class Slices(Sequence[RootedSubgraphs]):
 
 
 def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
-    """Return the BatchNorms of a layer that are in training mode."""
     return [m for m in layer.modules() if isinstance(m, _BatchNorm) and m.training]
 
 
@@ -97,10 +92,16 @@ def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     """Return whether encoding subgraphs in slices leaves a layer's output unchanged.
 
     Slices would change the output of padded subgraphs and, in distributed training, of
-    BatchNorms.
+    BatchNorms. `SubgraphError` is raised if streamed subgraphs cannot be sliced.
     """
     one_process = not several_processes() or not norms_in_training(layer)
-    return one_process and layer.reduce in ("sum", "mean") and subgraphs.real is None
+    found = one_process and layer.reduce in ("sum", "mean") and subgraphs.real is None
+    if isinstance(subgraphs, StreamedSubgraphs) and not found:
+        raise SubgraphError(
+            "the subgraphs do not fit into memory, and several processes cannot encode "
+            "them in slices while BatchNorms are in training; train in one process."
+        )
+    return found
 
 
 def sliced_encodings(
@@ -121,7 +122,11 @@ def sliced_encodings(
     the slices computes these for the first call of a BatchNorm, the next pass for the
     second call, and so on; the last pass computes the encodings.
     """
-    parts = Slices(subgraphs, max_copies)
+    parts: Sequence[RootedSubgraphs]
+    if isinstance(subgraphs, StreamedSubgraphs):
+        parts = subgraphs.parts
+    else:
+        parts = Slices(subgraphs, max_copies)
     if not len(parts):
         return encode(subgraphs)
     norms = norms_in_training(layer)
@@ -148,8 +153,11 @@ def sliced_encodings(
     for statistics in known:
         statistics.update_running(norms)
     if "context" in found and reduce == "mean":
-        count = counts_of(subgraphs.node, num_nodes).clamp(min=1)
-        found["context"] = found["context"] / count[:, None]
+        if isinstance(subgraphs, StreamedSubgraphs):
+            count = subgraphs.num_containing
+        else:
+            count = counts_of(subgraphs.node, num_nodes)
+        found["context"] = found["context"] / count.clamp(min=1)[:, None]
     elif "context" in found:
         found["context"] = scaled_to_all(found["context"], subgraphs)
     return found
@@ -210,7 +218,6 @@ class Statistics(NamedTuple):
 
     @staticmethod
     def of(parts: Sequence[NormInput]) -> Statistics:
-        """Compute the statistics over all slices from the moments of each slice."""
         zero = torch.zeros_like(parts[0].mean)
         rows = sum(part.rows for part in parts)
         total = max(rows, 1)
@@ -236,11 +243,7 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """Raised by a BatchNorm whose statistics over all slices are not computed yet.
-
-    The exception ends the encoding of one slice of the rooted subgraphs. `norm_input`
-    has the moments of the BatchNorm's input in this slice.
-    """
+    """Raised by a BatchNorm whose statistics over all slices are not computed yet."""
 
     def __init__(self, norm_input: NormInput) -> None:
         super().__init__()
@@ -248,10 +251,7 @@ class UnknownStatisticsError(Exception):
 
 
 class BatchStatistics(TorchFunctionMode):
-    """Context manager: the i-th BatchNorm call in training uses `known[i]`.
-
-    The first call without statistics in `known` raises `UnknownStatisticsError`.
-    """
+    """Context manager: the i-th BatchNorm call in training uses `known[i]`."""
 
     def __init__(self, known: Sequence[Statistics]) -> None:
         super().__init__()
@@ -260,7 +260,6 @@ class BatchStatistics(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
     ) -> Any:
-        """Call `func`, or, if it is PyTorch's `batch_norm`, `self.batch_norm`."""
         kwargs = kwargs or {}
         if func is not F.batch_norm:
             return func(*args, **kwargs)
@@ -277,7 +276,6 @@ class BatchStatistics(TorchFunctionMode):
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        """Normalise the rows of `x`; arguments as in PyTorch's `batch_norm`."""
         if not training:
             return F.batch_norm(
                 x, running_mean, running_var, weight, bias, False, momentum, eps
@@ -299,4 +297,5 @@ class BatchStatistics(TorchFunctionMode):
 
 
 SLICED = Backend("slices", {"over_rows": nn.BatchNorm1d.forward})
-"""Plain PyTorch, whose `BatchNorm`s call PyTorch's `batch_norm` also for one row."""
+"""Plain PyTorch, in which every `BatchNorm` calls PyTorch's `batch_norm`, even for one
+row, so that `BatchStatistics` can intercept the call."""

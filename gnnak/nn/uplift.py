@@ -23,6 +23,7 @@ from gnnak.nn.norm import on_copies, on_graph
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.slices import can_slice, sliced_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.streamed import StreamedSubgraphs
 from gnnak.typing import ENCODINGS, Encoding, HopMode, Reduce, check_choice, check_count
 
 
@@ -180,7 +181,9 @@ class GNNAK(nn.Module):
         # PyG's explainers mask messages, which fused kernels do not support.
         plain = bool(explained_convs(self.gnn))
         with use_backend(PLAIN) if plain else nullcontext(), on_copies(subgraphs):
-            if self.max_copies is None or not can_slice(self, subgraphs):
+            streamed = isinstance(subgraphs, StreamedSubgraphs)
+            in_slices = streamed or self.max_copies is not None
+            if not in_slices or not can_slice(self, subgraphs):
                 encodings = self.encode(x, subgraphs, edge_attr, self.reduce)
             else:
                 encodings = sliced_encodings(
@@ -188,7 +191,7 @@ class GNNAK(nn.Module):
                     self,
                     subgraphs,
                     x.size(0),
-                    self.max_copies,
+                    self.max_copies or x.size(0),
                     self.reduce,
                 )
         return self.fuse_encodings(encodings, subgraphs, x.size(0))

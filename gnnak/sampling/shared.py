@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gnnak.errors import SubgraphError
+from gnnak.errors import SizeError, SubgraphError
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.plan import Plan
@@ -22,12 +22,13 @@ from gnnak.subgraphs.attached import (
 )
 from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.streamed import StreamedSubgraphs, can_stream, streamed
 
 MAX_CALLS = 2000
-"""A `Replay` remembers the samples of the latest layer calls, at most this many."""
+"""Largest number of layer calls whose samples a `Replay` remembers, the latest ones."""
 
 Key = tuple[int, int]
-"""The random number of a layer call (its ticket), and the graph's fingerprint."""
+"""Identifies a layer call: its random number (ticket), and the graph's fingerprint."""
 
 _LOCK = threading.Lock()
 
@@ -41,14 +42,17 @@ class Sample:
 
 
 class Replay:
-    """Remembers which random subgraphs each layer call used, to recompute layers."""
+    """Remembers the random subgraphs of layer calls, for activation checkpointing."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, Sample | None] = {}
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store the sample of a layer call; None if its key has another sample."""
+        """Store the sample of a layer call.
+
+        If a different sample has the same key, neither can be trusted: None is stored.
+        """
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed
@@ -57,7 +61,6 @@ class Replay:
                 del self._samples[next(iter(self._samples))]
 
     def find(self, key: Key) -> Sample | None:
-        """Return the sample of the layer call with this key; None if unknown."""
         return self._samples.get(key)
 
 
@@ -82,8 +85,8 @@ class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
     `full` and `plan` do not depend on randomness. `sampled` are the random subgraphs of
-    the current forward pass, which `sample` can repeat; `replayed` are the random
-    subgraphs of a layer that was recomputed.
+    the current forward pass; `sample` has the seed to sample them again. `replayed` are
+    the random subgraphs of a layer that was recomputed.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -97,14 +100,12 @@ class CachedGraph:
         self._version = _version(edge_index)
 
     def discard_sample(self) -> None:
-        """Release the random subgraphs of the current forward pass."""
         self.sampled: RootedSubgraphs | None = None
         self.sample: Sample | None = None
         self.replayed: RootedSubgraphs | None = None
 
     @cached_property
     def fingerprint(self) -> int:
-        """A hash of the edges and the number of nodes."""
         edges = self._edges.cpu().contiguous()
         return hash((edges.numpy().tobytes(), edges.shape, self.num_nodes))
 
@@ -119,11 +120,7 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether all edges are equal; on a GPU, this synchronises.
-
-        A tensor's version counter is not enough, since it misses some writes: in
-        inference mode, and through `.data`, NumPy or DLPack.
-        """
+        """Return whether all edges are equal; on a GPU, this synchronises."""
         return num_nodes == self.num_nodes and equal_edges(edge_index, self._edges)
 
     def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
@@ -138,17 +135,13 @@ class CachedGraph:
 
 
 class GraphCache:
-    """Caches the last `CachedGraph` until its `edge_index` is freed.
-
-    Between the calls of `hold` and `release`, the graph stays in the cache.
-    """
+    """Caches the last `CachedGraph` until its `edge_index` is freed."""
 
     def __init__(self) -> None:
         self._held = False
         self.clear()
 
     def clear(self) -> None:
-        """Empty the cache."""
         self._graph: CachedGraph | None = None
         self._owner: weakref.ref[Tensor] | None = None
 
@@ -163,16 +156,15 @@ class GraphCache:
             self.clear()
 
     def discard_sample(self) -> None:
-        """Release the random subgraphs of the cached graph, if there is one."""
         if self._graph is not None:
             self._graph.discard_sample()
 
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; if there is none, cache a new one.
 
-        Comparing edges synchronises on a GPU. If this forward pass has `compared` edges
-        before, or during a capture, the same tensor object without writes to it counts
-        as equal instead.
+        Comparing edges synchronises on a GPU. So, during a capture, and if this forward
+        pass has `compared` edges before, edges are not compared. They count as equal if
+        they are the same tensor object, to which nothing was written.
         """
         graph = self._graph
         if graph is not None:
@@ -225,7 +217,6 @@ class ThreadState(threading.local):
         self.cache.discard_sample()
 
     def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
-        """Return the cached graph with these edges; see `GraphCache.get`."""
         graph = self.cache.get(edge_index, num_nodes, self.compared)
         self.compared = self.trusts_versions
         return graph
@@ -253,11 +244,17 @@ class SharedSubgraphs:
     Subgraphs that are not random stay in the cache while edges are equal. A forward
     pass is a call of the model. If layers are called without a model, a forward pass
     ends when a layer is called for the second time. Each thread has its own forward
-    passes and cache.
+    passes and cache. If the layers encode slices of `max_copies` node copies, and the
+    subgraphs do not fit into memory, each layer extracts slices of them.
     """
 
-    def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
-        self.extractor = extractor
+    def __init__(
+        self,
+        extractor: Extractor,
+        drop: SubgraphDrop | None = None,
+        max_copies: int | None = None,
+    ) -> None:
+        self.extractor, self.max_copies = extractor, max_copies
         self.drop = drop
         self._of_thread = ThreadState()
         self._replay = Replay()
@@ -265,7 +262,6 @@ class SharedSubgraphs:
         self.compiled: RootedSubgraphs | None = None
 
     def forget(self) -> None:
-        """Clear the cache of the calling thread."""
         self._of_thread.cache.clear()
         self._of_thread.start_pass()
 
@@ -285,7 +281,6 @@ class SharedSubgraphs:
         return args, rest
 
     def end_call(self, *_: object) -> None:
-        """Forward hook of the model: end a call."""
         if torch.compiler.is_compiling() and self.compiled is not None:
             self.compiled = None
         else:
@@ -304,7 +299,6 @@ class SharedSubgraphs:
 
     @torch.compiler.disable
     def end_pass(self, *_: object) -> None:
-        """End a forward pass."""
         state = self._of_thread
         state.in_model = False
         state.is_over = True
@@ -368,11 +362,7 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether subgraphs from outside can be used in this forward pass.
-
-        SubgraphDrop trains on sampled subgraphs. Evaluation needs all subgraphs, not
-        random ones, unless the caller passed the subgraphs explicitly.
-        """
+        """Return whether subgraphs from outside can be used in this forward pass."""
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None
@@ -401,8 +391,21 @@ class SharedSubgraphs:
             generator = None
             if self.extractor.random:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
-            graph.full = self._extract(graph, edge_index, generator)
+            graph.full = self._extract_or_stream(graph, edge_index, generator)
         return graph.full
+
+    def _extract_or_stream(
+        self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
+    ) -> RootedSubgraphs:
+        try:
+            return self._extract(graph, edge_index, generator)
+        except SizeError:
+            if self.max_copies is None or not can_stream(self.extractor):
+                raise
+        # The copy of the edges belongs to the cache, as the slices do.
+        return streamed(
+            self.extractor, edge_index.clone(), graph.num_nodes, self.max_copies
+        )
 
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
@@ -446,7 +449,6 @@ class SharedSubgraphs:
     def _sample(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Sample subgraphs for training: random walks, SubgraphDrop, or both."""
         if self.extractor.random:
             full = self._extract(graph, edge_index, generator)
             if self.drop is None:
@@ -454,6 +456,12 @@ class SharedSubgraphs:
             return self.drop(full, edge_index, generator)
         assert self.drop is not None
         full = self._all_of(graph, edge_index)
+        if isinstance(full, StreamedSubgraphs):
+            raise SizeError(
+                "the rooted subgraphs do not fit into memory, and SubgraphDrop samples "
+                "from all of them; leave SubgraphDrop out, or lower the radius or "
+                "max_neighbors of the egonets."
+            )
         if graph.plan is None:
             graph.plan = self.drop.plan(full, edge_index)
         return self.drop(full, edge_index, generator, graph.plan)
@@ -465,8 +473,8 @@ class SharedSubgraphs:
             self.extractor, edge_index, graph.num_nodes, generator, graph.batch
         )
 
-    def __getstate__(self) -> tuple[Extractor, SubgraphDrop | None]:
-        return self.extractor, self.drop
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.extractor, self.drop, self.max_copies
 
-    def __setstate__(self, state: tuple[Extractor, SubgraphDrop | None]) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]

@@ -18,7 +18,8 @@ CHUNK = 1 << 18
 BITS = 32
 """Number of bits of the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)
-"""Step sizes through a list of neighbours; a degree is no multiple of any of them."""
+"""Step sizes through a list of neighbours. These primes divide no degree, so that no
+neighbour is visited twice."""
 
 
 def capped_egonets(
@@ -64,14 +65,26 @@ def capped_egonets(
     check_count("seed", seed)
     check_edge_index(edge_index, num_nodes)
     root = check_roots(roots, num_nodes, edge_index.device)
+    options = num_hops, max_neighbors, seed, copy_limit
+    found = capped_egonets_of(root, incoming(edge_index, num_nodes), *options)
+    return found.assume(in_order=True) if roots is None else found
+
+
+def capped_egonets_of(
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    max_neighbors: int,
+    seed: int,
+    copy_limit: int | None,
+) -> RootedSubgraphs:
+    """Extract capped egonets of the roots, [s]; other arguments as above."""
     limit = CopyLimit(
         copy_limit, root.device, "max_neighbors, num_hops or the number of roots"
     )
-    neighbors = incoming(edge_index, num_nodes)
     key = capped_reach(root, neighbors, num_hops, max_neighbors, seed, limit)
     found = induced_subgraphs(root, key, neighbors, num_hops, limit)
-    found.assume(hop_range=(0, num_hops))
-    return found.assume(in_order=True) if roots is None else found
+    return found.assume(hop_range=(0, num_hops))
 
 
 def capped_reach(
@@ -182,14 +195,13 @@ class Shuffle:
         self.steps = [(draw(bits) | 1, draw(bits)) for _ in range(3)]
 
     def __call__(self, value: Tensor) -> Tensor:
-        """Permute; of other integers, only the lowest bits count."""
+        """Permute integers; only their lowest `bits` bits count."""
         for factor, shift in self.steps:
             value = (value * factor).add_(shift).bitwise_and_(self.mask)
             value ^= value >> (self.bits + 1) // 2
         return value
 
     def inverse(self, value: Tensor) -> Tensor:
-        """Undo the permutation of integers in 0..2**bits-1."""
         for factor, shift in reversed(self.steps):
             value = (value ^ (value >> (self.bits + 1) // 2)).sub_(shift)
             value = value.mul_(pow(factor, -1, 1 << self.bits)).bitwise_and_(self.mask)

@@ -10,6 +10,11 @@ import torch
 from gnnak.errors import SizeError
 from gnnak.typing import check_count
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 UNCHECKED_BYTES = 1 << 28
 """`check_free` reads the free memory only if more bytes than this are needed."""
 MEMINFO = Path("/proc/meminfo")
@@ -17,6 +22,10 @@ MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/proc/self/cgroup")
 """File with the names of the control groups of this process. A container is a control
 group with a memory limit."""
+STATUS = Path("/proc/self/status")
+"""File with the memory that this process uses, in units of 1024 bytes."""
+PROCESS_LIMITS = {"RLIMIT_AS": "VmSize:", "RLIMIT_DATA": "VmData:"}
+"""Maps limits of a process (`ulimit -v`, `ulimit -d`) to their entries in `STATUS`."""
 CGROUPS = Path("/sys/fs/cgroup")
 """Folder with the limits of all control groups."""
 CGROUP_FILES = {
@@ -36,7 +45,8 @@ def free_bytes(device: torch.device) -> int | None:
     """Return the number of bytes that are free on a device, or None if unknown.
 
     On a GPU, this includes memory that PyTorch has reserved but not allocated. On a
-    CPU, it is the available memory of the machine or the container, whichever is less.
+    CPU, it is the available memory of the machine, of the container or of this process
+    (see `ulimit`), whichever is least.
     """
     if device.type == "cuda":
         reserved = torch.cuda.memory_reserved(device)
@@ -44,15 +54,11 @@ def free_bytes(device: torch.device) -> int | None:
         return torch.cuda.mem_get_info(device)[0] + unused
     if device.type != "cpu":
         return None
-    known = [_of_machine(), *_of_containers()]
+    known = [_of_machine(), *_of_containers(), *_of_process()]
     return min((count for count in known if count is not None), default=None)
 
 
 def check_free(needed: float, device: torch.device, what: str, advice: str) -> None:
-    """Raise `SizeError` if `needed` bytes are not free.
-
-    The error message contains `what`, a plural noun, and `advice`.
-    """
     if needed <= UNCHECKED_BYTES:
         return
     free = free_bytes(device)
@@ -89,6 +95,25 @@ def _of_containers() -> list[int]:
                 freeable = _entries(folder / "memory.stat").get(freeable_name, 0)
                 found.append(max(int(limit) - int(used) + freeable, 0))
     return found
+
+
+def _of_process() -> list[int]:
+    """Return the free bytes under each limit that `ulimit` has set for this process."""
+    used = _entries(STATUS)
+    found = []
+    for name, entry in PROCESS_LIMITS.items():
+        limit = getrlimit(name)
+        if limit is not None and entry in used:
+            found.append(max(limit - 1024 * used[entry], 0))
+    return found
+
+
+def getrlimit(name: str) -> int | None:
+    """Return a limit of this process in bytes; None if there is none, or on Windows."""
+    if resource is None:
+        return None
+    limit = resource.getrlimit(getattr(resource, name))[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def _entries(file: Path) -> dict[str, int]:
@@ -164,11 +189,13 @@ class CopyLimit:
         copies: float,
         about: str = "at least",
         what: str = "node copies and edge copies",
+        advice: str = "",
     ) -> None:
         """Raise `SizeError` if `copies` exceeds the limit.
 
         `about` and `what` are words for the message: "at least 9 node copies". If
         `about` is "about", `copies` is an estimate and may be `MARGIN` times the limit.
+        `advice` ends the message.
         """
         if not self.is_below(copies / MARGIN if about == "about" else copies):
             return
@@ -180,12 +207,12 @@ class CopyLimit:
             f"the rooted subgraphs have {about} {copies:,.0f} {what} (each node and "
             "edge counts once in every subgraph that contains it), which take "
             f"{copies * BYTES_PER_COPY / 1e9:,.1f} GB, more than {limit} allows; lower "
-            f"{self.lower}, or raise copy_limit of the extractor."
+            f"{self.lower}, or raise copy_limit of the extractor"
+            f"{f'; {advice}' if advice else ''}."
         )
 
 
 def check_limit(copy_limit: int | None) -> int | None:
-    """Return `copy_limit`; raise `OptionError` unless it is None or a positive int."""
     if copy_limit is not None:
         check_count("copy_limit", copy_limit, least=1)
     return copy_limit

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, incoming
-from gnnak.subgraphs.capped import capped_egonets
+from gnnak.subgraphs.advice import check_egonets
+from gnnak.subgraphs.capped import capped_egonets, capped_egonets_of
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.induce import induced_edges
 from gnnak.subgraphs.reach import decoded, reach
@@ -67,16 +68,9 @@ def egonets(
     check_count("num_hops", num_hops)
     check_edge_index(edge_index, num_nodes)
     root = check_roots(roots, num_nodes, edge_index.device)
-    limit = CopyLimit(copy_limit, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
     all_roots = roots is None
-    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
-    subgraph, node = decoded(key, max(num_nodes, 1))
-    ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
-    num_edges = edge_index.size(1)
-    found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
-    # Set what is known here or easily found, so that layers need not compute it.
-    found.assume(hop_range=(0, num_hops))
+    found, key = _egonets_of(root, neighbors, num_hops, copy_limit, all_roots)
     if all_roots:
         step = num_nodes + 1
         root_key = torch.arange(0, num_nodes * step, step, device=key.device)
@@ -84,9 +78,29 @@ def egonets(
     return found
 
 
+def _egonets_of(
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    copy_limit: int | None,
+    all_roots: bool = False,
+) -> tuple[RootedSubgraphs, Tensor]:
+    """Return the egonets of the roots, [s], and the pairs that `reach` returns."""
+    limit = CopyLimit(copy_limit, root.device)
+    if all_roots:
+        check_egonets(neighbors, num_hops, limit)
+    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
+    size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
+    subgraph, node = decoded(key, max(size, 1))
+    ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
+    found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, size, num_edges)
+    # Set what is known here or easily found, so that layers need not compute it.
+    return found.assume(hop_range=(0, num_hops)), key
+
+
 @dataclass(frozen=True, repr=False)
 class EgoNets(WithRadius):
-    """Extract the k-hop egonet of every node, or a sample of its nodes.
+    """Extract the k-hop egonet of every node, or a sample of each egonet's nodes.
 
     This is a callable class around `egonets` and, with `max_neighbors`,
     `capped_egonets`.
@@ -144,6 +158,13 @@ class EgoNets(WithRadius):
             device = "cpu" if generator is None else generator.device
             seed = int(torch.randint(2**62, (), generator=generator, device=device))
         return capped_egonets(edge_index, num_nodes, k, m, roots, seed, limit)
+
+    def of_roots(self, neighbors: Neighbors, roots: Tensor) -> RootedSubgraphs:
+        """Extract the egonets of some roots, [s], given the neighbours of all nodes."""
+        k, m, limit = self.num_hops, self.max_neighbors, self.copy_limit
+        if m is None:
+            return _egonets_of(roots, neighbors, k, limit)[0]
+        return capped_egonets_of(roots, neighbors, k, m, self.seed or 0, limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
         """Extract egonets without edges; `with_edges` adds the edges after sampling."""

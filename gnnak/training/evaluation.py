@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
 from torchmetrics import Metric
 
 from gnnak.datasets.own.load import load_labelled
@@ -92,6 +93,8 @@ def evaluate_labelled(
     rows, targets = load_labelled(own, graphs, y, model.info)
     outputs = raw_outputs(model, rows.store, batch_size or BATCH_SIZE).float()
     metric = make_metric(info)
-    metric.update(outputs, targets.y)
-    found = Evaluation.of(metric, info, len(targets.y), "given")
+    known = torch.ones(len(outputs), dtype=torch.bool)
+    known[[row.number - 1 for row in targets.bad]] = False
+    metric.update(outputs[known], targets.y[known])
+    found = Evaluation.of(metric, info, int(known.sum()), "given")
     return replace(found, bad=rows.bad)

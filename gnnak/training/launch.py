@@ -60,8 +60,8 @@ class Places:
     ) -> Places:
         """Return the folders of a run.
 
-        If `results` is None, records of runs on data sets of gnnak are in `RESULTS`,
-        and those of runs on the user's own data in `runs`.
+        If `results` is None, records are in `RESULTS`, or in `runs` for runs on the
+        user's own data.
         """
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)
@@ -112,10 +112,13 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
     """Print a summary of the user's own data: graphs, targets, features, split, ..."""
     info, kind = dataset.info, "molecules" if dataset.info.featurizer else "graphs"
+    size = f"{len(dataset.store)} {kind}"
+    if info.one_graph:
+        size, kind = f"1 graph of {int(dataset.store.num_nodes)} nodes", "nodes"
     classes = f" ({len(info.classes)} classes)" if info.classes else ""
     targets = ", ".join(info.targets[:5]) + (", ..." if len(info.targets) > 5 else "")
     console.print(
-        f"{info.source}: {len(dataset.store)} {kind}, {info.task} of "
+        f"{info.source}: {size}, {info.task} of "
         f"{targets}{classes}, metric {info.metric}",
         markup=False,
     )
@@ -124,7 +127,8 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
         hint = f"  {targets} has small whole numbers; {AS_CLASSES}"
         console.print(hint, markup=False, soft_wrap=True)
     if dataset.split is not None:
-        counts = dataset.split.bincount(minlength=3).tolist()
+        split = dataset.split if dataset.split.dim() == 1 else dataset.split[0]
+        counts = split[split >= 0].bincount(minlength=3).tolist()
         names = ("training", "validation", "test")
         sizes = [f"{n or 'no'} {name}" for n, name in zip(counts, names, strict=True)]
         untested = "" if counts[2] else "; the network is not tested"
@@ -163,11 +167,11 @@ def run_experiment(
 ) -> list[Record]:
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
-    If `resume` is True, unfinished runs continue and runs that have a record are
-    skipped; if there are none, but `compare` is True and a run with other options was
-    stopped, `TrainingError` names these options. If `resume` is False, every run starts
-    from scratch, and an unfinished run in its folder raises `TrainingError`. Every
-    process returns the records of all runs.
+    If `resume` is False, every run starts from scratch. An unfinished run in its folder
+    then raises `TrainingError`. If `resume` is True, unfinished runs continue, and runs
+    that have a record are skipped. If all runs are new, but a run with other options
+    was stopped, `TrainingError` names these options; `compare=False` allows this case.
+    Every process returns the records of all runs.
     """
     places = places or Places()
     for config in configs:
@@ -209,9 +213,9 @@ def _compare(
     places: Places,
     console: Console | None,
 ) -> None:
-    """Raise `TrainingError` if only a run with other options was stopped.
+    """Raise `TrainingError` if a run was stopped, but none with the options of `folds`.
 
-    If only its seed or fold differs, the new run is one of several, and a line says so.
+    A stopped run that differs only in seed or fold is no error, but is printed.
     """
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return

@@ -1,7 +1,5 @@
 """`gnnak.train`: train a network on the user's own data."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -14,11 +12,13 @@ from rich.console import Console
 
 from gnnak.datasets.own import OwnData, load_own
 from gnnak.datasets.own.options import as_names, as_text
+from gnnak.datasets.own.read import is_one_graph
 from gnnak.errors import OptionError, kind_of
 from gnnak.models.factory import normal_name
 from gnnak.training.config.experiment import own_config
 from gnnak.training.launch import tell_data, warn_of_unused
 from gnnak.training.processes.machine import Machine
+from gnnak.training.protocols import num_folds
 from gnnak.training.records.results import Record
 from gnnak.training.run import run
 from gnnak.training.trained import TrainedModel, load
@@ -144,7 +144,8 @@ def train(
         "num_hops": num_hops,
     }
     options: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
-    config = own_config(own, seed, options | dict(settings or {}), fold)
+    options |= dict(settings or {})
+    config = own_config(own, seed, options, fold, is_one_graph(data))
     own = config.data.own
     found = load_own(own, data, y, config.data.seed, given)
     console = Console(stderr=True) if progress else None
@@ -153,9 +154,10 @@ def train(
     else:
         warn_of_unused(found.dataset, own)
     dataset = found.dataset
-    if dataset.folds is not None and config.data.fold is None:
-        raise OptionError("give fold, the number of the fold that is the test part.")
     protocol = dataset.info.protocols[0]
+    if num_folds(dataset, protocol) and config.data.fold is None:
+        of = "split" if dataset.info.one_graph else "fold that is the test part"
+        raise OptionError(f"give fold, the number of the {of}.")
     data_config = replace(config.data, own=found.own, protocol=protocol)
     config = replace(config, data=data_config)
     where = TemporaryDirectory() if folder is None else nullcontext(os.fspath(folder))

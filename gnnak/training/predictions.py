@@ -23,12 +23,22 @@ from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.own.molecules import molecule_chunks, need_featurizer
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import CheckpointError, FileFormatError, OptionError, SizeError
+from gnnak.errors import (
+    CheckpointError,
+    FileFormatError,
+    OptionError,
+    SizeError,
+    counted,
+)
 from gnnak.graphs import GraphStore
+from gnnak.graphs.ragged import ragged_ranges
 from gnnak.graphs.readers.files import format_suffix, write_bytes
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
+from gnnak.loading.large_graph import read_seeds
 from gnnak.models.network import Network
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.nodes import seed_loader
 from gnnak.typing import check_count
 
 
@@ -54,6 +64,8 @@ class Predictions:
     """The rows that could not be read as graphs; row numbers start at 1."""
     graph: np.ndarray | None = None
     """[r]: in node tasks, the index of the graph of each row (node); otherwise None."""
+    node: np.ndarray | None = None
+    """[r]: in node tasks, the number of each node in its graph; otherwise None."""
     embeddings: np.ndarray | None = None
     """[r, c], float32: inputs of the head of the (first) network; None if embeddings
     were not requested."""
@@ -77,7 +89,6 @@ class Part(NamedTuple):
 
 
 def column_names(info: DatasetInfo) -> tuple[str, ...]:
-    """Return the names of the outputs: targets, classes or labels."""
     if info.task == "classification":
         return info.class_names
     if len(info.targets) == info.num_outputs:
@@ -88,11 +99,10 @@ def column_names(info: DatasetInfo) -> tuple[str, ...]:
 
 
 def joined(parts: Sequence[Predictions]) -> Predictions:
-    """Concatenate the predictions for consecutive rows."""
     if len(parts) == 1:
         return parts[0]
     fields: dict[str, Any] = {}
-    for name in ("values", "deviation", "graph", "embeddings"):
+    for name in ("values", "deviation", "graph", "node", "embeddings"):
         found = [getattr(part, name) for part in parts]
         fields[name] = None if found[0] is None else np.concatenate(found)
     labels = [part.labels for part in parts]
@@ -118,10 +128,19 @@ class Predictor(Protocol):
         """Task, features, targets and classes of the training data."""
 
     @property
+    def config(self) -> RunConfig:
+        """All options of the run."""
+
+    @property
     def reading(self) -> Reading:
         """The columns and attributes that are read from new data."""
 
-    def __call__(self, graphs: Any) -> Tensor:
+    def __call__(
+        self,
+        graphs: Any,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
         """Return predicted targets in their own units, or logits."""
 
 
@@ -131,11 +150,13 @@ def predict(
     batch_size: int | None = None,
     embeddings: bool = False,
     progress: Callable[[int], None] | None = None,
+    nodes: object = None,
 ) -> Predictions:
     """Predict for all rows of a file or list; several models are averaged."""
+    options = batch_size, embeddings, progress
     parts = [
         part.predictions
-        for part in predict_parts(models, graphs, batch_size, embeddings, progress)
+        for part in predict_parts(models, graphs, *options, nodes=nodes)
     ]
     return joined(parts)
 
@@ -147,30 +168,32 @@ def predict_parts(
     embeddings: bool = False,
     progress: Callable[[int], None] | None = None,
     smiles: str | None = None,
+    nodes: object = None,
 ) -> Iterator[Part]:
     """Predict for the rows of a file or list; a large table is read in parts.
 
     The predictions of several networks are averaged. `progress` is called with the
     number of rows done so far. `smiles` names the column with SMILES strings; if it is
-    None, the column has the same name as in training.
+    None, the column has the same name as in training. `nodes` chooses nodes of one
+    graph, as a mask or as numbers; None means all.
     """
     _check_alike(models)
     if batch_size is not None:
         check_count("batch_size", batch_size, least=1)
     done = 0
     for rows in _parts(models[0], graphs, smiles):
+        chosen = None if nodes is None else _chosen_nodes(models[0], rows, nodes)
         outputs = [
-            _outputs(model, rows.store, batch_size or BATCH_SIZE, embeddings)
+            _outputs(model, rows.store, batch_size or BATCH_SIZE, embeddings, chosen)
             for model in models
         ]
-        yield Part(rows, _as_predictions(models[0], rows, outputs))
+        yield Part(rows, _as_predictions(models[0], rows, outputs, chosen))
         done += rows.num_rows
         if progress is not None:
             progress(done)
 
 
 def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
-    """Yield a table in chunks of rows, and any other data as a whole."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and format_suffix(Path(graphs)) in TABLE_SUFFIXES:
         featurizer = need_featurizer(model.info)
@@ -185,18 +208,41 @@ def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphR
     yield replace(rows, store=replace(rows.store, y=None, node_targets=False))
 
 
+def _chosen_nodes(model: Predictor, rows: GraphRows, nodes: object) -> Tensor:
+    """Return the numbers of the nodes that `predict` was asked for."""
+    if not model.info.node_task or len(rows) != 1:
+        raise OptionError(
+            f"nodes are given, but {rows.source} has {counted(len(rows), 'graph')} and "
+            f"the network predicts targets of {_owner(model)}s; leave them out."
+        )
+    return read_seeds(nodes, int(rows.store.node_ptr[-1]), "nodes")[0]
+
+
+def _owner(model: Predictor) -> str:
+    return "node" if model.info.node_task else "graph"
+
+
 def _outputs(
-    model: Predictor, store: GraphStore, batch_size: int, embeddings: bool
+    model: Predictor,
+    store: GraphStore,
+    batch_size: int,
+    embeddings: bool,
+    nodes: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return predictions (in classification, probabilities), and embeddings or None."""
+    """Return predictions (in classification, probabilities), and embeddings or None.
+
+    If `nodes` is not None, these are of these nodes of one graph.
+    """
     states: list[Tensor] = []
     hook = model.network.head.register_forward_pre_hook(
         lambda _, inputs: states.append(inputs[0].float().cpu())
     )
     try:
-        raw = raw_outputs(model, store, batch_size).double()
+        raw = raw_outputs(model, store, batch_size, nodes, states).double()
     finally:
         hook.remove()
+    if nodes is not None and not model.config.train.num_neighbors:
+        raw, states = raw[nodes], [torch.cat(states)[nodes]]
     if model.info.task == "classification":
         raw = raw.softmax(dim=1)
     elif model.info.task == "multilabel":
@@ -206,11 +252,44 @@ def _outputs(
     return raw, torch.cat(states) if states else torch.zeros(0, 1)
 
 
-def raw_outputs(model: Predictor, store: GraphStore, batch_size: int) -> Tensor:
-    """Return what `model` returns for all graphs, on the CPU: predictions or logits."""
+def raw_outputs(
+    model: Predictor,
+    store: GraphStore,
+    batch_size: int,
+    nodes: Tensor | None = None,
+    states: list[Tensor] | None = None,
+) -> Tensor:
+    """Return what `model` returns for all graphs, on the CPU: predictions or logits.
+
+    A network that was trained on sampled neighbourhoods of nodes also predicts with
+    such, only for `nodes`, and leaves their rows in `states`.
+    """
+    if model.config.train.num_neighbors and len(store) == 1:
+        return _of_seeds(model, with_node_features(store), batch_size, nodes, states)
     store, found = with_node_features(store), [torch.zeros(0, model.info.num_outputs)]
     for first in range(0, len(store), batch_size):
         found += _split(model, store, first, min(first + batch_size, len(store)))
+    return torch.cat(found)
+
+
+@torch.no_grad()
+def _of_seeds(
+    model: Predictor,
+    store: GraphStore,
+    batch_size: int,
+    nodes: Tensor | None,
+    states: list[Tensor] | None,
+) -> Tensor:
+    """Return the outputs for nodes of one graph, each with its own neighbourhood."""
+    found, graph = [], store.union().to(next(model.network.parameters()).device)
+    rows = torch.arange(graph.num_nodes) if nodes is None else nodes
+    options = replace(model.config.train, batch_size=batch_size)
+    config = replace(model.config, train=options)
+    for batch in seed_loader(graph, rows, model.network, config, shuffle=False):
+        outputs = model(batch.x, batch.edge_index, batch.edge_attr)
+        found.append(outputs[: batch.batch_size].cpu())
+        if states:
+            states[-1] = states[-1][: batch.batch_size]
     return torch.cat(found)
 
 
@@ -231,14 +310,19 @@ def _as_predictions(
     model: Predictor,
     rows: GraphRows,
     outputs: Sequence[tuple[Tensor, Tensor | None]],
+    nodes: Tensor | None = None,
 ) -> Predictions:
     """Average the outputs of the networks, and insert NaN for bad rows."""
     info = model.info
     values = torch.stack([output for output, _ in outputs])
-    graph = None
+    graph = node = None
     if info.node_task:
         place, length = torch.arange(values.size(1)), values.size(1)
-        graph = rows.position.repeat_interleave(rows.store.num_nodes).numpy()
+        sizes = rows.store.num_nodes
+        of, node = ragged_ranges(torch.zeros_like(sizes), sizes)
+        graph = rows.position[of].numpy()
+        if nodes is not None:
+            graph, node = graph[: len(nodes)], nodes
     else:
         place, length = rows.position, rows.num_rows
     mean = _placed(values.mean(dim=0), place, length)
@@ -260,6 +344,7 @@ def _as_predictions(
         labels,
         rows.bad,
         graph,
+        None if node is None else node.numpy(),
         None if states is None else _placed(states, place, length),
     )
 
@@ -321,7 +406,6 @@ def open_writer(
 
 
 def npz_file(**arrays: np.ndarray) -> bytes:
-    """Return named arrays as the bytes of a compressed npz file."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
@@ -366,7 +450,7 @@ class _ArrayWriter:
 
     def content(self) -> bytes:
         arrays: dict[str, Any] = {"columns": np.array(self.parts[0].columns)}
-        for name in ("values", "deviation", "graph"):
+        for name in ("values", "deviation", "graph", "node"):
             found = [getattr(part, name) for part in self.parts]
             if found[0] is not None:
                 arrays[name] = np.concatenate(found)
@@ -377,12 +461,8 @@ class _ArrayWriter:
 
 def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:
     """Return the columns of the input table, or else the row (and node) numbers."""
-    graph = part.predictions.graph
-    if graph is not None:
-        start = np.flatnonzero(np.diff(graph, prepend=-1))
-        node = np.arange(len(graph)) - np.repeat(
-            start, np.diff(np.append(start, len(graph)))
-        )
+    graph, node = part.predictions.graph, part.predictions.node
+    if graph is not None and node is not None:
         return {"row": (graph + 1 + first).tolist(), "node": node.tolist()}
     if part.rows.columns:
         return dict(part.rows.columns)

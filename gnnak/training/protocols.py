@@ -11,8 +11,6 @@ from gnnak.errors import OptionError, TrainingError, counted
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Indices of the graphs of a data set for training, validation and test."""
-
     train: Tensor
     validation: Tensor
     """Indices of the graphs scored after each epoch, to choose the best epoch."""
@@ -25,7 +23,7 @@ class Parts:
 def num_folds(dataset: Dataset, protocol: Protocol) -> int:
     """Return how many folds a protocol uses on a data set, or 0 if it uses none."""
     published_whole = protocol == "published" and not dataset.info.published_in_folds
-    if protocol == "split" or published_whole:
+    if published_whole or (protocol == "split" and not dataset.info.one_graph):
         return 0
     return dataset.num_folds
 
@@ -37,7 +35,8 @@ def choose_parts(
 
     The protocol decides how:
 
-    - `split`: the split that comes with the data set.
+    - `split`: the split that comes with the data set; if one graph has several, `fold`
+      is the number of the split.
     - `published`, with folds (the GIN protocol): one fold is both validation and test,
       the others are for training.
     - `published`, without folds: all graphs are for training, validation and test.
@@ -63,35 +62,36 @@ def choose_parts(
             f"data.fold is {fold}; {info.name} has {folds} folds under the "
             f"{protocol} protocol, numbered from 0."
         )
+    if folds and fold is None:
+        raise OptionError(f"{info.name} has {folds} folds; say which with data.fold.")
     if protocol == "split":
         if dataset.split is None:
             raise OptionError(
                 f"{info.source} of {info.name} has no split; give a file with one."
             )
-        return _parts(*(dataset.split == part for part in range(3)))
+        split = dataset.split if fold is None else dataset.split[fold]
+        return _parts(*(split == part for part in range(3)))
     if not folds:
         everything = torch.arange(len(dataset.store))
         published = protocol == "published"
         return Parts(
             everything, everything, everything, published and info.batch_statistics
         )
-    if fold is None:
-        raise OptionError(f"{info.name} has {folds} folds; say which with data.fold.")
+    assert fold is not None
     return _of_fold(dataset, protocol, fold)
 
 
 def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
-    """Raise `TrainingError` if a data set has too few graphs for a run."""
     for part in ("validation",) if info.own_data else ("validation", "test"):
         if not getattr(parts, part).numel():
             raise TrainingError(
-                f"{info.name} has no {part} graphs; give data, or a split, with some."
+                f"{info.name} has no {part} {what}s; give data, or a split, with some."
             )
-    graphs = parts.train.numel()
-    if graphs < 2 * processes:
+    count = parts.train.numel()
+    if count < 2 * processes:
         raise TrainingError(
-            f"{info.name} has {counted(graphs, 'graph')} to train on, and "
-            f"{counted(processes, 'process')}; give at least two graphs per process."
+            f"{info.name} has {counted(count, what)} to train on, and "
+            f"{counted(processes, 'process')}; give at least two {what}s per process."
         )
 
 

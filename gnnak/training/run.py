@@ -14,7 +14,7 @@ from lightning.pytorch import Callback, Trainer
 from rich.console import Console
 from torch import Tensor, nn
 
-from gnnak.datasets.describe import memory_advice, sampled_sizes
+from gnnak.datasets.describe import memory_advice, one_graph_advice, sampled_sizes
 from gnnak.datasets.own.molecules import FEATURIZERS, find_featurizer
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import CheckpointError, TrainingError
@@ -41,6 +41,7 @@ from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.evaluation import Evaluation, with_metric
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
+from gnnak.training.nodes import NodeData
 from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import (
     Machine,
@@ -57,9 +58,8 @@ from gnnak.training.timing import Clock, Timing
 
 
 @torch.no_grad()
-def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
-    """Set embeddings of unseen categories to the mean over the training data."""
-    graphs = store.subset(train.to(store.device))
+def fill_unseen(network: Network, graphs: GraphStore) -> None:
+    """Set embeddings of unseen categories to the mean over the training graphs."""
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
     for encoder, values in encoders:
@@ -76,7 +76,6 @@ def fill_unseen(network: Network, store: GraphStore, train: Tensor) -> None:
 
 
 def _fills_unseen(info: DatasetInfo) -> bool:
-    """Return whether new graphs may have categories that training did not see."""
     featurizer = find_featurizer(info)
     return info.own_data or (
         featurizer is not None and FEATURIZERS[featurizer].fill_unseen
@@ -120,11 +119,10 @@ IDENTIFIES_DATA = (
     "data.name",
     *(f"data.own.{name}" for name in ("path", "labels", "validation", "test")),
 )
-"""Options that a resumed run may change, because its data are compared themselves."""
+"""Options that a resumed run may change, because its data are checked by their hash."""
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
-    """Raise `CheckpointError` if the run in a folder was stopped with other options."""
     stopped = stopped_config(folder) or config
     if other := other_options(config, stopped, IDENTIFIES_DATA):
         raise CheckpointError(
@@ -176,7 +174,7 @@ def run_reserved(
     check_parts(dataset.info, parts, machine.devices * machine.num_nodes)
     clock = Clock()
     task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
-    warn_of_memory(task, dataset.store.subset(parts.train), machine)
+    warn_of_memory(task, dataset, parts, machine)
     warn_of_precision(config.train.precision, machine)
     history = RunHistory(folder, clock, config.train.early_stop, data_hash)
     with (
@@ -195,7 +193,7 @@ def run_reserved(
             trainer.fit(task, data, ckpt_path=last)
             task.network.load_state_dict(history.best_weights)
             if _fills_unseen(task.info):
-                fill_unseen(task.network, dataset.store, parts.train)
+                fill_unseen(task.network, dataset.graphs_of(parts.train))
             if parts.test.numel():
                 trainer.test(task, data, verbose=False)
             else:
@@ -233,8 +231,6 @@ def _callbacks(
 
 
 class Prepared(NamedTuple):
-    """The result of `prepare`: everything that training needs."""
-
     task: GraphTask
     data: GraphData
     captured: bool
@@ -253,6 +249,7 @@ def prepare(
     network = build_network(config, info, degrees)
     network.save_memory(machine.recompute, machine.max_copies)
     captured = machine.captures(network, config.train.precision)
+    captured = captured and not info.one_graph
     task = GraphTask(
         config,
         info,
@@ -261,27 +258,50 @@ def prepare(
         capture=captured,
         backend=machine.backend,
     )
-    data = GraphData(
-        dataset, parts, config.train, clock, task.extractor, network.drop, captured
-    )
+    data = make_data(config, dataset, parts, network, clock, captured)
     return Prepared(task, data, captured, degrees)
 
 
-def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None:
+def make_data(
+    config: RunConfig,
+    dataset: Dataset,
+    parts: Parts,
+    network: Network,
+    clock: Clock,
+    captured: bool = False,
+) -> GraphData:
+    """Build the data module of a run, for many graphs or for one."""
+    extractor = network.extractor
+    if dataset.info.one_graph:
+        nodes = NodeData(dataset, parts, config.train, clock, extractor)
+        return nodes.use(network, config)
+    drop = network.drop
+    return GraphData(dataset, parts, config.train, clock, extractor, drop, captured)
+
+
+def warn_of_memory(
+    task: GraphTask, dataset: Dataset, parts: Parts, machine: Machine
+) -> None:
     """Warn if a training step in plain PyTorch needs more memory than is free."""
     model, network = task.config.model, task.network
     saves = machine.recompute or machine.max_copies is not None
     fused = machine.is_gpu and machine.fast
     if task.extractor is None or network.drop is not None or saves or fused:
         return
-    sizes = sampled_sizes(store, task.extractor)
-    if sizes is None:
-        return
-    batch_size = min(task.config.train.batch_size, len(store))
-    needed = sizes.training_bytes(
-        batch_size, model.num_layers, model.channels, model.hop_channels
-    )
-    advice = memory_advice(needed, batch_size, machine.device)
+    widths = model.num_layers, model.channels, model.hop_channels
+    batch_size = task.config.train.batch_size or parts.train.numel()
+    batch_size = min(batch_size, parts.train.numel())
+    if dataset.info.one_graph:
+        if batch_size < parts.train.numel():
+            return
+        device = machine.device
+        advice = one_graph_advice(dataset.store, task.extractor, device, *widths)
+    else:
+        sizes = sampled_sizes(dataset.store.subset(parts.train), task.extractor)
+        if sizes is None:
+            return
+        needed = sizes.training_bytes(batch_size, *widths)
+        advice = memory_advice(needed, batch_size, machine.device)
     if advice is not None:
         warnings.warn(advice, stacklevel=2)
 
@@ -304,7 +324,6 @@ def warn_of_precision(precision: Precision, machine: Machine) -> None:
 def is_captured(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
 ) -> bool:
-    """Return whether `prepare` would capture training steps as CUDA graphs."""
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
         network = build_network(config, dataset.info, degrees)
@@ -317,11 +336,11 @@ def training_degrees(
     """Return `degree_counts` of the training graphs for `pna`, None for other GNNs."""
     if not parse_name(config.model.name).needs_degrees:
         return None
-    return degree_counts(dataset.store, parts.train)
+    graphs = dataset.graphs_of(parts.train)
+    return degree_counts(graphs, torch.arange(len(graphs)))
 
 
 def run_title(config: RunConfig) -> str:
-    """Return the title of a run for progress bars, such as `zinc gin-ak+ seed 0`."""
     data = config.data
     words = [data.name, data.target, config.model.name, f"seed {config.train.seed}"]
     if data.fold is not None:
@@ -376,7 +395,7 @@ def evaluate(
     """Score a trained network on the train, validation or test part of a data set.
 
     Features and task must match the training data; unless `other_data` is True, graphs,
-    targets and splits must match, too. If `metric` is None, it is that of the data set.
+    targets and splits must match, too. The default `metric` is that of the data set.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)
@@ -385,21 +404,23 @@ def evaluate(
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     wanted = getattr(parts, part)
     if not wanted.numel():
-        raise CheckpointError(f"{info.name} has no {part} graphs; give another part.")
+        what = "nodes" if info.one_graph else "graphs"
+        raise CheckpointError(f"{info.name} has no {part} {what}; give another part.")
     machine, network = machine or Machine(), checkpoint.network()
     network.save_memory(max_copies=machine.max_copies)
     info = with_metric(replace(info, scaling=checkpoint.info.scaling), metric)
     task = GraphTask(
         config, info, network, parts.batch_statistics, backend=machine.backend
     )
-    subset, every = dataset.subset(wanted), torch.arange(wanted.numel())
-    parts = Parts(every, every, every, parts.batch_statistics)
-    data = GraphData(subset, parts, config.train, Clock(), task.extractor)
+    scored, where = dataset, wanted
+    if not info.one_graph:
+        scored, where = dataset.subset(wanted), torch.arange(wanted.numel())
+    parts = Parts(where, where, where, parts.batch_statistics)
+    data = make_data(config, scored, parts, network, Clock())
     with quiet_lightning(), matmul_precision(machine):
         trainer: Trainer = make_trainer(config, machine, [], Path())
         trainer.test(task, data, verbose=False)
-    assert subset.store.y is not None
-    return Evaluation.of(task.metric, info, len(subset.store.y), part)
+    return Evaluation.of(task.metric, info, len(scored.targets_of(where)), part)
 
 
 def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:
@@ -414,6 +435,7 @@ def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:
 
 def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:
     names = ("task", "num_outputs", "node_features", "edge_features", "node_task")
+    names += ("one_graph",)
     for name in names:
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))
         if then != now:

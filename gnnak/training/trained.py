@@ -96,7 +96,6 @@ FilePath = str | os.PathLike[str]
 
 
 def shipped_names() -> list[str]:
-    """Return the names of the networks that are installed with the package."""
     return sorted(path.name for path in SHIPPED.glob("*") if is_folder(path))
 
 
@@ -136,7 +135,6 @@ def find_local(path: FilePath) -> Checkpoint:
 
 
 def find(path: FilePath, revision: str | None = None) -> Checkpoint:
-    """Read a trained network from this machine, or else from the Hugging Face hub."""
     _check_type(path)
     name = os.fspath(path)
     if not Path(path).exists() and HUB_NAME.fullmatch(name):
@@ -153,7 +151,6 @@ def _check_type(path: object) -> None:
 
 
 def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
-    """Convert any `graphs` that `TrainedModel.forward` accepts to a batch."""
     if isinstance(graphs, GraphBatch):
         return graphs
     if isinstance(graphs, GraphStore):
@@ -255,18 +252,22 @@ class TrainedModel(nn.Module):
         )
         return outputs if self.scaler is None else self.scaler.restore(outputs)
 
-    def predict(self, graphs: Any, batch_size: int | None = None) -> Predictions:
+    def predict(
+        self, graphs: Any, batch_size: int | None = None, nodes: object = None
+    ) -> Predictions:
         """Predict for many graphs, in their order, without gradients.
 
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
             batch_size: Graphs per forward pass; if None, 256. A batch that does not fit
                 into memory is split.
+            nodes: For one graph with targets of its nodes: the nodes to predict for,
+                as a mask or as a list of numbers; if None, all.
 
         Returns:
             Values in the units of the targets, or probabilities; NaN in bad rows.
         """
-        return predict([self], graphs, batch_size)
+        return predict([self], graphs, batch_size, nodes=nodes)
 
     def evaluate(
         self,

@@ -25,6 +25,7 @@ from gnnak.datasets.own.molecules import (
     need_featurizer,
 )
 from gnnak.datasets.own.objects import check_attributes, is_frame, target_names
+from gnnak.datasets.own.one_graph import labelled, targets_and_split
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.own.splits import (
@@ -57,7 +58,7 @@ from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
-"""A split [g], or k folds [k, g]; the other one is None."""
+"""A split [g] and folds [k, g]; one of the two is None."""
 
 
 def choose_split(
@@ -65,13 +66,14 @@ def choose_split(
 ) -> Parts:
     """Split own data into training, validation and test graphs, or into folds.
 
-    If `given` is not None, it is the split: the part of each row or graph. If `classes`
-    [g] is not None, random parts have equal shares of each class.
+    `given` is the part of each row or graph, or None. If `classes`, [g], is not None,
+    random parts have equal shares of each class.
     """
     if len(rows) < 3:
         raise FileFormatError(
             f"{rows.source} has {counted(len(rows), 'usable graph')}; give at least "
-            "three, for training, validation and test."
+            "three, for training, validation and test, or one graph with a target of "
+            "every node."
         )
     if given is not None:
         return _of_rows(given, rows), None
@@ -118,7 +120,7 @@ def _folds(
 
 
 def _of_rows(given: Any, rows: GraphRows) -> Tensor:
-    """Convert a split of the graphs, or of all rows, to a split of the graphs."""
+    """Return the split of the graphs; `given` may also have entries for bad rows."""
     if isinstance(given, Iterable) and not isinstance(given, Tensor):
         given = list(given)
         if given and all(isinstance(part, str) for part in given):
@@ -162,15 +164,18 @@ def load_own(
         GraphError: If graphs or targets are malformed.
         OptionError: If a column does not exist, or an option does not fit the data.
     """
-    rows, targets, left_out, given = _read(own, data, y, split)
+    rows, targets, left_out, given = _read(own, data, y, split, seed)
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
+    one_graph = rows.is_one_graph
     check_metric(metric, task)
     target = targets.y[:, 0] if targets.y.dim() == 2 and task != "multilabel" else None
     values = targets.y if target is None or targets.y.size(1) > 1 else target
     node_task = rows.store.node_targets
     store = replace(with_node_features(rows.store), y=values, node_targets=node_task)
     classes = targets.y if task == "classification" and not node_task else None
-    given, folds = choose_split(own, rows, given, classes, seed)
+    folds = None
+    if not one_graph:
+        given, folds = choose_split(own, rows, given, classes, seed)
     skipped = left_out[:MOST_TOLD]
     if len(left_out) > MOST_TOLD:
         skipped = (*skipped, f"and {len(left_out) - MOST_TOLD} more rows")
@@ -192,6 +197,7 @@ def load_own(
         featurizer=featurizer,
         skipped=skipped,
         own_data=True,
+        one_graph=one_graph,
     )
     found = replace(own, task=task, metric=metric, targets=targets.names)
     data = Dataset(info, store, given, folds, _feature_use(own, rows, targets))
@@ -199,7 +205,7 @@ def load_own(
 
 
 def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
-    """Return the names of the features, and of all else that is not a target."""
+    """Return the names of the features, and of unused attributes and columns."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
         atoms, bonds = (
@@ -222,12 +228,15 @@ def data_name(path: str | None) -> str:
 
 
 def _read(
-    own: OwnData, data: Any, y: Any, split: Any
+    own: OwnData, data: Any, y: Any, split: Any, seed: int
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
     """Return graphs, targets, messages about bad rows, and the split or None."""
     if not own.uses_files:
         found = _rows(data if own.path is None else own.path, own)
         rows = with_node_targets(own, found, y)
+        if rows.is_one_graph:
+            targets, split = targets_and_split(own, rows, split, seed)
+            return rows, targets, tuple(map(str, targets.bad)), split
         rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
         return rows, targets, tuple(map(str, rows.bad)), split
     if own.path is None or not own.validation:
@@ -331,6 +340,7 @@ def load_labelled(
 ) -> tuple[GraphRows, Targets]:
     """Read graphs, and their targets in the form in which a network was trained.
 
+    In one graph, the nodes without a known target are in the field `bad` of the result.
     `info` describes the data of the network. If `own` names no targets, the columns and
     attributes with the names of the network's targets are read.
     """
@@ -349,6 +359,11 @@ def load_labelled(
     columns, numbers = find_columns(own, rows, y)
     _check_predicted(rows, [name for name, _ in columns], info)
     targets = encode_targets(columns, info.task, numbers, info.class_names)
+    if rows.is_one_graph:
+        known = labelled(columns)
+        bad = [row for row in targets.bad if known[row.number - 1]]
+        refuse(f"{rows.source}, nodes", bad, known.numel())
+        return rows, targets
     return _without_bad(own, rows, targets)
 
 

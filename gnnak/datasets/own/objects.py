@@ -17,6 +17,7 @@ from torch_geometric.data import Data, Dataset
 from gnnak.datasets.own.molecules import SMILES_NAMES
 from gnnak.errors import GnnakError, GraphError, OptionError, kind_of
 from gnnak.graphs import GraphBatch, GraphStore, from_networkx, from_pyg
+from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
 from gnnak.graphs.readers.pyg import field_axes
 from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.typing import check_known
@@ -161,15 +162,27 @@ def graphs_in_list(
     rows = GraphRows(
         store, position, len(items), tuple(sorted(bad + wrong)), source=source
     )
+    if rows.is_one_graph:
+        masks = node_masks(items[0])
+        size = int(store.num_nodes)
+        rows = replace(rows, split=split_of_masks(masks, size) if masks else None)
     if isinstance(first, nx.Graph):
         columns, per_node = _attributes(items, position.tolist())
         use = replace(use, unused_graphs=tuple(columns))
         return replace(rows, columns=columns, node_columns=per_node, features=use)
     use = _pyg_features(store, [items[row] for row in position], node_attr, edge_attr)
+    if rows.split is not None:
+        use = use.without(MASKS)
     unused = use.unused_nodes + use.unused_edges + use.unused_graphs
     if not unread and store.y is None and "edge_label" in unused:
         unread = f"edge_label has targets of edges, but {LEVELS}"
     return replace(rows, features=use, unread_y=unread)
+
+
+def node_masks(graph: Any) -> dict[str, Tensor]:
+    """Return the masks of training, validation and test nodes that a PyG graph has."""
+    found = {name: getattr(graph, name, None) for name in MASKS}
+    return {name: mask for name, mask in found.items() if isinstance(mask, Tensor)}
 
 
 LEVELS = (
@@ -187,10 +200,10 @@ UNREAD = {
 
 
 def target_level(graphs: Sequence[Any]) -> str:
-    """Return what has one row of `y` each in all PyG graphs: graph, node or edge.
+    """Return whether `y` of PyG graphs has one row per graph, node or edge.
 
-    If nodes and edges (an undirected edge counts once or twice) are equally many in all
-    graphs, the result is `node or edge`; if no level fits, it is `graph`.
+    The result is "node or edge" if both fit all graphs, and "graph" if nothing fits. An
+    undirected edge may count once or twice.
     """
     levels = {"graph", "node", "edge", "undirected edge"}
     for graph in graphs:
@@ -206,6 +219,8 @@ def target_level(graphs: Sequence[Any]) -> str:
             "edge": rows == edges,
             "undirected edge": 2 * rows == edges,
         }
+        if fits["node"] and len(graphs) == 1 and node_masks(graph):
+            return "node"
         levels = {level for level in levels if fits[level]}
     if "graph" in levels or not levels:
         return "graph"

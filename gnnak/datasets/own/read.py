@@ -13,11 +13,12 @@ import torch
 
 from gnnak.datasets.own.molecules import molecule_table, molecules_in_list, read_smi
 from gnnak.datasets.own.objects import are_smiles, as_items, graphs_in_list, store_of
-from gnnak.errors import FileFormatError
+from gnnak.errors import FileFormatError, GnnakError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.files import format_suffix, read_bytes
 from gnnak.graphs.readers.graph6 import parse_graph6
 from gnnak.graphs.readers.networkx import read_node_link
+from gnnak.graphs.readers.npz import holds_one_graph
 from gnnak.graphs.readers.pyg import read_pyg
 from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.graphs.readers.table import TABLE_SUFFIXES, read_edge_lists
@@ -167,6 +168,27 @@ def is_path(text: str) -> bool:
     """Return whether a text is a path, and not a SMILES string or data set name."""
     known = (*TABLE_SUFFIXES, *READERS)
     return format_suffix(Path(text)) in known or os.path.exists(text)
+
+
+def is_one_graph(data: Any) -> bool:
+    """Return whether data, in any form that `as_rows` takes, are a single graph.
+
+    Data that cannot be read are not; reading them raises the error.
+    """
+    try:
+        if isinstance(data, GraphStore):
+            return len(data) == 1
+        if not isinstance(data, str | os.PathLike):
+            return len(as_items(data)) == 1
+        path = Path(data)
+        if path.is_dir():
+            return False
+        if format_suffix(path) == ".npz":
+            return holds_one_graph(path)
+        read = LISTS.get(format_suffix(path))
+        return read is not None and len(read(path)) == 1
+    except GnnakError:
+        return False
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -105,23 +105,27 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
     return torch.tensor(parts, dtype=torch.long)
 
 
-def check_split(split: object, num_graphs: int) -> Tensor:
-    """Convert a user's split to a tensor [g]; raise an error if it is malformed."""
+def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
+    """Convert a user's split to a tensor [g]; raise an error if it is malformed.
+
+    A split of the nodes of one graph (`what` is "node") may have -1 for unused nodes.
+    """
+    least = -1 if what == "node" else 0
     try:
         codes = torch.as_tensor(split)
     except (TypeError, ValueError, RuntimeError) as error:
         raise OptionError(
             "split is not a name or a list of numbers; give 0 (train), 1 (validation) "
-            "or 2 (test) for every graph."
+            f"or 2 (test) for every {what}."
         ) from error
     whole = not codes.is_floating_point() and not codes.is_complex()
-    inside = whole and codes.numel() and codes.min() >= 0 and codes.max() <= 2
+    inside = whole and codes.numel() and codes.min() >= least and codes.max() <= 2
     if codes.shape != (num_graphs,) or not inside:
         fits = codes.shape == (num_graphs,)
         wrong = "other values" if fits else f"shape {list(codes.shape)}"
         raise GraphError(
             f"split has {wrong}; give {counted(num_graphs, 'number')}, one for every "
-            "graph: 0 (train), 1 (validation) or 2 (test)."
+            f"{what}: 0 (train), 1 (validation) or 2 (test)."
         )
     return codes.to(torch.long)
 

@@ -23,6 +23,8 @@ from gnnak.graphs.readers.files import (
     open_bytes,
     write_bytes,
 )
+from gnnak.graphs.readers.one_graph import KEYS as ONE_GRAPH_KEYS
+from gnnak.graphs.readers.one_graph import in_usual_layout
 from gnnak.graphs.store import GraphStore, with_reverse_edges, without_reverse_edges
 from gnnak.typing import check_choice
 
@@ -40,8 +42,9 @@ class GraphFile:
     store: GraphStore
     """The graphs; may be empty."""
     split: Tensor | None = None
-    """[g], int64: the part that each graph is in, 0 train, 1 validation, 2 test; None
-    if the file has no split."""
+    """[g], int64: the part that each graph is in, 0 train, 1 validation, 2 test. For
+    one graph with targets of its nodes: [n], or [k, n] for k splits, the part that each
+    node is in, -1 for nodes in no part. None if the file has no split."""
     folds: Tensor | None = None
     """[k, g], int64: the part that each graph is in, one row per cross-validation fold:
     0 train, 1 test, -1 not used. None if the file has no folds."""
@@ -80,7 +83,9 @@ class GraphFile:
         """
         self.store.check()
         size = len(self.store)
-        if self.split is not None:
+        if self.split is not None and splits_nodes(self.store, self.split):
+            _check_codes("split", self.split, "[k, n]", -1, 2)
+        elif self.split is not None:
             _check_codes("split", self.split, f"[{size}]", 0, 2)
             if list(self.split.shape) != [size]:
                 raise GraphError(
@@ -102,6 +107,13 @@ class GraphFile:
         return self
 
 
+def splits_nodes(store: GraphStore, split: Tensor) -> bool:
+    """Return whether a split is one of the nodes of one graph, [n] or [k, n]."""
+    whole = len(store) == 1 and store.node_targets and isinstance(split, Tensor)
+    nodes = int(store.node_ptr[-1])
+    return whole and split.dim() in (1, 2) and split.size(-1) == nodes
+
+
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
     if not isinstance(value, Tensor) or value.dtype != torch.long:
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
@@ -113,11 +125,11 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
 
 
 END = b"PK\x05\x06"
-"""The first bytes of the end record of a zip file, which counts its members."""
+"""The first bytes of a zip file's end record, which has the number of its members."""
 END_BYTES = 22
 """Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""For this many members or more, the end record says this number."""
+"""The end record also has this number if there are more members."""
 
 
 def check_entries(content: IO[bytes]) -> None:
@@ -140,10 +152,7 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
-    """Copy a numpy array to a tensor; integers and bools become int64.
-
-    If `whole`, only integers are accepted. The dtype of floats does not change.
-    """
+    """Copy a numpy array to a tensor; integers and bools become int64."""
     if whole and array.dtype.kind not in "iu":
         raise GraphError(f"{key} has dtype {array.dtype}; write integers.")
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
@@ -173,7 +182,6 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
-    """Convert an array of one bool to a Python bool; None becomes False."""
     if array is None:
         return False
     if array.dtype.kind != "b" or array.size != 1:
@@ -185,7 +193,6 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
-    """Convert a one-dimensional array of strings to a tuple of strings."""
     if array.dtype.kind != "U" or array.ndim != 1:
         raise GraphError(
             f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
@@ -224,12 +231,24 @@ def read_npz(
     try:
         for key in required:
             _check_present(key, arrays)
-        file, directed = _assemble(arrays, allow_no_edges, size)
+        usual = in_usual_layout(arrays)
+        file, directed = _assemble(usual, allow_no_edges, size)
         file.check()
     except GraphError as error:
         told = str(error).rstrip(".")
         raise FileFormatError(f"{path}: {told}; see docs/formats.md#npz.") from error
     return file if directed else replace(file, store=with_reverse_edges(file.store))
+
+
+def holds_one_graph(path: FilePath) -> bool:
+    """Return whether an npz file has one graph; `FileFormatError` if it is no such."""
+    with open_bytes(path) as content:
+        found = _try(f"{path}", lambda: np.load(content, allow_pickle=False))
+        if not isinstance(found, np.lib.npyio.NpzFile) or "edge_index" not in found:
+            return False
+        if "num_nodes" not in found:
+            return "num_edges" not in found
+        return _try(f"{path}", lambda: found["num_nodes"].size == 1)
 
 
 def write_npz(path: FilePath, file: GraphFile) -> None:
@@ -253,8 +272,8 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> None:
     """Write a data set in the npz layout, atomically, with all the edges that it has.
 
-    Unless `directed`, it must have only one direction of each edge. This is faster than
-    `write_npz`, which sorts all edges to find reverse edges.
+    Unless `directed`, the graphs must have only one direction of each edge. This is
+    faster than `write_npz`, which sorts all edges to find reverse edges.
     """
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}
@@ -281,8 +300,9 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     _try(f"{path}", lambda: check_size(content))
     arrays = {}
     for key in opened.files:
-        if key not in (*COUNTS, *VALUES, *FLAGS) and not key.endswith("_names"):
-            near = difflib.get_close_matches(key, (*COUNTS, *VALUES, *FLAGS), n=1)
+        known = (*COUNTS, *VALUES, *FLAGS, *ONE_GRAPH_KEYS)
+        if key not in known and not key.endswith("_names"):
+            near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}? See" if near else "see"
             raise FileFormatError(
                 f"{path} has an unknown key {key}; {hint} docs/formats.md#npz."

@@ -15,6 +15,7 @@ from gnnak.nn.uplift import check_subgraphs
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.encodings import StructuralEncoding, root_mark, short_distance
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.streamed import StreamedSubgraphs
 from gnnak.typing import (
     PAIRS,
     PairEncoding,
@@ -94,10 +95,11 @@ class SubgraphGNN(nn.Module):
             )
         check_subgraphs(subgraphs, x, edge_attr)
         some = subgraphs.has_some_roots(x.size(0))
-        if some or isinstance(subgraphs, SampledSubgraphs):
+        if some or isinstance(subgraphs, SampledSubgraphs | StreamedSubgraphs):
             raise SubgraphError(
                 "a subgraph GNN got the rooted subgraphs of some nodes, but it reads "
-                "the subgraphs of all nodes; leave SubgraphDrop and roots out, or use "
+                "the subgraphs of all nodes at once; leave SubgraphDrop, roots and "
+                "streams (gnnak.infer) out, or use "
                 "GNN-AK, such as gin-ak+-s."
             )
         recompute = self.recompute and self.training
@@ -183,7 +185,7 @@ class PairEncoder(nn.Module):
         """The structural encodings among `pairs`.
 
         If the extractor has not computed these (see `WithEncodings`), the forward pass
-        does, which synchronises with a GPU.
+        computes them, and synchronises with a GPU.
         """
         known = {
             "rrwp": StructuralEncoding("rrwp", self.num_steps),

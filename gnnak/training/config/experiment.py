@@ -12,7 +12,7 @@ from typing import Any
 
 from gnnak.datasets.own.load import data_name
 from gnnak.datasets.own.options import OwnData
-from gnnak.datasets.own.read import is_path
+from gnnak.datasets.own.read import is_one_graph, is_path
 from gnnak.datasets.record import Protocol
 from gnnak.errors import FileFormatError, GnnakError, OptionError, counted
 from gnnak.graphs.readers.files import read_bytes
@@ -209,14 +209,34 @@ DEFAULTS: dict[str, Any] = {
 """Default options for own data: a small network that trains in minutes on a CPU."""
 
 
+ONE_GRAPH: dict[str, Any] = {
+    "model.num_layers": 3,
+    "model.channels": 64,
+    "model.subgraphs.num_hops": 1,
+    "model.reduce": "mean",
+    "model.dropout": 0.2,
+    "train.epochs": 300,
+    "train.early_stop": 100,
+    "train.batch_size": None,
+    "train.learning_rate": 0.01,
+    "train.schedule": "cosine",
+}
+"""Default options for own data that are one graph: full-batch training."""
+
+
 def own_config(
-    own: OwnData, seed: int, options: Mapping[str, Any], fold: int | None = None
+    own: OwnData,
+    seed: int,
+    options: Mapping[str, Any],
+    fold: int | None = None,
+    one_graph: bool = False,
 ) -> RunConfig:
-    """Return the config of a run on own data: `DEFAULTS`, changed by `options`."""
+    """Return the config of a run on own data: the defaults, changed by `options`."""
     protocol: Protocol = "split" if own.folds is None else "held-out"
     data = DataConfig(data_name(own.path), protocol=protocol, own=own)
     named = {"train.seed": seed, "data.seed": seed, "data.fold": fold}
-    return change(change(RunConfig(data), DEFAULTS | named), full_names(options))
+    usual = (ONE_GRAPH if one_graph else DEFAULTS) | named
+    return change(change(RunConfig(data), usual), full_names(options))
 
 
 def find_config(
@@ -225,13 +245,14 @@ def find_config(
     """Return the name of an experiment and the config of its runs.
 
     `data` is the name of a data set, the path of a YAML file, or the path of own data.
-    `own` has fields of `OwnData`, by name; `options` has all other options, by name,
-    also by short names.
+    `own` maps names of fields of `OwnData` to values. `options` maps names of all other
+    options, which may be short names, to values.
     """
     options = full_names(options)
     if is_own(data):
         seed = options.get("train.seed", 0)
-        config = own_config(OwnData(path=data, **own), seed, options)
+        whole = OwnData(path=data, **own)
+        config = own_config(whole, seed, options, one_graph=is_one_graph(data))
         return config.data.name, config
     experiment = load_experiment(data)
     name, given = experiment.name, dict(own)

@@ -35,6 +35,7 @@ ADDED = (
     "model.subgraphs.size",
     "model.subgraphs.alpha",
     "model.family",
+    "train.num_neighbors",
     "model.drop.ties",
     "model.drop.share",
 )
@@ -76,8 +77,13 @@ class TrainConfig:
     """Options of the training: epochs, optimiser, loss, precision and seed."""
 
     epochs: int = 310
-    batch_size: int = 128
-    """Number of graphs per training step, summed over all processes."""
+    batch_size: int | None = 128
+    """Number of graphs per training step, summed over all processes; for one graph, of
+    training nodes. If None, all."""
+    num_neighbors: tuple[int, ...] = ()
+    """For one graph with a `batch_size`: each node is computed from a neighbourhood of
+    its own, with at most so many sampled neighbours of a node at each hop. If empty,
+    the nodes of a batch share one neighbourhood, with all neighbours."""
     learning_rate: float = 1e-3
     """Initial learning rate of Adam."""
     weight_decay: float = 0.0
@@ -108,8 +114,12 @@ class TrainConfig:
     """Seed of initial weights, order of graphs, dropout and SubgraphDrop."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "step", "patience"):
+        for name in ("epochs", "step", "patience"):
             check_count(f"train.{name}", getattr(self, name), least=1)
+        if self.batch_size is not None:
+            check_count("train.batch_size", self.batch_size, least=1)
+        for count in self.num_neighbors:
+            check_count("train.num_neighbors", count, least=1)
         check_seed("train.seed", self.seed)
         if self.early_stop is not None:
             check_count("train.early_stop", self.early_stop, least=1)

@@ -1,0 +1,113 @@
+"""Targets and splits of the nodes of one graph, in the user's own data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
+from gnnak.datasets.own.options import OwnData
+from gnnak.datasets.own.splits import (
+    check_column,
+    check_split,
+    column_split,
+    random_split,
+)
+from gnnak.datasets.own.targets import Column, Targets, as_text, encode_targets
+from gnnak.datasets.own.which import find_columns
+from gnnak.errors import FileFormatError, OptionError, counted
+from gnnak.graphs.readers.rows import GraphRows, refuse
+
+
+def targets_and_split(
+    own: OwnData, rows: GraphRows, given: Any, seed: int
+) -> tuple[Targets, Tensor]:
+    """Return the targets of the nodes of one graph, and the split of the nodes.
+
+    The split has one or, for k folds, k rows, as `Dataset.split`; -1 marks nodes that
+    are in no mask, or that have no known target. The targets of these have no meaning.
+    """
+    columns, _ = find_columns(own, rows, None)
+    split = _known_split(own, rows, given)
+    used = labelled(columns)
+    if split is not None:
+        used = (split.reshape(-1, used.numel()) >= 0).any(dim=0)
+        columns = [(name, _hidden(values, used)) for name, values in columns]
+    targets = encode_targets(columns, own.task)
+    bad = [row for row in targets.bad if used[row.number - 1]]
+    if own.skip_bad:
+        used = used.clone()
+        used[[row.number - 1 for row in bad]] = False
+    else:
+        refuse(f"{rows.source}, nodes", bad, used.numel())
+    if split is None:
+        split = _random_split(own, rows, used, targets, seed)
+    return targets._replace(bad=tuple(bad)), torch.where(used, split, -1)
+
+
+def labelled(columns: Sequence[Column]) -> Tensor:
+    """Return a mask of the nodes, [n], with at least one known target."""
+    known = [[as_text(value) is not None for value in values] for _, values in columns]
+    return torch.tensor(known).any(dim=0)
+
+
+def _hidden(values: Sequence[Any], used: Tensor) -> list[Any]:
+    """Replace the targets of nodes that are not used by None."""
+    pairs = zip(values, used.tolist(), strict=True)
+    return [value if is_used else None for value, is_used in pairs]
+
+
+def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
+    """Return the split that the user or the file gives; None for a random one."""
+    size = int(rows.store.node_ptr[-1])
+    if given is not None:
+        if isinstance(given, list | tuple) and all(isinstance(p, str) for p in given):
+            given = column_split("split", given)
+        return check_split(given, size, "node")
+    if own.folds is not None or own.split == "random":
+        if own.split not in (None, "random"):
+            raise OptionError(
+                f"folds cannot be combined with split {own.split!r}; leave out one of "
+                "both."
+            )
+        return None
+    if own.split_column is not None:
+        name = own.split_column
+        check_column(name, list(rows.node_columns), rows.source)
+        texts = [str(value) for value in rows.node_columns[name]]
+        return column_split(f"attribute {name}", texts)
+    if own.split is not None:
+        raise OptionError(
+            f"split {own.split!r} is for many graphs, but {rows.source} is one graph, "
+            "whose nodes are split; use --split random or masks in the file."
+        )
+    of_nodes = rows.split is not None and rows.split.size(-1) == size
+    return rows.split if of_nodes else None
+
+
+def _random_split(
+    own: OwnData, rows: GraphRows, used: Tensor, targets: Targets, seed: int
+) -> Tensor:
+    """Split the used nodes at random, [n], or [k, n] into k folds."""
+    node, count = used.nonzero().flatten(), int(used.sum())
+    if count < (own.folds or 3):
+        raise FileFormatError(
+            f"{rows.source} has {counted(count, 'node')} with a known target; give at "
+            f"least {own.folds or 3}, for training, validation and test."
+        )
+    classes = targets.y[node] if targets.task == "classification" else None
+    if own.folds is None:
+        split = torch.full(used.shape, -1)
+        split[node] = random_split(count, seed, classes)
+        return split
+    if classes is None:
+        is_test = folds_by_group(torch.arange(count), own.folds, seed)
+    else:
+        is_test = stratified_folds(classes, own.folds, seed)
+    splits = torch.full((own.folds, used.numel()), -1)
+    # One fold is for test, the next for validation.
+    splits[:, node] = 2 * is_test + is_test.roll(-1, dims=0)
+    return splits

@@ -1,0 +1,134 @@
+"""Rooted subgraphs that are extracted slice by slice, and never all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import OptionError
+from gnnak.graphs.adjacency import Neighbors, incoming
+from gnnak.graphs.ragged import chunk_cuts
+from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.extractors import Extractor, extract
+from gnnak.subgraphs.pagerank import PageRankNeighbors
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.sizes import can_choose_roots
+
+
+def can_stream(extractor: Extractor) -> bool:
+    """Return whether slices can be extracted, each time with the same result."""
+    return not extractor.random and can_choose_roots(extractor)
+
+
+class Stream(Sequence[RootedSubgraphs]):
+    """Slices of about `max_copies` node copies; `stream[i]` extracts slice i.
+
+    The cuts depend on an upper bound of the size of each subgraph, so slices may be
+    smaller.
+    """
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        edge_index: Tensor,
+        num_nodes: int,
+        max_copies: int,
+    ) -> None:
+        if not can_stream(extractor):
+            raise OptionError(
+                f"{extractor!r} cannot extract the subgraphs of some roots, or is "
+                "random; use gnnak.EgoNets or gnnak.PageRankNeighbors."
+            )
+        self.extractor, self.edge_index = extractor, edge_index
+        self.neighbors = incoming(edge_index, num_nodes)
+        largest = largest_sizes(extractor, self.neighbors)
+        inner = chunk_cuts(largest, max_copies)
+        self.cuts = sorted({0, num_nodes, *inner})
+
+    def __len__(self) -> int:
+        return len(self.cuts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> RootedSubgraphs: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RootedSubgraphs]: ...
+
+    def __getitem__(
+        self, index: int | slice
+    ) -> RootedSubgraphs | list[RootedSubgraphs]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(f"there are {len(self)} slices, and no slice {index}")
+        first, stop = self.cuts[index : index + 2]
+        roots = torch.arange(first, stop, device=self.edge_index.device)
+        if isinstance(self.extractor, EgoNets):
+            return self.extractor.of_roots(self.neighbors, roots)
+        size = self.neighbors.num_nodes
+        return extract(self.extractor, self.edge_index, size, roots=roots)
+
+
+def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
+    """Return an upper bound of the number of nodes of each subgraph, [n]."""
+    size, device = neighbors.num_nodes, neighbors.node.device
+    if isinstance(extractor, PageRankNeighbors):
+        return torch.full((size,), min(extractor.size, size), device=device)
+    if not isinstance(extractor, EgoNets):
+        return torch.full((size,), size, device=device)
+    target = neighbors.key // max(size, 1)
+    walks = torch.ones(size, dtype=torch.double, device=device)
+    total = walks.clone()
+    for _ in range(min(extractor.num_hops, size)):
+        before = walks.index_select(0, neighbors.node)
+        walks = torch.zeros_like(total).index_add_(0, target, before).clamp_(max=size)
+        total += walks
+    if extractor.max_neighbors is not None:
+        total.clamp_(max=1 + extractor.num_hops * extractor.max_neighbors)
+    return total.clamp_(max=size).long()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamedSubgraphs(RootedSubgraphs):
+    """The rooted subgraphs of all nodes, of which only slices are in memory.
+
+    The tensors of node copies and edge copies are empty. GNN-AK layers encode the
+    slices one after the other.
+    """
+
+    parts: Sequence[RootedSubgraphs] = field(default=())
+
+    @cached_property
+    def num_containing(self) -> Tensor:
+        """[n]: the number of subgraphs that contain each node."""
+        count = torch.zeros_like(self.root)
+        for index in range(len(self.parts)):
+            node = self.parts[index].node
+            count += torch.bincount(node, minlength=count.numel())
+        return count
+
+
+def streamed(
+    extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
+) -> StreamedSubgraphs:
+    """Return the subgraphs of all nodes as slices of about `max_copies` node copies.
+
+    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
+    >>> found = streamed(EgoNets(2), ring, 6, max_copies=7)
+    >>> [part.root.tolist() for part in found.parts]
+    [[0, 1], [2, 3], [4, 5]]
+    """
+    root = torch.arange(num_nodes, device=edge_index.device)
+    none, ends = root[:0], edge_index.new_empty(2, 0)
+    found = StreamedSubgraphs(
+        *(root, none, none, none, ends, none),
+        num_nodes=num_nodes,
+        num_edges=edge_index.size(1),
+        parts=Stream(extractor, edge_index, num_nodes, max_copies),
+    )
+    return found.assume(hop_range=(-1, extractor.max_hops), in_order=True)

@@ -1,0 +1,160 @@
+"""The Lightning data module of one graph: the whole graph, or mini-batches of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gnnak.graphs import GraphBatch
+from gnnak.graphs.ragged import pointers
+from gnnak.loading.items import Item
+from gnnak.loading.order import Epochs
+from gnnak.loading.root_loader import RootLoader
+from gnnak.models.network import Network
+from gnnak.nn.uplift import GNNAK
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.data import GraphData
+
+
+def layers_read(network: Network, config: RunConfig) -> tuple[int, bool]:
+    """Return how many times a network reads neighbours, for `RootLoader`.
+
+    The result is its number of layers, and whether these use the context encoding.
+    """
+    layers = config.model.num_layers
+    if network.extractor is None:
+        # Convs that normalise by the degrees of neighbours read one hop more.
+        return layers * config.model.base_layers + 1, False
+    uplifted = [each for each in network.modules() if isinstance(each, GNNAK)]
+    return layers, not uplifted or any("context" in each.encodings for each in uplifted)
+
+
+def seed_loader(
+    graph: GraphBatch,
+    rows: Tensor,
+    network: Network,
+    config: RunConfig,
+    shuffle: bool,
+) -> RootLoader:
+    """Return a loader of mini-batches of the nodes `rows` of one graph.
+
+    With `train.num_neighbors`, each node has a sampled neighbourhood of its own.
+    """
+    train = config.train
+    data = Data(x=graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
+    data.y = graph.y
+    num_layers, context = layers_read(network, config)
+    return RootLoader(
+        data,
+        rows,
+        train.batch_size or rows.numel(),
+        shuffle,
+        mode="scope" if train.num_neighbors else "shared",
+        num_layers=num_layers,
+        num_neighbors=train.num_neighbors or None,
+        subgraphs=network.extractor,
+        context=context,
+        seed=train.seed,
+    )
+
+
+def as_item(batch: Any) -> Item:
+    """Convert a mini-batch of a `RootLoader`; the seeds are the rows that count."""
+    edge_index, nodes = batch.edge_index, batch.n_id.numel()
+    scope = batch.batch if "batch" in batch else torch.zeros_like(batch.n_id)
+    scopes = batch.batch_size if "batch" in batch else 1
+    # The rows of a scope are not contiguous; no layer of a node task needs that.
+    graph = GraphBatch(
+        batch.x,
+        edge_index,
+        batch.edge_attr,
+        batch.y,
+        scope,
+        pointers(torch.bincount(scope, minlength=scopes)),
+    )
+    assert graph.num_nodes == nodes
+    subgraphs = batch.subgraphs if "subgraphs" in batch else None
+    rows = torch.arange(batch.batch_size, device=scope.device)
+    return Item(graph, subgraphs, rows=rows)
+
+
+class WholeGraph:
+    """Yields one batch per epoch: the whole graph; `rows` are the nodes that count."""
+
+    def __init__(self, graph: GraphBatch, rows: Tensor, epochs: Epochs | None) -> None:
+        self.item = Item(graph, rows=rows.to(graph.device))
+        self.epochs = epochs
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[Item | None]:
+        done = 0 if self.epochs is None else self.epochs.done()
+        yield None if done else self.item
+
+
+class Seeds:
+    """Yields the mini-batches of an epoch as `Item`s; without `epochs`, of epoch 0.
+
+    A batch that `epochs.done` leaves out is None.
+    """
+
+    def __init__(
+        self,
+        loader: RootLoader,
+        epochs: Epochs | None,
+        timed: Callable[[], AbstractContextManager] = nullcontext,
+    ) -> None:
+        self.loader, self.epochs, self.timed = loader, epochs, timed
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Item | None]:
+        epochs = self.epochs or Epochs(lambda: 0, 1)
+        self.loader.set_epoch(epochs.now())
+        done, batches = epochs.done(), iter(self.loader)
+        for number in range(len(self)):
+            with self.timed():
+                batch = next(batches)
+                item = None if number < done else as_item(batch)
+            yield item
+
+
+class NodeData(GraphData):
+    """Batches of one graph, whose nodes are for training, validation and test.
+
+    A training batch is the whole graph, unless `train.batch_size` is smaller than the
+    number of training nodes. Networks that are trained on sampled neighbourhoods
+    (`train.num_neighbors`) are scored on such, all others on the whole graph.
+    """
+
+    def use(self, network: Network, config: RunConfig) -> NodeData:
+        """Set the network whose batches are wanted, and the options of its run."""
+        self.network, self.config = network, config
+        return self
+
+    def setup(self, stage: str) -> None:
+        """Move the graph to the device."""
+        assert self.trainer is not None
+        self.graph = self.store.to(self.trainer.strategy.root_device).union()
+
+    def train_dataloader(self) -> Any:
+        """Return a loader of the training nodes."""
+        train, rows = self.train, self.parts.train
+        epochs = Epochs(self._epoch, train.epochs, train.seed, self._steps_done)
+        if train.batch_size is None or train.batch_size >= rows.numel():
+            return WholeGraph(self.graph, rows, epochs)
+        loader = seed_loader(self.graph, rows, self.network, self.config, True)
+        return Seeds(loader, epochs, lambda: self.clock.time("data"))
+
+    def _evaluation_loader(self, positions: Tensor, size: int | None = None) -> Any:
+        if not self.train.num_neighbors:
+            return WholeGraph(self.graph, positions, None)
+        loader = seed_loader(self.graph, positions, self.network, self.config, False)
+        return Seeds(loader, None)

@@ -1,0 +1,172 @@
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+import gnnak
+from gnnak.datasets import load_dataset
+from gnnak.datasets.own import OwnData, load_own
+from gnnak.errors import OptionError, TrainingError
+from gnnak.loading.items import Item
+from gnnak.training.config.experiment import own_config
+from gnnak.training.module import GraphTask, build_network
+from gnnak.training.nodes import as_item, layers_read, seed_loader
+from gnnak.training.processes.machine import Machine
+
+SMALL = {
+    "epochs": 2,
+    "channels": 8,
+    "num_layers": 2,
+    "progress": False,
+    "machine": Machine("cpu"),
+}
+NAMES = ("train_mask", "val_mask", "test_mask")
+PARTS = torch.arange(40) % 4  # parts 0, 1 and 2, and nodes in no part
+
+
+def random_graph(num_splits=1):
+    """A random graph of 40 nodes with masks; its classes are those of a feature."""
+    torch.manual_seed(0)
+    ends = torch.randint(40, (2, 60))
+    x = torch.rand(40, 4)
+    data = Data(
+        x=x,
+        edge_index=torch.cat([ends, ends.flip(0)], dim=1),
+        y=(x[:, 0] > 0.5).long(),
+    )
+    for part, name in enumerate(NAMES):
+        columns = [PARTS.roll(shift) == part for shift in range(num_splits)]
+        data[name] = torch.stack(columns, dim=1) if num_splits > 1 else columns[0]
+    return data
+
+
+def weights(data, **options):
+    model, _ = gnnak.train(data, **SMALL | {"model": "gcn-ak+"} | options)
+    return torch.cat([p.flatten() for p in model.parameters()])
+
+
+def test_train_on_one_graph_uses_the_targets_of_training_nodes_only():
+    data, other = random_graph(), random_graph()
+    hidden = ~data.train_mask & ~data.val_mask
+    other.y[hidden] = 1 - other.y[hidden]
+    assert torch.equal(weights(data), weights(other))
+    other.y[data.train_mask] = 1 - other.y[data.train_mask]
+    assert not torch.equal(weights(data), weights(other))
+
+
+def task_of(data, **options):
+    """Return an evaluated network in float64, its graph and its config."""
+    dataset = load_own(OwnData(), data).dataset
+    options = {"model": "gcn-ak+", "channels": 8, "precision": "64"} | options
+    config = own_config(OwnData(), 0, options, one_graph=True)
+    torch.manual_seed(0)
+    network = build_network(config, dataset.info).eval()
+    graph = dataset.store.union()
+    graph = replace(graph, x=graph.x.double())  # type: ignore[union-attr]
+    return GraphTask(config, dataset.info, network), graph, config
+
+
+@pytest.mark.parametrize("model", ["gcn-ak+", "gin-ak", "gcn", "sage-ak+-s"])
+def test_loss_of_mini_batches_is_that_of_the_whole_graph(model):
+    task, graph, config = task_of(random_graph(), model=model, layers=2, batch_size=3)
+    rows = (PARTS == 0).nonzero().flatten()
+    whole = task.loss_of(Item(graph, rows=rows))
+    outputs = task.network(graph)[rows]
+    assert graph.y is not None
+    torch.testing.assert_close(
+        whole, nn.functional.cross_entropy(outputs, graph.y[rows])
+    )
+    loader = seed_loader(graph, rows, task.network, config, shuffle=False)
+    batches = [as_item(batch) for batch in loader]
+    assert [len(item.rows) for item in batches] == [3, 3, 3, 1]  # type: ignore[arg-type]
+    losses = torch.stack([task.loss_of(item) * len(item.rows) for item in batches])  # type: ignore[arg-type]
+    torch.testing.assert_close(losses.sum() / len(rows), whole)
+
+
+def test_layers_read_of_networks_without_context_or_subgraphs():
+    for name, layers, context in (
+        ("gcn-ak+", 3, True),
+        ("gcn-ak", 3, False),
+        ("gcn", 4, False),
+        ("sswl+-gin", 3, True),
+    ):
+        task, _, config = task_of(random_graph(), model=name, layers=3)
+        assert layers_read(task.network, config) == (layers, context)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"batch_size": 4}, {"settings": {"num_neighbors": [3, 2]}}]
+)
+def test_train_predict_and_evaluate_agree_on_one_graph(tmp_path, options):
+    data = random_graph()
+    if "settings" in options:
+        options |= {"batch_size": 4}
+    model, record = gnnak.train(data, folder=tmp_path, **SMALL, **options)
+    found = model.predict(data)
+    assert found.labels is not None
+    right = np.array([int(label) for label in found.labels]) == data.y.numpy()
+    for part, name in (("validation", "val_mask"), ("test", "test_mask")):
+        score = right[data[name].numpy()].mean()
+        assert record["scores"][part] == pytest.approx(score)
+    some = model.predict(data, nodes=[7, 3])
+    assert some.node is not None
+    assert some.node.tolist() == [7, 3]
+    np.testing.assert_allclose(some.values, found.values[[7, 3]], rtol=1e-5)
+    by_mask = model.predict(data, nodes=data.test_mask)
+    np.testing.assert_allclose(by_mask.values, found.values[2::4], rtol=1e-5)
+    assert model.embed(data).shape == (40, 8)
+    assert model.evaluate(data).score == pytest.approx(right.mean())
+
+
+def test_train_on_masks_with_columns_trains_on_one_of_the_splits():
+    data = random_graph(num_splits=3)
+    with pytest.raises(OptionError, match="give fold, the number of the split"):
+        gnnak.train(data, **SMALL)
+    _, record = gnnak.train(data, fold=2, **SMALL)
+    assert record["fold"] == 2
+    with pytest.raises(OptionError, match="has 3 folds"):
+        gnnak.train(data, fold=3, **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train_mask": torch.zeros(40, dtype=torch.bool)}, "has 0 nodes to train on"),
+        ({"val_mask": torch.zeros(40, dtype=torch.bool)}, "has no validation nodes"),
+    ],
+)
+def test_train_on_empty_masks_says_which_nodes_are_missing(change, message):
+    data = random_graph()
+    data.update(change)
+    with pytest.raises(TrainingError, match=message):
+        gnnak.train(data, **SMALL)
+
+
+def test_train_on_one_graph_refuses_several_processes():
+    machine = Machine("cpu", devices=2)
+    with pytest.raises(TrainingError, match="trains on in one process"):
+        gnnak.train(random_graph(), **SMALL | {"machine": machine})
+
+
+def test_predict_refuses_nodes_that_the_graph_does_not_have():
+    model, _ = gnnak.train(random_graph(), **SMALL)
+    with pytest.raises(OptionError, match="nodes has node 40"):
+        model.predict(random_graph(), nodes=[40])
+    with pytest.raises(OptionError, match="has 2 graphs"):
+        model.predict([random_graph()] * 2, nodes=[0])
+
+
+@pytest.mark.skipif("GNNAK_DATA" not in os.environ, reason="needs GNNAK_DATA")
+@pytest.mark.parametrize(
+    ("name", "nodes", "splits"),
+    [("minesweeper", 10_000, 10), ("tolokers", 11_758, 10), ("computers", 13_752, 0)],
+)
+def test_load_dataset_of_one_graph_has_its_splits(name, nodes, splits):
+    found = load_dataset(name).check()
+    assert found.info.one_graph
+    assert int(found.store.num_nodes) == nodes
+    assert found.num_folds == splits
