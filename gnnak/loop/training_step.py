@@ -457,7 +457,7 @@ def check_options(
     _check_optimizer(optimizer, model, loss)
 
 
-def _check_loss(loss: object, given: str) -> None:
+def _check_loss(loss: Any, given: str) -> None:
     """Raise `OptionError` if a loss is no function, or a loss of PyTorch."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")

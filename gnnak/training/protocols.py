@@ -11,6 +11,8 @@ from gnnak.errors import OptionError, TrainingError, counted
 
 @dataclass(frozen=True, eq=False)
 class Parts:
+    """Indices of the graphs of a data set, or of the nodes of one graph, by use."""
+
     train: Tensor
     validation: Tensor
     """Indices of the graphs scored after each epoch, to choose the best epoch."""
@@ -82,6 +84,13 @@ def choose_parts(
 
 
 def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
+    """Raise `TrainingError` if a data set has too few graphs or nodes for a run."""
+    what = "node" if info.one_graph else "graph"
+    if info.one_graph and processes > 1:
+        raise TrainingError(
+            f"{info.name} is one graph, which gnnak trains on in one process; leave "
+            "out --devices and --num-nodes, or use gnnak.RootLoader in your own loop."
+        )
     for part in ("validation",) if info.own_data else ("validation", "test"):
         if not getattr(parts, part).numel():
             raise TrainingError(
