@@ -289,7 +289,7 @@ Split = Annotated[
     str | None,
     own_option(
         help="random (80:10:10), scaffold, column:NAME or files.",
-        show_default="the file's, or random",
+        show_default="the split or masks of the file, or random",
     ),
 ]
 ValidationFile = Annotated[
@@ -334,7 +334,10 @@ Graphs = Annotated[
     ),
 ]
 Epochs = Annotated[int | None, size_option(min=1, help="Number of epochs.")]
-BatchSize = Annotated[int | None, size_option(min=1, help="Graphs per training step.")]
+BatchSize = Annotated[
+    int | None,
+    size_option(min=1, help="Graphs, or nodes of one graph, per training step."),
+]
 LearningRate = Annotated[
     float | None, size_option("--lr", help="Initial learning rate.")
 ]
@@ -355,7 +358,10 @@ ProtocolOption = Annotated[
     str | None, typer.Option("--protocol", help="split, published or held-out.")
 ]
 Fold = Annotated[
-    int | None, typer.Option(min=0, help="Run this fold only, instead of all.")
+    int | None,
+    typer.Option(
+        min=0, help="Run this fold (of one graph: this split) only, instead of all."
+    ),
 ]
 Seed = Annotated[
     int | None,
