@@ -267,7 +267,7 @@ Split = Annotated[
     own_option(
         callback=check_split,
         help="random (80:10:10), scaffold, column:NAME or files.",
-        show_default="the file's, or random",
+        show_default="the split or masks of the file, or random",
     ),
 ]
 ValidationFile = Annotated[
@@ -318,7 +318,10 @@ Graphs = Annotated[
     ),
 ]
 Epochs = Annotated[int | None, size_option(min=1, help="Number of epochs.")]
-BatchSize = Annotated[int | None, size_option(min=1, help="Graphs per training step.")]
+BatchSize = Annotated[
+    int | None,
+    size_option(min=1, help="Graphs, or nodes of one graph, per training step."),
+]
 LearningRate = Annotated[
     float | None, size_option("--lr", help="Initial learning rate.")
 ]
@@ -345,7 +348,10 @@ ProtocolOption = Annotated[
     ),
 ]
 Fold = Annotated[
-    int | None, typer.Option(min=0, help="Run this fold only, instead of all.")
+    int | None,
+    typer.Option(
+        min=0, help="Run this fold (of one graph: this split) only, instead of all."
+    ),
 ]
 Seed = Annotated[
     int | None,

@@ -75,6 +75,10 @@ Examples:
     gnnak train zinc --model my_layers:MyConv-ak+ --graphs 1000
 
     gnnak train zinc --devices 4 --resume
+
+    gnnak train minesweeper --model gcn-ak+ --fold 0
+
+    gnnak train graph.pt --target y --model sage-ak+ --max-copies 100000
 """
 
 

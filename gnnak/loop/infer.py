@@ -81,9 +81,9 @@ def infer(
     device = data.edge_index.device if weight is None else weight.device
     # The edges are copied, since subgraphs are attached to the tensor.
     graph = copy.copy(data).to(device)
-    graph.edge_index = graph.edge_index.clone()  # type: ignore[union-attr]
+    graph.edge_index = graph.edge_index.clone()
     for conv in plain_convs(model):
-        conv.propagate = SlicedPropagate(conv, max_copies)  # type: ignore[method-assign]
+        conv.propagate = SlicedPropagate(conv, max_copies)
     extractor = stream_extractor(model)
     if extractor is not None:
         found = streamed(extractor, graph.edge_index, size, max_copies)

@@ -188,7 +188,7 @@ def _scopes(neighbors: Neighbors, num_hops: int) -> Iterator[Alternative]:
 
     def measure(roots: Tensor) -> tuple[int, int]:
         options = {"per_seed": True, "induced": True}
-        found = sample_neighborhood(roots, neighbors, hops, **options)  # type: ignore[arg-type]
+        found = sample_neighborhood(roots, neighbors, hops, **options)
         inside = incoming(found.edge_index, found.node.numel())
         every = torch.arange(inside.num_nodes, device=roots.device)
         limit = CopyLimit(CHUNK, roots.device)

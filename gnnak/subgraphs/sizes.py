@@ -58,7 +58,7 @@ def estimated_sizes(
     Sizes(copies=12.0, edge_copies=6.0, roots=6)
     """
     if isinstance(extractor, Limited):
-        extractor = replace(extractor, copy_limit=CHUNK)  # type: ignore[assignment]
+        extractor = replace(extractor, copy_limit=CHUNK)
     random = torch.Generator(edge_index.device).manual_seed(0)
 
     def measure(roots: Tensor) -> tuple[int, int]:

@@ -67,10 +67,15 @@ def train(
 ) -> Trained:
     """Train a network on your own graphs, and test it.
 
+    One graph with a target of every node is split by nodes: its masks `train_mask`,
+    `val_mask` and `test_mask` are the split, if it has any. Other defaults then hold;
+    see docs/large-graph.md.
+
     Args:
         data: Path of a table of molecules (`.csv`, `.tsv`, `.smi`), of graphs (`.npz`,
             `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of graph files; or
-            a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`.
+            a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`;
+            or one PyG `Data` or networkx graph with a target of every node.
             A column of a pandas frame is a list. Text files may be compressed (`.gz`).
         y: Targets, one row per graph, [g] or [g, t], with NaN for unknown targets.
             Columns of a pandas frame are matched by position, and name the targets. If
@@ -84,10 +89,12 @@ def train(
             decide.
         metric: Name of the metric; if None, mae, accuracy or roc-auc, by task.
         split: `random` (80 : 10 : 10), `scaffold`, `column:NAME`, `files`, or one
-            number per graph: 0 train, 1 validation, 2 test. If None, the split of the
-            file if there is one, else `random`.
+            number per graph (of one graph: per node, -1 for unused nodes): 0 train, 1
+            validation, 2 test. If None, the split or masks of the data if there are
+            any, else `random`.
         folds: Number of cross-validation folds; `fold` then chooses the test fold.
-        fold: Number of the fold that is the test part, from 0.
+        fold: Number of the fold that is the test part, from 0; of one graph with
+            several splits, number of the split.
         validation: With split `files`: file with validation graphs.
         test: With split `files`: file with test graphs.
         labels: Table with the targets of graphs, one row per graph.
@@ -97,7 +104,8 @@ def train(
         skip_bad: Whether to leave out unusable rows instead of raising an error.
         graphs: Number of graphs to use, from the start of the data; if None, all.
         epochs: Maximum number of passes over the training graphs; default 60.
-        batch_size: Graphs per training step; default 32.
+        batch_size: Graphs per training step; default 32. Of one graph, training nodes;
+            default all.
         learning_rate: Learning rate of Adam; default 0.001.
         channels: Width of the node states; default 64.
         num_layers: Number of layers; default 3.

@@ -434,8 +434,9 @@ def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:
 
 
 def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:
-    names = "task num_outputs node_features edge_features node_task one_graph"
-    for name in names.split():
+    features, tasks = ("node_features", "edge_features"), ("node_task", "one_graph")
+    names = ("task", "num_outputs", *features, *tasks)
+    for name in names:
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))
         if then != now:
             raise CheckpointError(

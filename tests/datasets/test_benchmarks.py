@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch_geometric.datasets as pyg_datasets
+from torch_geometric.data import Data
 
 from gnnak.datasets import DATASETS, benchmarks, load_dataset
 from gnnak.datasets.archive import PINNED
@@ -409,3 +411,24 @@ def test_an_archive_of_another_size_is_refused_and_downloaded_again(
         with pytest.raises(FileFormatError, match=f"archive of {name} has {found}"):
             load_dataset(name)
     assert sum(opened.endswith(address) for opened in zinc.opened) == 2
+
+
+def test_fetch_nodes_reads_masks_or_makes_a_split(tmp_path, monkeypatch):
+    ends = torch.tensor([[0, 1], [1, 0]])
+    data = Data(x=torch.rand(10, 2), edge_index=ends, y=torch.arange(10) % 2)
+    monkeypatch.setattr(pyg_datasets, "Amazon", lambda root, name: [data])
+    found = benchmarks.fetch_nodes("computers", tmp_path)
+    assert found.split is not None
+    assert found.split.bincount().tolist() == [6, 2, 2]
+    assert found.split[data.y == 1].bincount().tolist() == [3, 1, 1]
+    masked = data.clone()
+    columns = torch.arange(10)[:, None] + torch.arange(3)
+    for part, name in enumerate(("train_mask", "val_mask", "test_mask")):
+        masked[name] = columns % 3 == part
+    monkeypatch.setattr(
+        pyg_datasets, "HeterophilousGraphDataset", lambda root, name: [masked]
+    )
+    found = benchmarks.fetch_nodes("tolokers", tmp_path).check()
+    assert found.split is not None
+    assert torch.equal(found.split, columns.t() % 3)
+    assert found.store.node_targets

@@ -104,7 +104,7 @@ def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     whole = all(each.dtype.kind in "iu" for each in (start, column, shape))
     fits = whole and shape.shape == (2,) and start.shape == (int(shape[0]) + 1,)
     value = arrays.get("x_values", np.ones(column.shape, np.float32))
-    counts = np.diff(start.astype(np.int64)) if fits else np.zeros(0, np.int64)
+    counts = start[1:].astype(np.int64) - start[:-1] if fits else np.zeros(0, np.int64)
     if (
         not fits
         or column.ndim != 1
