@@ -133,10 +133,7 @@ class GraphData(LightningDataModule):
         return Loader(self.store, sampler, subgraphs=Subgraphs(cached), single=single)
 
     def _sampler(
-        self,
-        positions: Tensor,
-        seed: int | None = None,
-        size: int | None = None,
+        self, positions: Tensor, seed: int | None = None, size: int | None = None
     ) -> BatchSampler:
         assert self.trainer is not None
         return BatchSampler(
