@@ -31,11 +31,7 @@ from gnnak.training.callbacks import (
     RunHistory,
     StopAtStep,
 )
-from gnnak.training.config.experiment import (
-    list_options,
-    other_options,
-    stopped_config,
-)
+from gnnak.training.config.experiment import list_options, other_options, stopped_config
 from gnnak.training.config.run_config import Precision, RunConfig
 from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.evaluation import Evaluation, with_metric
