@@ -307,7 +307,10 @@ def _split(model: Predictor, store: GraphStore, first: int, stop: int) -> list[T
 
 
 def _as_predictions(
-    model: Predictor, rows: GraphRows, outputs: Sequence[tuple[Tensor, Tensor | None]]
+    model: Predictor,
+    rows: GraphRows,
+    outputs: Sequence[tuple[Tensor, Tensor | None]],
+    nodes: Tensor | None = None,
 ) -> Predictions:
     """Average the outputs of the networks, and insert NaN for bad rows."""
     info = model.info
