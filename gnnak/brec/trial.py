@@ -178,7 +178,7 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
     """Test whether the embeddings of two graphs, [relabellings, channels], differ.
 
     If the embeddings differ between the graphs but not between relabellings, the
-    covariance is 0, and the released test misses the difference:
+    covariance is 0, and the released test misses the difference.
     """
     if first.shape != second.shape or first.dim() != 2 or first.size(0) < 2:
         raise OptionError(
