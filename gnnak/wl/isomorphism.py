@@ -46,40 +46,23 @@ def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
     return individualise(copies, first + nodes - begin[union.graph[nodes]])
 
 
+SEARCH_LIMIT = 100_000
+"""The backtracking search for one pair of graphs runs 1-WL on at most this many nodes,
+counted in all runs together."""
+
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Largest numbers of nodes in the copies that `isomorphism_classes` makes at a time: of
-all graphs together, and of one graph."""
+"""Largest numbers of nodes in the copies that `_unfold` makes: of all graphs together,
+and of one graph. Beyond either limit, remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
-    """Return the isomorphism class of each coloured graph, [g].
-
-    Graphs that 1-WL does not distinguish are replaced by copies, in each of which one
-    node has a unique colour, until all of them are distinguished or joined.
-    """
-    union, kind = refined(union)
-    fingerprint, owner = kind, torch.arange(union.num_graphs)
-    same_as = owner
-    while True:
-        same_as = _join(union, owner, fingerprint, kind, same_as)
-        alive = torch.bincount(kind[torch.unique(same_as)])[kind[owner]] > 1
-        union, owner = _filter(union, owner, alive & (same_as[owner] == owner))
-        nodes = first_shared(union).nonzero().flatten()
-        home = union.graph[nodes]
-        if not nodes.numel():
-            return rank(kind[same_as])
-        grown = torch.bincount(owner[home], union.sizes[home])
-        if grown.sum() > UNFOLD_LIMIT or grown.max() > OWN_LIMIT:
-            raise GraphError(
-                f"graphs of {int(union.sizes.max())} nodes were not decided within "
-                f"{int(grown.sum()):,} refined nodes; use hash='3-wl' or fewer hops."
-            )
-        union, fingerprint = refined(branches(union, nodes))
-        owner = owner[home]
-        kind = rank_pairs(kind, rank_multisets(owner, fingerprint, kind.numel()))
-        rarest = _rarest(owner, fingerprint)
-        fingerprint = fingerprint[rarest]
-        union, owner = _filter(union, owner, rarest)
+    """Return the isomorphism class of each coloured graph, [g]; search if needed."""
+    colored, kind = refined(union)
+    if not kind.numel():
+        return kind
+    kind, same_as, undecided = _unfold(colored, kind)
+    _split_by_search(colored, torch.unique(same_as[undecided[same_as]]), kind)
+    return rank(kind[same_as])
 
 
 def representatives(union: GraphUnion) -> Tensor:
@@ -119,6 +102,36 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
     return leaf
 
 
+def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Find isomorphic graphs without a search, by giving single nodes unique colours.
+
+    Returns, for each graph: a number that differs only between non-isomorphic graphs;
+    the first graph known to be isomorphic to it; whether other graphs with its number
+    must still be compared with it by a search.
+    """
+    owner = same_as = torch.arange(union.num_graphs)
+    undecided = torch.zeros_like(kind, dtype=torch.bool)
+    fingerprint = kind
+    while True:
+        same_as = _join(union, owner, fingerprint, kind, same_as)
+        alive = torch.bincount(kind[torch.unique(same_as)])[kind[owner]] > 1
+        union, owner = _filter(union, owner, alive & (same_as[owner] == owner))
+        nodes = first_shared(union).nonzero().flatten()
+        home = union.graph[nodes]
+        if not nodes.numel():
+            return kind, same_as, undecided
+        grown = torch.bincount(owner[home], union.sizes[home])
+        if grown.sum() > UNFOLD_LIMIT or grown.max() > OWN_LIMIT:
+            undecided[owner] = True
+            return kind, same_as, undecided
+        union, fingerprint = refined(branches(union, nodes))
+        owner = owner[home]
+        kind = rank_pairs(kind, rank_multisets(owner, fingerprint, kind.numel()))
+        rarest = _rarest(owner, fingerprint)
+        fingerprint = fingerprint[rarest]
+        union, owner = _filter(union, owner, rarest)
+
+
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
@@ -156,3 +169,41 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
     often = rank_pairs(torch.bincount(both)[both], fingerprint)
     least = torch.full((int(owner.max()) + 1,), int(often.max()), dtype=torch.long)
     return often == least.scatter_reduce_(0, owner, often, "amin")[owner]
+
+
+def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
+    """Compare the undecided graphs pair by pair and update `kind` in place."""
+    fresh = int(kind.max()) + 1
+    known: dict[int, list[int]] = {}
+    for graph in undecided.tolist():
+        others = known.setdefault(int(kind[graph]), [])
+        for other in others:
+            if _isomorphic(union.select(torch.tensor([other, graph]))):
+                kind[graph] = kind[other]
+                break
+        else:
+            if others:
+                kind[graph] = fresh
+                fresh += 1
+            others.append(graph)
+
+
+def _isomorphic(pair: GraphUnion) -> bool:
+    stack, spent = [pair], 0
+    while stack:
+        pair = stack.pop()
+        cell = first_shared(pair).nonzero().flatten()
+        if not cell.numel():
+            return True
+        in_first = pair.graph[cell] == 0
+        tried = torch.cat([cell[in_first][:1], cell[~in_first]])
+        spent += int(pair.sizes[pair.graph[tried]].sum())
+        if spent > SEARCH_LIMIT:
+            raise GraphError(
+                f"two graphs of {int(pair.sizes[0])} nodes were not decided within "
+                f"{SEARCH_LIMIT} refined nodes; use hash='3-wl' or fewer hops."
+            )
+        tries, fingerprint = refined(branches(pair, tried))
+        fits = (fingerprint[1:] == fingerprint[0]).nonzero().flatten() + 1
+        stack += [tries.select(torch.tensor([0, i])) for i in fits.tolist()[::-1]]
+    return False

@@ -25,6 +25,12 @@ def truth(many, label=None):
     return found
 
 
+@pytest.fixture(params=[10**6, 0], ids=["unfolding", "pair by pair"])
+def either_way(request, monkeypatch):
+    monkeypatch.setattr(isomorphism, "UNFOLD_LIMIT", request.param)
+
+
+@pytest.mark.usefixtures("either_way")
 def test_isomorphism_classes_agree_with_vf2pp():
     @settings(max_examples=25, deadline=None)
     @given(st.lists(graphs(max_nodes=6), min_size=2, max_size=6))
@@ -34,6 +40,7 @@ def test_isomorphism_classes_agree_with_vf2pp():
     agree()
 
 
+@pytest.mark.usefixtures("either_way")
 def test_isomorphism_classes_respect_node_colours():
     @settings(max_examples=25, deadline=None)
     @given(st.lists(graphs(max_nodes=5), min_size=2, max_size=4), st.data())
@@ -47,6 +54,7 @@ def test_isomorphism_classes_respect_node_colours():
     agree()
 
 
+@pytest.mark.usefixtures("either_way")
 def test_isomorphism_classes_of_regular_graphs_agree_with_vf2pp():
     many = [nx.random_regular_graph(3, 10, seed=seed) for seed in range(15)]
     assert classes(isomorphism_classes(read_union(many)).tolist()) == truth(many)
@@ -58,6 +66,7 @@ def test_isomorphism_classes_join_relabelled_graphs(pair):
     assert isomorphism_classes(read_union(pair)).unique().numel() == 1
 
 
+@pytest.mark.usefixtures("either_way")
 def test_isomorphism_classes_separate_strongly_regular_graphs():
     many = [rook(), shrikhande(), rook()]
     assert classes(isomorphism_classes(read_union(many)).tolist()) == [0, 1, 0]
@@ -86,7 +95,17 @@ def test_representatives_are_isomorphic_to_what_they_stand_for():
     assert all(found[j] == j for j in found)
 
 
-def test_a_hard_pair_is_given_up(monkeypatch):
-    monkeypatch.setattr(isomorphism, "OWN_LIMIT", 1000)
-    with pytest.raises(GraphError, match="100 nodes were not decided"):
+@pytest.mark.parametrize("limit", [1000, pytest.param(100000, marks=pytest.mark.slow)])
+def test_a_hard_pair_is_given_up(limit, monkeypatch):
+    monkeypatch.setattr(isomorphism, "SEARCH_LIMIT", limit)
+    monkeypatch.setattr(isomorphism, "UNFOLD_LIMIT", 10 * limit)
+    monkeypatch.setattr(isomorphism, "OWN_LIMIT", limit)
+    with pytest.raises(GraphError, match=f"100 nodes were not decided within {limit}"):
         isomorphism_classes(read_union(cfi_pair(nx.petersen_graph())))
+
+
+def test_a_comparison_that_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr(isomorphism, "UNFOLD_LIMIT", 0)
+    monkeypatch.setattr(isomorphism, "SEARCH_LIMIT", 5)
+    with pytest.raises(GraphError, match="16 nodes were not decided within 5"):
+        isomorphism_classes(read_union([rook(), shrikhande()]))
