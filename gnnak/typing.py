@@ -4,6 +4,7 @@
 - The *root*, or *centroid*, is the node around which a rooted subgraph lies.
 - An *egonet* has all nodes within k hops of the root, and all edges between them.
 - The *hop* of a node copy is its distance to the root, in edges.
+- The *base GNN* is what a GNN-AK layer runs on rooted subgraphs: GIN in GIN-AK.
 - A *node copy* is a node as it occurs in one rooted subgraph: a node in three rooted
   subgraphs has three node copies.
 - An *edge copy* is an edge as it occurs in one rooted subgraph.

@@ -182,7 +182,10 @@ class Dataset:
 
     @property
     def num_folds(self) -> int:
-        """Number of cross-validation folds, or splits of one graph; 0 if only one."""
+        """Number of cross-validation folds, or of splits of one graph's nodes.
+
+        0 if there are no folds and `split` has one dimension.
+        """
         if self.split is not None and self.split.dim() == 2:
             return self.split.size(0)
         return 0 if self.folds is None else self.folds.size(0)

@@ -269,12 +269,13 @@ class GraphLoader:
 
 
 class Loader:
-    """Iterates over the batches of an epoch, as `Item`s on the store's device.
+    """Iterates over the batches of an epoch.
 
-    If `padded`, batches have padding, from the first batch of `sampler.batch_size`
-    graphs on. The loader waits for each window within the context manager that
-    `timed()` returns. Without `epochs`, every iteration is epoch 0. Batches that a
-    resumed run skips (`epochs.done`) are yielded as None.
+    It yields an `Item` on the store's device for each batch, or None for each batch
+    that a resumed run skips (`epochs.done`). If `padded`, batches are padded as soon as
+    one batch has had all `sampler.batch_size` graphs. The loader waits for each window
+    within the context manager that `timed()` returns. Without `epochs`, every iteration
+    is epoch 0.
     """
 
     def __init__(

@@ -340,7 +340,11 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Like `_compared`, for a padded batch; outputs have padding rows."""
+        """Return the model's outputs on the padded batch `build(item)`.
+
+        The outputs have padding rows. With `padded_loss`, the loss is returned, too. If
+        `disturb`, the padding rows of the batch get other values first.
+        """
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)

@@ -28,6 +28,8 @@ from gnnak.subgraphs.streamed import StreamedSubgraphs
 from gnnak.typing import Encoding, Reduce, check_count
 
 Encodings = dict[Encoding, Tensor]
+POOLED = ("sum", "mean")
+"""Values of `reduce` that can be computed from one slice after the other."""
 
 
 class Slices(Sequence[RootedSubgraphs]):
@@ -95,13 +97,17 @@ def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
     BatchNorms. `SubgraphError` is raised if streamed subgraphs cannot be sliced.
     """
     one_process = not several_processes() or not norms_in_training(layer)
-    found = one_process and layer.reduce in ("sum", "mean") and subgraphs.real is None
-    if isinstance(subgraphs, StreamedSubgraphs) and not found:
-        raise SubgraphError(
-            "the subgraphs do not fit into memory, and several processes cannot encode "
-            "them in slices while BatchNorms are in training; train in one process."
+    is_known = layer.reduce in POOLED
+    if isinstance(subgraphs, StreamedSubgraphs) and not (one_process and is_known):
+        reason = (
+            "several processes cannot encode them in slices while BatchNorms are in "
+            "training; train in one process."
+            if is_known
+            else f"a layer with reduce={layer.reduce!r} cannot encode them in slices; "
+            f"use one of: {', '.join(POOLED)}."
         )
-    return found
+        raise SubgraphError(f"the subgraphs do not fit into memory, and {reason}")
+    return one_process and is_known and subgraphs.real is None
 
 
 def sliced_encodings(

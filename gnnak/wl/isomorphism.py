@@ -77,7 +77,11 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return a class per node, [n]. Isomorphisms map nodes to nodes of equal class."""
+    """Return the class of each node, [n].
+
+    Two nodes are in the same class if and only if an isomorphism of their graphs maps
+    one to the other.
+    """
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 
