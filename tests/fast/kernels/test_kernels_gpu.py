@@ -10,10 +10,9 @@ from gnnak.fast.kernels.records import CentroidRows
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.subgraphs import EgoNets
-from tests.fast.backends import path
+from tests.fast.backends import outcome, path
 from tests.fast.kernels.kernel_inputs import constants, norm_of, rows
 from tests.fast.layers.fused_layers import (
-    computed,
     inputs,
     make_layer,
     random_graph,
@@ -93,7 +92,7 @@ def test_fused_layer_on_a_gpu_is_deterministic():
     layer = make_layer(convs=2, hop_channels=60, out=64).float().cuda()
     x, subgraphs, edge_attr = inputs(*random_graph(60, 400), hop_channels=60)
     given = x.float().cuda(), subgraphs.to("cuda"), edge_attr.float().cuda()
-    first, second = (computed(copy.deepcopy(layer), *given) for _ in range(2))
+    first, second = (outcome(layer, *given) for _ in range(2))
     assert all(torch.equal(value, second[name]) for name, value in first.items())
 
 

@@ -10,16 +10,15 @@ from torch.utils.checkpoint import checkpoint
 
 from gnnak.fast.layers.encoder import can_recompute
 from gnnak.fast.layers.parts import blocks_of
-from gnnak.models import ModelOptions, build_model
 from gnnak.models.network import Kernel, OuterLayer, run_with_edges
-from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
+from gnnak.nn import GNNAK, PUBLISHED, Stack
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import RealRows, real_rows
 from gnnak.subgraphs import EgoNets
-from tests.fast.backends import num_fused_layers, path
-from tests.fast.kernels.kernel_inputs import assert_same
-from tests.fast.layers.fused_layers import random_graph, randomize, state
+from tests.fast.backends import assert_fused_equals_plain, num_fused_layers
+from tests.fast.layers.fused_layers import random_graph, randomize
+from tests.models.zoo import continuous_network
 
 
 def make_encoder():
@@ -153,35 +152,23 @@ def test_subclasses_and_hooks_of_an_encoder_are_called(fused_operations, kind):
 def test_network_on_continuous_edge_features_matches_plain(
     fused_operations, name, training
 ):
-    torch.manual_seed(0)
-    options = ModelOptions(
-        num_layers=2, base_layers=2, channels=6, hop_channels=3, subgraphs=EgoNets(2)
-    )
-    network = build_model(name, Continuous(2), Continuous(1), 3, options).double()
+    options = {"base_layers": 2, "channels": 6, "subgraphs": EgoNets(2)}
+    network = continuous_network(name, **options).train(training)
     randomize(network)
     edge_index, nodes = random_graph()
-    given = (torch.randn(nodes, 2).double(), edge_index)
-    given += (torch.randn(edge_index.size(1), 1).double(), torch.arange(nodes) // 4)
-    found = []
-    for fused in (True, False):
-        one = copy.deepcopy(network).train(training)
-        with path(fused):
-            out = one(*given, generator=torch.Generator().manual_seed(1))
-        out.square().sum().backward()
-        found.append({"out": out.detach()} | state(one))
-    assert fused_operations.count("run_with_edges") == (2 if training else 0)
-    assert num_fused_layers(fused_operations) == 2
-    assert_same(*found)
+    x, edge_attr = torch.randn(nodes, 4), torch.randn(edge_index.size(1), 3)
+    given = x.double(), edge_index, edge_attr.double(), torch.arange(nodes) // 4
+    assert_fused_equals_plain(network, *given, close=1e-9, seed=1)
+    layers = len(network.layers)
+    assert fused_operations.count("run_with_edges") == (layers if training else 0)
+    assert num_fused_layers(fused_operations) == layers
 
 
 OPTIONS = {"hop_channels": 3, "max_hops": 2, "options": PUBLISHED}
 
 
 class Doubling(GNNAK):
-    """A user-defined layer that reads the edge states as a tensor."""
-
     def forward(self, x, subgraphs, edge_attr=None):
-        """Run the layer on doubled edge states."""
         return super().forward(x, subgraphs, edge_attr * 2)
 
 
