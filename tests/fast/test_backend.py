@@ -15,7 +15,6 @@ from tests.fast.layers.fused_layers import inputs, make_layer, random_graph
 
 
 def is_operation(function):
-    """Return whether a function of the source code has the decorator `operation`."""
     return any(
         getattr(each, "id", "") == "operation" for each in function.decorator_list
     )

@@ -253,9 +253,7 @@ def test_read_npz_accepts_constant_columns_of_real_data(path):
 
 
 def test_read_npz_required_keys(path):
-    with pytest.raises(
-        FileFormatError, match=r"graphs\.npz: the key x is missing; add"
-    ):
+    with pytest.raises(FileFormatError, match=r"graphs\.npz: the key x is missing; ad"):
         read_npz(save(path, without=("x",)), required=("x",))
 
 

@@ -119,9 +119,7 @@ def test_numbers_of_numpy_are_taken_as_ints():
 
 @pytest.mark.parametrize("size", [8, 2**63 - 1, 10**30])
 @pytest.mark.parametrize("single", [True, False])
-def test_a_batch_size_above_the_number_of_graphs_gives_one_batch(
-    size, single, monkeypatch
-):
+def test_a_batch_size_above_the_number_of_graphs_gives_one(size, single, monkeypatch):
     made = Assembler.__init__
     monkeypatch.setattr(
         Assembler, "__init__", lambda self, *args: made(self, *args[:-1], single)

@@ -94,8 +94,6 @@ def test_loaders_free_their_graphs_without_garbage_collection(kind):
 
 
 class Work:
-    """Logs when it is started and closed."""
-
     def __init__(self, epoch, log):
         self.epoch, self.log = epoch, log
         log.append(f"start {epoch}")
@@ -143,8 +141,6 @@ def threads_of(streams):
 
 
 class RecordedOrder(BatchSampler):
-    """Records the epochs whose batches it is asked for."""
-
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.seeded = []
@@ -171,7 +167,7 @@ class Progress:
 
 
 @pytest.mark.parametrize("limit", [1, 2**24])
-def test_loader_prefetches_the_next_epoch_when_the_last_window_is_taken(
+def test_loader_prefetches_the_next_epoch_at_the_last_window(
     limit, streams, monkeypatch
 ):
     monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
@@ -188,9 +184,7 @@ def test_loader_prefetches_the_next_epoch_when_the_last_window_is_taken(
 
 @pytest.mark.parametrize("limit", [1, 2**24])
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
-def test_loader_yields_the_same_epochs_with_and_without_threads(
-    drop, limit, streams, monkeypatch
-):
+def test_loader_yields_the_same_epochs_in_threads(drop, limit, streams, monkeypatch):
     monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
     progress = Progress(4, drop)
     found = [progress.items(epoch) for epoch in range(4)]
@@ -214,9 +208,7 @@ def test_loader_yields_the_current_epoch_if_another_was_prefetched(streams):
 
 
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
-def test_graph_loader_yields_the_same_epochs_with_and_without_threads(
-    drop, streams, monkeypatch
-):
+def test_graph_loader_yields_the_same_epochs_in_threads(drop, streams, monkeypatch):
     options = {"subgraphs": EgoNets(1), "drop": drop, "shuffle": True}
     store = edge_counts(12).store
     loader = GraphLoader(store, 5, **options)
@@ -240,7 +232,7 @@ def losses_of(folder, **options):
 
 
 @pytest.mark.heavy
-def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
+def test_run_with_prefetched_epochs_is_equal_and_ends_threads(
     tmp_path, monkeypatch, streams
 ):
     threads = threading.active_count()

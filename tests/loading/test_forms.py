@@ -43,9 +43,7 @@ def late(monkeypatch):
 
 @pytest.mark.parametrize("nodes", [False, True], ids=["graphs", "nodes"])
 @pytest.mark.parametrize("options", SUBGRAPHS.values(), ids=SUBGRAPHS)
-def test_a_batch_that_is_padded_late_equals_one_that_the_loader_padded(
-    late, options, nodes
-):
+def test_a_batch_that_is_padded_late_equals_one_padded_at_once(late, options, nodes):
     graphs = molecules(29, nodes=nodes)
     for graph in graphs:
         graph.pos = torch.rand(graph.num_nodes, 3)

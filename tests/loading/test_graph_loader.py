@@ -25,7 +25,6 @@ MADE = {"subgraphs"}
 
 
 def rich(seed: int, num_nodes: int = 4, num_edges: int = 5) -> Data:
-    """A graph with fields of all kinds."""
     draw = torch.Generator().manual_seed(seed)
     return Data(
         x=torch.rand(num_nodes, 3, generator=draw),
@@ -372,7 +371,6 @@ def test_graph_loader_pads_only_the_hidden_form_of_full_batches():
 
 
 def padded(batches) -> list[bool]:
-    """Return which batches the loader has padded."""
     return [isinstance(batch.__dict__["_padded"], PaddedForm) for batch in batches]
 
 
@@ -432,16 +430,8 @@ OTHER = Data(x=torch.rand(2, 3), edge_index=torch.zeros(2, 0).long())
         ("zink", OptionError, "did you mean 'zinc'"),
         ("csl/train", OptionError, "csl has no fixed split"),
         ("csl/half", OptionError, "csl has no part 'half'"),
-        (
-            "data/x.pt",
-            OptionError,
-            "no data set 'data/x.pt'; if it is a file, read its",
-        ),
-        (
-            "/data/x.pt",
-            OptionError,
-            "there is no data set '/data/x.pt'; if it is a fil",
-        ),
+        ("data/x.pt", OptionError, "no data set 'data/x.pt'; if it is a file, read it"),
+        ("/data/x.pt", OptionError, "there is no data set '/data/x.pt'; if it is a fi"),
         ({"a": OTHER}, GraphError, r"graphs is a dict; give a list, .*graphs\.values"),
         (Data, GraphError, "graphs is the class Data; give a list of PyG Data"),
     ],

@@ -180,9 +180,7 @@ def test_estimated_memory_shares_extract_no_more_than_a_batch():
 @pytest.mark.parametrize(
     ("per_graph", "batches"), [(0.01, 25), (0.1, 4), (0.24, 4), (0.5, 2), (3.0, 1)]
 )
-def test_windows_have_several_batches_if_four_times_the_budget_suffices(
-    per_graph, batches
-):
+def test_windows_have_several_batches_if_they_fit_in_four_budgets(per_graph, batches):
     share = torch.full((400,), per_graph, dtype=torch.double)
     share = assembler.for_several_batches(share, batch_size=4)
     # A little less than the assembler, so that rounding errors decide nothing.

@@ -179,7 +179,6 @@ class SlowDemand(Demand):
 
 
 def epoch(demand: Demand, windows: int = 4) -> list[bool]:
-    """Return which windows of an epoch are padded."""
     demand.begin_epoch()
     return [demand.pads_next() for _ in range(windows)]
 

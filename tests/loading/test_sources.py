@@ -21,8 +21,6 @@ GRAPH = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
 
 
 class Rings(InMemoryDataset):
-    """A PyG data set in memory."""
-
     def __init__(self, transform=None, graphs=(GRAPH,) * 3) -> None:
         super().__init__(None, transform)
         self.data, self.slices = self.collate([*graphs])
@@ -101,8 +99,6 @@ class Mapped(Dataset):
 
 
 class Indexed:
-    """Graphs with a length, and nothing else."""
-
     def __len__(self) -> int:
         return 5
 

@@ -86,7 +86,6 @@ def by_hand(
     clip: float | None = None,
     scheduler: bool = False,
 ) -> list[float]:
-    """Return the losses of a loop as a user writes it."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     rates = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
     losses = []
@@ -123,7 +122,6 @@ def by_step(
 
 
 def twins(model: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """Return a model in float64 and in training, and a copy of it."""
     model = model.double().train()
     return model, copy.deepcopy(model)
 

@@ -108,7 +108,6 @@ pytestmark = pytest.mark.usefixtures("calls")
 
 
 def assert_equal_training(one: nn.Module, other: nn.Module) -> TrainingStep:
-    """Assert that losses, weights and buffers are those of a loop without padding."""
     graphs = molecules(24)
     found, step = by_step(one, GraphLoader(graphs, 3, pad=True))
     call = lambda m, b: m(b.x, b.edge_index, b.batch)  # noqa: E731

@@ -16,7 +16,6 @@ class OwnOptimizer(SGD):
 
 @pytest.fixture(autouse=True)
 def recorder(record_with):
-    """Replace captures by calls, and count how often memory is released."""
     from tests.fast.recorders import CallRecorder
 
     class Counting(CallRecorder):

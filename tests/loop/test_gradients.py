@@ -36,22 +36,16 @@ class Net(nn.Module):
 
 
 class Divides(Net):
-    """Divides by a feature, which is zero in padding rows."""
-
     def change(self, h, x):
         return h / x[:, :1]
 
 
 class Logarithm(Net):
-    """Takes the logarithm of features."""
-
     def change(self, h, x):
         return h * x[:, :1].log()
 
 
 class UnitLength(Net):
-    """Divides rows by their length, which is zero in padding rows of a new model."""
-
     def __init__(self) -> None:
         super().__init__()
         nn.init.zeros_(self.start.bias)
@@ -71,8 +65,6 @@ class StraightThrough(Net):
 
 
 class Hook(Net):
-    """Divides the gradient by the number of rows."""
-
     def change(self, h, x):
         if h.requires_grad:
             h.register_hook(lambda gradient: gradient / gradient.size(0))

@@ -166,9 +166,7 @@ class OnGpu(torch.Tensor):
 
 
 @pytest.mark.parametrize("padded_loss", [False, True])
-def test_overwritten_edges_make_captured_steps_nan_and_the_next_step_raises(
-    monkeypatch, calls, padded_loss
-):
+def test_overwritten_edges_make_captured_steps_raise(monkeypatch, calls, padded_loss):
     def unread(edges):
         return unchanged(edges).as_subclass(OnGpu)
 

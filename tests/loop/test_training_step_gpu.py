@@ -26,7 +26,6 @@ SUBGRAPHS = {
 
 
 def losses(model: nn.Module, capture: bool, graphs: list, **options: object):
-    """Return the losses of four epochs on the GPU, and the step."""
     model = model.cuda().train()
     loader = GraphLoader(graphs, 16, True, device="cuda", **options)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -199,8 +198,6 @@ def test_optimisers_of_pytorch_update_captured_models(build):
 
 
 class Reads(Gine):
-    """Reads a number from the GPU."""
-
     def forward(self, x, edge_index, edge_attr, batch):
         scale = 1 + float(edge_index[0, 0] >= 0)
         return super().forward(x / scale, edge_index, edge_attr, batch)

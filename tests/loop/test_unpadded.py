@@ -29,13 +29,11 @@ def loader(monkeypatch, calls):
 
 @pytest.fixture
 def on_gpu(monkeypatch):
-    """Let steps behave as on a GPU."""
     monkeypatch.setattr(TrainingStep, "device", torch.device("cuda"))
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: torch.enable_grad())
 
 
 def replays(step: TrainingStep) -> int:
-    """Return the number of shapes whose steps are replayed."""
     ((captured, _),) = step._captured.values()
     return sum(each.replay is not None for each in captured._buffers.values())
 

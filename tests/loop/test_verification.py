@@ -97,8 +97,6 @@ class NumNodes(Mixes):
 
 
 class ChangesWeights(Mixes):
-    """Changes a weight in each call."""
-
     def forward(self, x, edge_index, batch):
         self.head.weight.data.mul_(0.9)
         return super().forward(x, edge_index, batch)
@@ -115,8 +113,6 @@ class NeedsGradients(Mixes):
 
 
 class StoresTensor(Mixes):
-    """Stores a tensor for the loss."""
-
     def forward(self, x, edge_index, batch):
         self.size = self.conv(x, edge_index).square().mean()
         return super().forward(x, edge_index, batch)
@@ -135,8 +131,6 @@ class StoresList(StoresTensor):
 
 
 class StoresDict(StoresTensor):
-    """Stores a tensor for the loss in a dict."""
-
     def forward(self, x, edge_index, batch):
         self.terms = {"size": [self.conv(x, edge_index).square().mean()]}
         return Mixes.forward(self, x, edge_index, batch)
@@ -357,8 +351,6 @@ def test_complex_outputs_are_compared_up_to_rounding(dtype):
 
 
 class Waves(nn.Module):
-    """A model with complex weights and outputs, and perhaps a mean over all nodes."""
-
     def __init__(self, mixes: bool) -> None:
         super().__init__()
         self.mixes = mixes
@@ -466,8 +458,6 @@ def test_no_dropout_returns_what_is_returned_without_dropout(name):
 
 
 class Attends(nn.Module):
-    """Attention over the nodes of each graph."""
-
     def __init__(self) -> None:
         super().__init__()
         self.start, self.head = nn.Linear(4, 8), nn.Linear(8, 1)

@@ -38,7 +38,6 @@ neighbours, of nodes of degree 0."""
 
 
 def uplifted_conv(name: str):
-    """The conv inside a GNNAK layer with D2C, as a function of a `Data`."""
     entry = ENTRIES[name]
     layer = GNNAK(entry.make(), C - H, 6, hop_channels=H, max_hops=2).double().eval()
 
@@ -51,7 +50,6 @@ def uplifted_conv(name: str):
 
 
 def uplifted_model(name: str):
-    """The whole model uplifted, called as before, as a function of a `Data`."""
     entry = ENTRIES[name]
     net = uplift(entry.make(), num_hops=2).double().eval()
 

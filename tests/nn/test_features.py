@@ -148,7 +148,6 @@ PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
 def spoiled(*shape: int, value: float = float("nan")) -> torch.Tensor:
-    """Random numbers, but `value` at index [1, 2]."""
     values = torch.rand(*shape)
     values[1, 2] = value
     return values

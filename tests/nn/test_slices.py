@@ -73,7 +73,6 @@ def test_a_subgraph_larger_than_max_copies_is_a_slice_by_itself():
 
 
 def assert_same_training(whole, sliced, run):
-    """Compare outputs, gradients and running statistics of two copies of a module."""
     outs = []
     for module in (whole, sliced):
         torch.manual_seed(3)

@@ -82,7 +82,6 @@ def test_uplift_leaves_the_model_alone_and_keeps_its_weights():
 
 @pytest.fixture
 def extractions(monkeypatch):
-    """Count the extractions of subgraphs."""
     calls = []
     for cls in (EgoNets, RandomWalks):
         original = cls.__call__
@@ -309,9 +308,7 @@ class TestBadInput:
             uplift(pyg.GCN(4, 4, 2), num_hops=-1)
 
     @pytest.mark.parametrize("edge_attr", [torch.rand(4, 6), None])
-    def test_conv_that_fails_with_the_edge_attributes_of_a_call_is_rejected(
-        self, edge_attr
-    ):
+    def test_conv_that_fails_with_edge_attributes_of_a_call_is_refused(self, edge_attr):
         net, x = uplift(SquareConv(8, 5)), torch.rand(3, 8)
         with pytest.raises(WidthError, match=r"SquareConv failed .* edge_dim .* call="):
             net(x, PATH, edge_attr)
@@ -337,8 +334,6 @@ EDGES = torch.cat([EDGES, EDGES.flip(0)], dim=1)
 
 
 class Net(nn.Module):
-    """Three convs, with or without norms."""
-
     def __init__(self, norm=False):
         super().__init__()
         torch.manual_seed(0)

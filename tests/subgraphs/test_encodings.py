@@ -131,9 +131,7 @@ def test_resistance_of_many_graphs_is_that_of_smaller_groups(monkeypatch):
     ],
     ids=["resistance", "rrwp", "closed walks"],
 )
-def test_encodings_of_a_large_graph_are_refused_before_memory_is_spent(
-    encode, sentence, monkeypatch
-):
+def test_encodings_of_a_large_graph_are_refused_at_once(encode, sentence, monkeypatch):
     monkeypatch.setattr("gnnak.subgraphs.copy_limit.free_bytes", lambda _: 10**9)
     ends = torch.arange(60_000)
     forth = torch.stack([ends[:-1], ends[1:]])
@@ -193,9 +191,7 @@ def test_extracted_encodings_are_those_of_each_batch(store, data):
 @pytest.mark.parametrize("extractor", [EgoNets(1), WholeGraphs(), RandomWalks(3, 2)])
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 1)])
 @pytest.mark.parametrize("cached", [True, False])
-def test_encodings_are_split_padded_and_sampled_with_the_subgraphs(
-    extractor, drop, cached
-):
+def test_encodings_are_split_padded_and_sampled_with_subgraphs(extractor, drop, cached):
     store, extractor = triangles(4).store, WithEncodings(extractor, ENCODINGS)
     cache = cache_subgraphs(store, extractor) if cached else None
     source = Subgraphs(cache, None if cached else extractor, drop)

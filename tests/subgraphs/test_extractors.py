@@ -59,10 +59,7 @@ def test_network_and_uplift_take_a_users_extractor():
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
-        (
-            {"hop": torch.zeros(7).long()},
-            "Broken broke a rule: hop is not the distance",
-        ),
+        ({"hop": torch.zeros(7).long()}, "Broken broke a rule: hop is not the distanc"),
         ({"num_nodes": None}, "num_nodes=None for a graph of 3 nodes"),
         ({"root": torch.tensor([0, 1])}, "returned 2 subgraphs"),
         ({"edge": torch.zeros(8).long()}, "broke a rule: an edge copy does not have"),

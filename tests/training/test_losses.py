@@ -52,9 +52,7 @@ def test_bce_without_known_targets_is_zero():
 
 
 def test_make_loss_refuses_a_loss_of_another_task():
-    with pytest.raises(
-        OptionError, match="d is a regression task; use one of: l1, mse"
-    ):
+    with pytest.raises(OptionError, match="d is a regression task; use one of: l1, ms"):
         make_loss(info("regression"), "bce")
 
 

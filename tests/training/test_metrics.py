@@ -108,7 +108,6 @@ def test_column_mean_is_undefined_if_an_output_is_nan():
 
 
 def own_info(task: str, metric: str, outputs: int) -> DatasetInfo:
-    """Describe own data with this task and metric."""
     nodes = Categorical((1,))
     return DatasetInfo(
         "own", "own", task, metric, outputs, nodes, None, "list", own_data=True

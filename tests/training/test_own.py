@@ -97,7 +97,7 @@ def test_train_on_nodes_of_networkx_graphs():
     ],
     ids=str,
 )
-def test_train_says_once_which_attributes_are_features(
+def test_train_says_once_what_the_features_are(
     options, printed, logged, capsys, caplog
 ):
     graphs = [nx.path_graph(size) for size in range(3, 9)]

@@ -97,7 +97,7 @@ STOPS = [
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("stop", "options"), STOPS)
-def test_a_run_that_is_stopped_goes_on_after_the_running_step_bit_by_bit(
+def test_a_stopped_run_goes_on_after_the_step_bit_by_bit(
     stop, options, tmp_path, steps
 ):
     config = change(small_config(), STOPPABLE | options)
@@ -116,9 +116,7 @@ def test_a_run_that_is_stopped_goes_on_after_the_running_step_bit_by_bit(
     assert steps.count("training_step") == wanted == 20
 
 
-def test_a_run_that_is_stopped_in_a_recalibration_does_it_again(
-    tmp_path, steps, monkeypatch
-):
+def test_a_run_stopped_in_a_recalibration_does_it_again(tmp_path, steps, monkeypatch):
     config = change(small_config(), STOPPABLE | {"train.recalibrate": True})
     cpu, data, part = Machine("cpu"), edge_counts(48), tmp_path / "part"
     whole = run(config, data, tmp_path / "whole", cpu)
@@ -140,7 +138,7 @@ def test_a_run_that_is_stopped_in_a_recalibration_does_it_again(
     assert outcome(part, rest) == outcome(tmp_path / "whole", whole)
 
 
-def test_a_run_with_captured_steps_that_is_stopped_goes_on_with_equal_losses(
+def test_a_stopped_run_with_captured_steps_has_equal_losses(
     tmp_path, steps, monkeypatch
 ):
     monkeypatch.setattr(Machine, "captures", lambda *_: True)
@@ -180,7 +178,7 @@ def of_another_device(checkpoint):
 
 
 @pytest.mark.parametrize("changed", [of_two_processes, of_another_device])
-def test_a_run_that_is_stopped_in_an_epoch_goes_on_on_another_machine(
+def test_a_run_stopped_in_an_epoch_goes_on_elsewhere(
     changed, tmp_path, steps, monkeypatch
 ):
     config = change(

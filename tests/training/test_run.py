@@ -99,7 +99,6 @@ def test_run_on_a_full_disk_leaves_no_broken_checkpoint(tmp_path, monkeypatch):
 
 
 def one_class_in_test():
-    """A data set for roc-auc whose test graphs all have label 1."""
     data = triangles()
     assert data.store.y is not None
     assert data.split is not None
@@ -180,7 +179,7 @@ def test_run_with_recomputation_has_the_same_scores(tmp_path):
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed", "ignore:train.precision")
 @pytest.mark.parametrize(("precision", "close"), [("64", 1e-9), ("bf16", 0.02)])
-def test_run_with_captured_steps_has_the_same_losses(
+def test_run_with_captured_steps_has_equal_losses(
     precision, close, tmp_path, monkeypatch
 ):
     config = small_config(
@@ -248,7 +247,6 @@ def test_fill_unseen_sets_the_mean_of_the_training_rows():
 
 @pytest.fixture
 def run_folder(tmp_path, monkeypatch):
-    """The run_folder of a run with `best.ckpt` and `last.ckpt`."""
     monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     run(small_config(train__epochs=1), triangles(4), tmp_path)
     return tmp_path
@@ -300,9 +298,7 @@ def test_last_checkpoint_needs_resume_and_a_whole_file(run_folder):
     path.write_bytes(path.read_bytes()[:-500])
     for content in (path.read_bytes(), b"", (run_folder / "best.ckpt").read_bytes()):
         path.write_bytes(content)
-        with pytest.raises(
-            CheckpointError, match=r"is damaged or not .* to start over"
-        ):
+        with pytest.raises(CheckpointError, match=r"is damaged or not .* to start ove"):
             last_checkpoint(run_folder, True, "triangles", "")
     path.unlink()
     assert last_checkpoint(run_folder, True, "triangles", "") is None
@@ -316,9 +312,7 @@ def test_last_checkpoint_needs_resume_and_a_whole_file(run_folder):
         ("bf16", True, "this GPU has no arithmetic in bfloat16"),
     ],
 )
-def test_half_precision_that_is_slower_is_warned_of(
-    precision, gpu, reason, monkeypatch
-):
+def test_half_precision_that_is_slower_warns(precision, gpu, reason, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr("torch.cuda.device_count", lambda: int(gpu))
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda **_: False)

@@ -282,7 +282,6 @@ DRUGS = ["C[C@H](N)C(=O)[O-]", "c1ccncc1C#N", "C[Si](C)(C)C"]
 
 
 def make_model(name):
-    """Return an untrained network for graphs with the features of ZINC-12K."""
     torch.manual_seed(0)
     nodes, edges = FEATURIZERS["zinc"].nodes, FEATURIZERS["zinc"].edges
     info = DatasetInfo(name, name, "regression", "mae", 1, nodes, edges, "a file")

@@ -21,7 +21,6 @@ GROUPS = {
 
 
 def assert_same(ours, theirs):
-    """Assert that values agree up to rounding in float64."""
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 

@@ -178,7 +178,6 @@ def test_norm_constants_agree_in_many_parts(few_parts, fast, momentum, training,
 
 
 def check_norm_constants(fast, h, norm, real):
-    """Compare the constants and the updated buffers of the norm."""
     other = copy.deepcopy(norm)
     real = None if real is None else torch.tensor(real)
     ours, theirs = (
@@ -212,7 +211,6 @@ def test_norm_act_agrees_on_one_real_row(fast):
 
 
 def check_norm_act(fast, h, of_batch, real, relu, adds):
-    """Compare forward and backward pass."""
     k = constants(h, of_batch, None if real is None else torch.tensor(real))
     residual = rows(*h.shape, strided=True) if adds else None
     assert_agree(fast, "norm_act", h, k, relu, residual)

@@ -38,7 +38,6 @@ def test_lift_adds_rows_of_a_table(fast, width):
 
 
 def check_sums(fast, tables, all_groups, index):
-    """Compare gated sums of random rows with the plain ones."""
     values = rows(len(index), 5 if tables[0] is None else tables[0].size(1))
     pools = [GatedPool(groups, None) for groups in all_groups]
     assert_agree(fast, "gated_sums", values, tables, pools, index)
@@ -208,7 +207,6 @@ LINEARS = {
 
 
 def linears_of(case, width, inner):
-    """Return Linears with random weights."""
     added, gates = LINEARS[case]
     weights = [] if added is None else [rows(added, inner)]
     weights += [rows(width, inner) for _ in range(gates)]
@@ -216,7 +214,6 @@ def linears_of(case, width, inner):
 
 
 def check_tables(fast, d, linears):
-    """Compare the tables, and all gradients."""
     tables = plain.hop_tables(d, linears)
     assert_same(fast.hop_tables(d, linears), tables)
     grads = [torch.randn_like(table) for table in tables]
@@ -233,8 +230,6 @@ def test_hop_tables_agree(fast, case):
     [(3, 5, width) for width in WIDTHS]
     + [(1, 1, 6), (2, 64, 6), (17, 3, 6), (128, 16, 6)],
 )
-def test_hop_tables_agree_at_every_width_and_number_of_distances(
-    fast, size, inner, width
-):
+def test_hop_tables_agree_at_every_width_and_number_of_hops(fast, size, inner, width):
     case = "a narrower table that is added, and two gates"
     check_tables(fast, rows(size, inner), linears_of(case, width, inner))

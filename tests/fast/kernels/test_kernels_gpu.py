@@ -102,9 +102,7 @@ def test_fused_layer_on_a_gpu_is_deterministic():
     ("count", "inner", "outer"),
     [(3000, 144, 256), (70_000, 144, 144), (70_000, 5, 130)],
 )
-def test_products_on_a_gpu_agree_with_plain_ones(
-    count, inner, outer, rounding, monkeypatch
-):
+def test_products_on_a_gpu_agree_with_plain(count, inner, outer, rounding, monkeypatch):
     pytest.importorskip("triton")
     from gnnak.fast.kernels import gpu
 

@@ -211,13 +211,11 @@ def given():
 
 
 def _listed(found):
-    """Return the tensors among the results of a kernel."""
     found = [found] if isinstance(found, Tensor) else found
     return [value for value in found if isinstance(value, Tensor)]
 
 
 def widened(value):
-    """Return rows in bfloat16 as float32, and anything else unchanged."""
     narrow = isinstance(value, Tensor) and value.dtype == torch.bfloat16
     return value.float() if narrow else value
 

@@ -26,7 +26,6 @@ NETWORKS = ["gin-ak", "gin-ak+", "gin-ak+-s"]
 
 
 def sample(subgraphs, edge_index):
-    """Return a random sample of the subgraphs, by SubgraphDrop."""
     generator = torch.Generator().manual_seed(1)
     return SubgraphDrop("random", 2)(subgraphs, edge_index, generator)
 
@@ -47,9 +46,7 @@ def test_fused_layer_matches_plain(fused_operations, name, kind, training):
 
 
 @pytest.mark.parametrize("part", ["stack", "transforms", "subgraph", "context"])
-def test_fused_layer_matches_plain_with_some_norms_in_evaluation(
-    fused_operations, part
-):
+def test_fused_layer_matches_plain_with_norms_in_evaluation(fused_operations, part):
     layer = make_layer(
         convs=2, options=LayerOptions(mlp_layers=2, gate_centroid=True)
     ).train()
@@ -147,9 +144,7 @@ def randomize_same(module):
 
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("name", ["gin", "gin-ak+", "gin-ak+-s"])
-def test_recomputed_layers_use_the_backend_of_the_forward_pass(
-    fused_operations, name, fused
-):
+def test_recomputed_layers_use_the_same_backend_again(fused_operations, name, fused):
     networks = [small_network(name).train() for _ in range(2)]
     networks[0].save_memory(recompute=True)
     for network in networks:

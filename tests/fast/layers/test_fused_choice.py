@@ -30,7 +30,6 @@ WIDTH = CHANNELS + HOPS
 
 @pytest.fixture
 def given():
-    """Node states, rooted subgraphs and edge states."""
     return inputs(*random_graph())
 
 
@@ -176,9 +175,7 @@ def test_edge_states_of_wrong_width_raise(fused_operations, given, width):
 
 
 @pytest.mark.parametrize("option", ["affine", "track_running_stats"])
-def test_norm_without_weights_or_running_statistics_matches_plain(
-    fused_operations, option
-):
+def test_norm_without_weights_or_statistics_matches_plain(fused_operations, option):
     assert_fused_equals_plain(BatchNorm(3, **{option: False}), torch.randn(9, 3))
 
 

@@ -109,7 +109,7 @@ def test_gcn_with_other_options_is_not_fused(options):
     ("name", "edge_channels", "fused"),
     [("gcn", 1, False), ("gcn", 0, True), ("gine", 0, False), ("gine", WIDTH, True)],
 )
-def test_convs_with_other_edge_states_than_they_read_are_not_fused(
+def test_convs_with_edge_states_of_another_kind_are_not_fused(
     name, edge_channels, fused
 ):
     states = torch.rand(5, edge_channels).double() if edge_channels else None

@@ -45,9 +45,7 @@ def masks(monkeypatch):
 )
 @pytest.mark.parametrize("mlp_layers", [1, 2])
 @pytest.mark.parametrize("convs", [1, 2])
-def test_fused_dropout_matches_plain(
-    fused_operations, masks, base, layer, mlp_layers, convs
-):
+def test_dropout_matches_plain(fused_operations, masks, base, layer, mlp_layers, convs):
     options = LayerOptions(mlp_layers=mlp_layers, gate_centroid=True, dropout=layer)
     module = make_layer(convs=convs, dropout=base, options=options)
     given, found = inputs(*random_graph()), []

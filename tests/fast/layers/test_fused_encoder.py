@@ -149,9 +149,7 @@ def test_subclasses_and_hooks_of_an_encoder_are_called(fused_operations, kind):
 
 @pytest.mark.parametrize("name", ["gin-ak", "gin-ak+", "gin-ak+-s", "pna*-ak+"])
 @pytest.mark.parametrize("training", [True, False])
-def test_network_on_continuous_edge_features_matches_plain(
-    fused_operations, name, training
-):
+def test_network_on_continuous_edges_matches_plain(fused_operations, name, training):
     options = {"base_layers": 2, "channels": 6, "subgraphs": EgoNets(2)}
     network = continuous_network(name, **options).train(training)
     randomize(network)
@@ -173,9 +171,7 @@ class Doubling(GNNAK):
 
 
 @pytest.mark.parametrize("kind", ["subclass", "hook"])
-def test_subclasses_and_hooks_of_a_layer_get_edge_states_as_a_tensor(
-    fused_operations, kind
-):
+def test_subclasses_and_hooks_of_a_layer_get_a_tensor_of_edges(fused_operations, kind):
     seen = []
     make = Doubling if kind == "subclass" else GNNAK
     layer = make(Stack([gine(7)], 7), 4, 4, **OPTIONS)

@@ -40,7 +40,7 @@ def computed(operation, inputs, subgraphs):
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("graph", sorted(small_graphs()))
-def test_operations_on_copies_match_plain_twice_differentiated(
+def test_operations_on_copies_match_plain_to_second_order(
     fused_operations, name, graph
 ):
     data = small_graphs()[graph]

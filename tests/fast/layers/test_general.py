@@ -56,9 +56,7 @@ def test_uplifted_convs_equal_those_in_plain_pytorch(fused_operations, name):
 
 @pytest.mark.parametrize("hop", ["concat", "add"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_options_of_a_layer_equal_those_in_plain_pytorch(
-    fused_operations, options, hop
-):
+def test_options_of_a_layer_equal_plain_pytorch(fused_operations, options, hop):
     edge_index = random_graph(12)
     concat = hop == "concat" and options.get("hop_channels") != 0
     conv = pyg.GINEConv(nn.Linear(6 + 16 * concat, 6), edge_dim=3)
@@ -124,7 +122,7 @@ def test_the_names_of_all_hooks_of_a_conv_are_known():
 
 @pytest.mark.parametrize("gate_centroid", [False, True])
 @pytest.mark.parametrize("name", ["GINE", "GIN", "GCN", "SAGE"])
-def test_bf16_autocast_stays_close_to_full_precision(
+def test_bf16_autocast_is_close_to_full_precision(
     fused_operations, name, gate_centroid
 ):
     torch.manual_seed(0)

@@ -161,9 +161,7 @@ def computed(monkeypatch):
     return layers
 
 
-def test_each_layer_of_an_uplifted_model_computes_its_tables_once(
-    computed, fused_operations
-):
+def test_each_layer_of_a_model_computes_its_tables_once(computed, fused_operations):
     net = uplift(Stack(6, 6, 6, 6).double(), num_hops=1)
     net(*states_and_edges())
     assert computed == [(conv.layer, True) for conv in net.convs]
@@ -174,9 +172,7 @@ def make_layer(conv=None):
     return GNNAK(conv, 6, 6, hop="add", mlp_layers=0).double()
 
 
-def test_a_layer_without_a_fused_conv_computes_only_its_gates(
-    computed, fused_operations
-):
+def test_a_layer_without_a_fused_conv_computes_its_gates(computed, fused_operations):
     layer = make_layer(conv=pyg.GATConv(6, 6))
     x, edge_index = states_and_edges()
     layer(x, EgoNets(1)(edge_index, 5))

@@ -6,7 +6,6 @@ from gnnak.backend import PLAIN, use_backend
 from gnnak.fast import backend as fast
 from gnnak.sampling.cached_plan import cache_plans
 from gnnak.subgraphs.cached import cache_subgraphs
-from tests.compiling import compiled
 from tests.fast.sampling.test_greedy import RULES
 from tests.gpu import needs_gpu
 from tests.sampling.test_cached_plan import store_of
@@ -42,8 +41,3 @@ def test_kernels_draw_what_pytorch_does(rule, wanted):
         weights.append((filling.node[order], filling.weight[order]))
     assert torch.equal(weights[0][0], weights[1][0])
     torch.testing.assert_close(weights[0][1], weights[1][1], rtol=1e-12, atol=0)
-
-
-@pytest.mark.slow
-def test_fast_draw_compiles_for_a_gpu(tmp_path):
-    assert len(compiled("tests.fast.sampling.compile_greedy", tmp_path).split()) == 9

@@ -24,7 +24,6 @@ Step = Callable[[Item], Tensor]
 
 
 def fixed_config(model: str, **options: object) -> RunConfig:
-    """Return a small config for items of one shape."""
     return small_config(data__name="edges", model__name=model, **options)
 
 
@@ -98,7 +97,6 @@ def fixed_step(
 
 
 def trained(config: RunConfig, captured: bool, device: str = "cpu") -> Tensor:
-    """Return the losses of 20 steps."""
     step, _ = fixed_step(config, device, captured)
     torch.manual_seed(3)
     losses = torch.stack([step(item) for item in fixed_items(config, 20, device)])

@@ -13,7 +13,6 @@ PYG_GCN = "torch_geometric.nn:GCNConv"
 
 @pytest.fixture(autouse=True)
 def _gpus(monkeypatch):
-    """A machine with two GPUs."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
 
@@ -40,7 +39,6 @@ def test_machine_captures_steps_of_one_process_on_a_gpu(options, precision, capt
 
 
 def is_captured_by(machine, config):
-    """Whether a run is captured where the fast backend is there."""
     network = build_network(config, triangles().info)
     with use_backend(make_backend()):
         return machine.captures(network, config.train.precision)

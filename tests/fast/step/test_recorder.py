@@ -207,9 +207,7 @@ class Blind(GraphRecorder):
 
 @needs_gpu
 @pytest.mark.parametrize("recorder", [GraphRecorder, Blind])
-def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried(
-    recorder, caplog
-):
+def test_captured_step_that_synchronises_goes_on_uncaptured(recorder, caplog):
     config = fixed_config("gin-ak+", model__dropout=0.5, train__precision="64")
     losses = []
     for captured in (False, True):
@@ -232,7 +230,6 @@ def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried(
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """Get an entry for each capture."""
     found, record = [], GraphRecorder.record
     monkeypatch.setattr(
         GraphRecorder, "record", lambda *args: found.append(1) or record(*args)
@@ -242,9 +239,7 @@ def recorded(monkeypatch):
 
 @needs_gpu
 @pytest.mark.parametrize("model", MODELS)
-def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
-    model, tmp_path, recorded
-):
+def test_run_on_a_gpu_is_captured_and_equals_a_plain_one(model, tmp_path, recorded):
     config = small_config(
         model__name=model, train__precision="64", train__epochs=6, train__step=2
     )
@@ -269,7 +264,7 @@ def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
     ],
     ids=["graphs", "nodes"],
 )
-def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(
+def test_run_on_a_gpu_captures_a_few_shapes(
     data, more, tmp_path, monkeypatch, recorded
 ):
     monkeypatch.setattr(padder, "LEAST_STEP", 16)

@@ -63,7 +63,6 @@ class Loop:
 
 @pytest.fixture
 def loop():
-    """A loop with Adam, after one step."""
     made = Loop()
     made.step()
     return made
@@ -280,7 +279,6 @@ COUNT = 2 * WEIGHTS_PER_STREAM + 3
 
 
 def some_weights(device="cpu"):
-    """Weights of several sizes, more than one stream updates."""
     draw = torch.Generator().manual_seed(0)
     sizes = [(1 + number % 7, 3) for number in range(COUNT)]
     return [nn.Parameter(torch.randn(s, generator=draw).to(device)) for s in sizes]
@@ -291,7 +289,6 @@ def loss_of(weights):
 
 
 def step(optimizer, device="cpu"):
-    """One step on the weights of an optimizer."""
     weights = [w for group in optimizer.param_groups for w in group["params"]]
     optimizer.zero_grad()
     backward(loss_of(enumerate(weights)))
@@ -299,7 +296,6 @@ def step(optimizer, device="cpu"):
 
 
 def groups_of(weights):
-    """Two groups with options of their own."""
     return [{"params": weights[:40], "lr": 0.1}, {"params": weights[40:]}]
 
 
@@ -400,5 +396,4 @@ def streams_that(active):
 
 
 def size_of(optimizer):
-    """How many weights it would move."""
     return sum(len(group["params"]) for group in optimizer.param_groups)

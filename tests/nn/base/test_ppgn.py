@@ -35,7 +35,6 @@ def whole_batch():
 
 
 def dense_of(data):
-    """The pair tensor [n, n, w] of one graph, entry by entry."""
     n, width = data.x.shape
     dense = torch.zeros(n, n, width, dtype=data.x.dtype)
     for i in range(n):
@@ -109,7 +108,6 @@ def test_ppgn_reads_the_direction_of_an_edge():
 
 
 def outcome(gnn, data, call):
-    """Outputs, gradients and running statistics of one training step."""
     gnn = copy.deepcopy(gnn).train()
     x, e = (t.clone().requires_grad_() for t in (data.x, data.edge_attr))
     out = call(gnn, x, data.edge_index, e, data.batch)
