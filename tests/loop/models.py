@@ -132,3 +132,37 @@ def assert_same_weights(one: nn.Module, other: nn.Module, tolerance: float) -> N
         torch.testing.assert_close(
             ours[name], value, rtol=tolerance, atol=tolerance, msg=name
         )
+
+
+def fields(model: nn.Module, batch: Data) -> Tensor:
+    return model(batch.x, batch.edge_index, batch.edge_attr, batch.batch)
+
+
+def sgd_step(
+    model: nn.Module, loss: Callable = mae, rate: float = 0.1, **options: object
+) -> TrainingStep:
+    optimizer = torch.optim.SGD(model.parameters(), rate)
+    return TrainingStep(model, loss, optimizer, **options)
+
+
+def stepped(model: nn.Module, loader: Iterable, loss: Callable = mae) -> TrainingStep:
+    """Return a step with SGD after all batches of a loader."""
+    step = sgd_step(model, loss)
+    for batch in loader:
+        step(batch)
+    return step
+
+
+def in_float32(graphs: list[Data]) -> list[Data]:
+    return [graph.apply(torch.Tensor.float, "x", "edge_attr", "y") for graph in graphs]
+
+
+def ring_graphs(times: int) -> list[Data]:
+    """Rings of several sizes; all degrees are 2."""
+    rings = []
+    for n in [5, 7, 9, 11, 40] * times:
+        edges = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
+        edges = torch.cat([edges, edges.flip(0)], dim=1)
+        target = torch.full((1,), n / 40, dtype=torch.double)
+        rings.append(Data(torch.ones(n, 1), edges, y=target))
+    return rings

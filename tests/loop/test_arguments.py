@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from gnnak import GraphLoader, TrainingStep
 from gnnak.errors import OptionError
-from tests.loop.models import Gine, mae, molecules
+from tests.loop.models import Gine, mae, molecules, sgd_step
 
 
 def weighted(weight, output, batch, scale=1.0):
@@ -45,10 +45,7 @@ class Called(nn.Module):
 
 
 def build(loss=mae, **options: object) -> TrainingStep:
-    model = Gine().double()
-    return TrainingStep(
-        model, loss, torch.optim.SGD(model.parameters(), 0.1), **options
-    )
+    return sgd_step(Gine().double(), loss, **options)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,10 @@ from tests.loop.models import (
     assert_same_weights,
     by_hand,
     by_step,
-    mae,
+    in_float32,
     molecules,
+    sgd_step,
+    stepped,
     twins,
 )
 
@@ -139,11 +141,7 @@ def test_buffers_that_padding_changes_are_named(name, caplog):
 def test_moving_averages_of_large_batches_in_float32_are_compared(count):
     model = Net(MovingAverage())
     graphs = molecules(2 * count)
-    for graph in graphs:
-        graph.x, graph.y = graph.x.float(), graph.y.float()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
-    for batch in GraphLoader(graphs, count, pad=True):
-        step(batch)
+    step = stepped(model, GraphLoader(in_float32(graphs), count, pad=True))
     assert "padding changes the buffer 'mean' of MovingAverage" in step.reason
 
 
@@ -189,8 +187,7 @@ def test_a_model_that_fails_leaves_its_buffers_alone():
         model(batch.x, batch.edge_index, batch.batch)
         raise ValueError("no output")
 
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    step = TrainingStep(model, mae, optimizer, call=call)
+    step = sgd_step(model, call=call)
     with pytest.raises(ValueError, match="no output"):
         step(next(iter(GraphLoader(molecules(3), 3, pad=True))))
     assert float(model.inside.calls) == 1.0  # by the step, not by the comparison

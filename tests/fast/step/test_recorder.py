@@ -19,7 +19,13 @@ from tests.fast.recorders import make_recorder
 from tests.fast.step.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.gpu import needs_gpu
 from tests.loading.fake_stream import FakeStream
-from tests.training.small import edge_counts, small_config, triangles, well_joined
+from tests.training.small import (
+    edge_counts,
+    small_config,
+    stopped_after,
+    triangles,
+    well_joined,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 
@@ -286,12 +292,7 @@ def test_run_on_a_gpu_can_be_resumed_captured_or_not(fast, tmp_path, monkeypatch
     config = small_config(train__precision="64", train__epochs=6, train__step=2)
     first, second = (Machine("gpu", fast=wanted) for wanted in fast)
     whole = run(config, triangles(), tmp_path / "whole", second)
-
-    def stop(self, trainer):
-        trainer.should_stop |= self.epochs == 3
-
-    with monkeypatch.context() as patched:
-        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+    with stopped_after(3, monkeypatch):
         run(config, triangles(), tmp_path / "part", first)
     rest = run(config, triangles(), tmp_path / "part", second, resume=True)
     losses = [record["curves"]["train_loss"] for record in (rest, whole)]
