@@ -24,7 +24,7 @@ from gnnak.training.run import (
     run_title,
     warn_of_precision,
 )
-from tests.training.small import small_config, triangles
+from tests.training.small import small_config, stopped_after, triangles
 
 
 @pytest.mark.heavy
@@ -206,13 +206,8 @@ def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
     monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     options = {"train__precision": "64", "train__epochs": 4}
     whole = run(small_config(**options), triangles(), tmp_path / "whole")
-
-    def stop(self, trainer):
-        trainer.should_stop |= self.epochs == 2
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Machine, "captures", lambda *_: captured[0])
-        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+    with stopped_after(2, monkeypatch):
+        monkeypatch.setattr(Machine, "captures", lambda *_: captured[0])
         part = run(small_config(**options), triangles(), tmp_path / "part")
         assert part["epochs"] == 2
     monkeypatch.setattr(Machine, "captures", lambda *_: captured[1])
