@@ -15,17 +15,15 @@ from gnnak.loading import assembler
 from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs
 from gnnak.loading.graph_loader import Loader
 from gnnak.loading.order import BatchSampler, Epochs
-from gnnak.loading.prefetch import Prefetcher
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.training import callbacks as callbacks_module
 from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.module import GraphTask
 from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
-from tests.loading.fake_stream import FakeStream
-from tests.loading.test_loader import same_items
+from tests.loading.test_loader import same_lists
 from tests.loading.test_prefetch import ended
-from tests.training.small import edge_counts, small_config
+from tests.training.small import edge_counts, small_config, stopped_after
 
 COUNT = 6
 """Number of batches of an epoch."""
@@ -53,8 +51,7 @@ def items_of(windows, epoch, first=0):
 def test_epoch_windows_begin_at_any_batch(windows, first):
     assert 1 < len([*windows.of_epoch(3, COUNT)]) < COUNT
     whole, rest = items_of(windows, 3), items_of(windows, 3, first)
-    for one, other in zip(whole[first:], rest, strict=True):
-        same_items(one, other)
+    same_lists(whole[first:], rest)
 
 
 def out_of_memory(*_: object) -> None:
@@ -123,19 +120,6 @@ def test_at_most_one_epoch_is_prefetched_and_closed_if_another_is_needed(windows
 CPU = Machine("cpu")
 
 
-@pytest.fixture
-def streams(monkeypatch):
-    """All streams used so far; windows are prefetched in threads, as on a GPU."""
-    created = []
-
-    def in_thread(results, *_):
-        created.append(FakeStream())
-        return Prefetcher(results, created[-1])
-
-    monkeypatch.setattr(assembler, "prefetch", in_thread)
-    return created
-
-
 def threads_of(streams):
     return [thread for stream in streams for thread in stream.threads]
 
@@ -194,15 +178,13 @@ def test_loader_yields_the_same_epochs_in_threads(drop, limit, streams, monkeypa
     monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)
     plain = Progress(0, drop)
     for epoch, items in enumerate(found):
-        for one, other in zip(items, plain.items(epoch), strict=True):
-            same_items(one, other)
+        same_lists(items, plain.items(epoch))
 
 
 def test_loader_yields_the_current_epoch_if_another_was_prefetched(streams):
     progress, plain = Progress(100), Progress(0)
     for epoch in (0, 7, 7, 3):
-        for one, other in zip(progress.items(epoch), plain.items(epoch), strict=True):
-            same_items(one, other)
+        same_lists(progress.items(epoch), plain.items(epoch))
     progress.loader.close()
     assert all(map(ended, threads_of(streams)))
 
@@ -275,12 +257,7 @@ def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, stream
     monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)
     whole = run(config, edge_counts(), tmp_path / "whole", CPU)
-
-    def stop(self, trainer):
-        trainer.should_stop |= self.epochs == 2
-
-    with monkeypatch.context() as patched:
-        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+    with stopped_after(2, monkeypatch):
         run(config, edge_counts(), tmp_path / "part", CPU)
     rest = run(config, edge_counts(), tmp_path / "part", CPU, resume=True)
     assert rest["curves"] == whole["curves"]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
+from torch_geometric.nn import GIN
 
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop, uplift
 from gnnak.errors import GraphError, OptionError
@@ -174,16 +175,11 @@ def test_graph_loader_drops_subgraphs_in_each_epoch_anew():
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("kind", ["uplifted", "network"])
 def test_models_use_the_attached_subgraphs(kind, training, monkeypatch):
-    from torch_geometric.nn import GIN
-
-    graphs = [Data(x=torch.zeros(n, 1).long(), edge_index=ring(n)) for n in (3, 5, 4)]
+    graphs = [Data(torch.zeros(n, 1).long(), ring(n)) for n in (3, 5, 4)]
     batch = next(iter(GraphLoader(graphs, 3, subgraphs=EgoNets(3))))
     theirs = next(iter(DataLoader(graphs, 3)))
     if kind == "network":
-        net = build_model("gin-ak+", Categorical((1,)), None, 2)
-
-        def call(b):
-            return net(b)
+        net = call = build_model("gin-ak+", Categorical((1,)), None, 2)
     else:
         net = uplift(GIN(1, 8, 2), num_hops=3)
 
@@ -213,8 +209,6 @@ def ring(n: int) -> torch.Tensor:
 
 
 def test_uplifted_model_samples_from_the_attached_subgraphs(monkeypatch):
-    from torch_geometric.nn import GIN
-
     graphs = [Data(x=torch.rand(n, 2), edge_index=ring(n)) for n in (6, 5, 4)]
     batch = next(iter(GraphLoader(graphs, 3, subgraphs=EgoNets(1))))
     net = uplift(GIN(2, 8, 1), num_hops=1, drop=SubgraphDrop("random", 1))
@@ -223,8 +217,6 @@ def test_uplifted_model_samples_from_the_attached_subgraphs(monkeypatch):
 
 
 def test_uplifted_model_of_other_subgraphs_says_so_once_and_extracts(caplog):
-    from torch_geometric.nn import GIN
-
     graphs = [Data(x=torch.rand(n, 2), edge_index=ring(n)) for n in (6, 5, 4)]
     net = uplift(GIN(2, 8, 1), num_hops=1).eval()
     for batch in GraphLoader(graphs, 1, subgraphs=EgoNets(2)):

@@ -45,6 +45,11 @@ def same_items(first, second):
     assert_same_records(first.subgraphs, second.subgraphs, groups=False)
 
 
+def same_lists(first, second):
+    for one, other in zip(first, second, strict=True):
+        same_items(one, other)
+
+
 @pytest.mark.parametrize("limit", [1, 40_000, 2**24])
 def test_loader_yields_the_same_batches_for_every_window_size(limit, monkeypatch):
     monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
@@ -81,8 +86,7 @@ def test_loader_samples_covers_that_depend_only_on_the_seed(strategy):
         store, sampler, nullcontext, source, epochs=Epochs(seeds.__next__, 0)
     )
     first, again, other = (list(loader) for _ in range(3))
-    for one, two in zip(first, again, strict=True):
-        same_items(one, two)
+    same_lists(first, again)
     roots = [[i.subgraphs.root.tolist() for i in epoch] for epoch in (first, other)]
     assert roots[0] != roots[1]
     for item, positions in zip(first, sampler.of_epoch(0), strict=True):

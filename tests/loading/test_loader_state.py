@@ -9,6 +9,7 @@ from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, GraphLoader, uplift
 from gnnak.errors import CheckpointError, OptionError
+from tests.loading.test_graph_loader import ring as edges_of_ring
 
 
 class Stars:
@@ -24,9 +25,7 @@ class Stars:
 
 
 def ring(num_nodes: int) -> Data:
-    nodes = torch.arange(num_nodes)
-    edges = torch.stack([nodes, nodes.roll(1)])
-    return Data(torch.rand(num_nodes, 2), torch.cat([edges, edges.flip(0)], dim=1))
+    return Data(torch.rand(num_nodes, 2), edges_of_ring(num_nodes))
 
 
 RINGS = [ring(number) for number in (4, 5, 6, 7)]

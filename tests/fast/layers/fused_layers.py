@@ -4,15 +4,14 @@ import torch
 from torch import nn
 
 from gnnak import GNNAK, LayerOptions
-from gnnak.backend import PLAIN, use_backend
+from gnnak.backend import use_backend
 from gnnak.fast.layers.layer import can_fuse
 from gnnak.nn.base.convs import gine
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs import egonets
 from tests.fast.backends import fused_everywhere, num_fused_layers
-from tests.fast.kernels.kernel_inputs import assert_same
-from tests.loading.test_padding import NEAR, padded_and_plain
+from tests.loading.test_padding import NEAR, assert_same_on_padded, padded_and_plain
 from tests.models.zoo import small_network
 
 CHANNELS, HOPS, OUT = 4, 3, 6
@@ -109,18 +108,7 @@ def assert_padding_is_ignored(
     randomize(network)
     reference.load_state_dict(network.state_dict())
     network.save_memory(recompute=recompute)
-    for padded, plain in zip(items, unpadded, strict=True):
-        before()
-        with use_backend(fused_everywhere(used)):
-            got = network(padded.batch, subgraphs=padded.subgraphs)
-        got = got[: padded.batch.real.graphs]
-        before()
-        with use_backend(PLAIN):
-            wanted = reference(plain.batch, subgraphs=plain.subgraphs)
-        assert_same(got, wanted)
-        weights = torch.randn_like(wanted)
-        (got * weights).sum().backward()
-        (wanted * weights).sum().backward()
-    assert_same(state(network), state(reference))
+    with use_backend(fused_everywhere(used)):
+        assert_same_on_padded((network, reference), items, unpadded, before)
     times = 2 if recompute else 1
     assert num_fused_layers(used) == times * len(network.layers) * len(items)
