@@ -67,18 +67,13 @@ def usable(data) -> bool:
 
 
 def check_everything(module, function, takes_empty_graphs, idle=()):
-    """Check symmetry and batching, that inputs do not change, and all gradients.
-
-    Parameters whose name ends like one of `idle` may have a gradient of zero.
-    """
+    """Check symmetry, batching, inputs, and gradients except of weights in `idle`."""
     graphs = [g for g in small_graphs(C, E).values() if takes_empty_graphs or usable(g)]
     for data in graphs:
         assert_permutation_equivariant(function, data)
     assert_batching_consistent(function, graphs)
     batch = Batch.from_data_list(graphs)
-    before = {
-        key: copy.deepcopy(batch[key]) for key in ("x", "edge_index", "edge_attr")
-    }
+    before = {k: copy.deepcopy(batch[k]) for k in ("x", "edge_index", "edge_attr")}
     module.train()
     function(batch).square().sum().backward()
     for key, value in before.items():

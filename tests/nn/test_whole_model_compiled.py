@@ -136,10 +136,7 @@ def tensors(batch: Data) -> tuple:
 
 
 def exported(deployed: nn.Module, batch: Data) -> nn.Module:
-    """Export a model with sizes that vary, also for a single graph.
-
-    ONNX must have all of its operations.
-    """
+    """Export a model, with operations of ONNX, for sizes that vary."""
     auto = torch.export.Dim.AUTO
     along = [
         {1 if t.dim() == 2 and t.size(0) == 2 else 0: auto} for t in tensors(batch)

@@ -149,11 +149,8 @@ def test_uplift_notices_a_graph_that_changes_between_two_layers():
 
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("farthest", 2)])
 def test_uplift_trains_on_a_graph_that_it_evaluated_in_inference_mode(drop):
-    net, x, edge_index = (
-        uplift(pyg.GIN(4, 4, 2), drop=drop),
-        torch.rand(NODES, 4),
-        ring(),
-    )
+    net, edge_index = uplift(pyg.GIN(4, 4, 2), drop=drop), ring()
+    x = torch.rand(NODES, 4)
     with torch.inference_mode():
         net(x, edge_index)
         net.eval()(x, edge_index)

@@ -10,12 +10,7 @@ from tests.nn.literal import applied, distances
 
 
 class World:
-    """A graph, its rooted subgraphs and the sums over neighbours in the equations.
-
-    Args:
-        data: The graph, with edge states in `edge_attr`.
-        num_hops: Radius of the egonets; None = whole graphs.
-    """
+    """A graph, its egonets or whole graphs, and sums over neighbours."""
 
     def __init__(self, data, num_hops=None):
         self.n, self.x = data.num_nodes, data.x
