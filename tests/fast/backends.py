@@ -51,11 +51,7 @@ def is_float(value) -> bool:
 
 
 def outcome(net, *given, fused=True, seed=None) -> dict[str, Tensor | None]:
-    """Output, gradients and buffers of a copy of `net`, by name.
-
-    Gradients are those of all weights and of the real tensors among the arguments. If
-    there is a seed, the network samples subgraphs.
-    """
+    """Output, gradients of weights and real inputs, and buffers of a copy of `net`."""
     net = copy.deepcopy(net)
     given = [x.detach().clone().requires_grad_() if is_float(x) else x for x in given]
     draw = {} if seed is None else {"generator": torch.Generator().manual_seed(seed)}

@@ -62,10 +62,7 @@ WRONG = {
         lambda: GraphLoader(batch_size=2),
         (TypeError, r"missing 1 required .* argument: 'graphs'"),
     ),
-    "None": (
-        lambda: GraphLoader(None, 2),
-        (GraphError, "graphs is None; give a list"),
-    ),
+    "None": (lambda: GraphLoader(None, 2), (GraphError, "graphs is None; give a list")),
 }
 
 

@@ -227,9 +227,8 @@ def test_run_with_prefetched_epochs_is_equal_and_ends_threads(
 
 def test_run_that_stops_early_ends_its_threads(tmp_path, streams):
     threads = threading.active_count()
-    few = losses_of(
-        tmp_path, train__epochs=40, train__early_stop=1, train__learning_rate=1e-12
-    )
+    options = {"train__early_stop": 1, "train__learning_rate": 1e-12}
+    few = losses_of(tmp_path, train__epochs=40, **options)
     assert len(few) < 40
     assert threading.active_count() == threads
 

@@ -92,9 +92,7 @@ def test_graph_loader_equals_the_loader_of_pyg_on_all_corner_cases_together():
 @settings(deadline=None)
 @given(st.lists(any_graphs(6), min_size=1, max_size=5), st.integers(1, 3))
 def test_graph_loader_equals_the_loader_of_pyg_on_any_graphs(drawn, batch_size):
-    graphs = [
-        Data(edge_index=edges, num_nodes=n, x=torch.rand(n, 2)) for edges, n in drawn
-    ]
+    graphs = [Data(edge_index=e, num_nodes=n, x=torch.rand(n, 2)) for e, n in drawn]
     assert_same_batches(graphs, batch_size)
 
 

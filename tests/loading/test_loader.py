@@ -82,9 +82,8 @@ def test_loader_samples_covers_that_depend_only_on_the_seed(strategy):
     sampler = BatchSampler(torch.arange(16), 5)
     drop = SubgraphDrop(strategy, 2)
     source = Subgraphs(cached, drop=drop)
-    loader = Loader(
-        store, sampler, nullcontext, source, epochs=Epochs(seeds.__next__, 0)
-    )
+    epochs = Epochs(seeds.__next__, 0)
+    loader = Loader(store, sampler, nullcontext, source, epochs=epochs)
     first, again, other = (list(loader) for _ in range(3))
     same_lists(first, again)
     roots = [[i.subgraphs.root.tolist() for i in epoch] for epoch in (first, other)]
@@ -204,7 +203,7 @@ def test_memory_shares_count_only_the_sampled_subgraphs():
     fraction = assembler.sampled_fraction(store, cached, lambda _, where: cached[where])
     assert fraction == 1
     few, all_of_them = (
-        assembler.memory_shares(store, cached, drop, p) for p in (part, 1.0)
+        assembler.memory_shares(store, cached, drop, p) for p in (part, 1)
     )
     assert (few < all_of_them).all()
     others = assembler.memory_shares(store, None, drop)

@@ -122,21 +122,12 @@ BROKEN = {
     "no batch": (lambda s: {k: s[k] for k in s if k != "batch"}, "no entry 'batch'"),
     "no seed": (lambda s: {k: s[k] for k in s if k != "seed"}, "no entry 'seed'; give"),
     "None": (lambda s: s | {"epoch": None}, "has epoch=None; give an unchanged state_"),
-    "negative": (
-        lambda s: s | {"batch": -1},
-        "the state has batch=-1; give an unchang",
-    ),
+    "negative": (lambda s: s | {"batch": -1}, "the state has batch=-1; give an unchan"),
     "bool": (lambda s: s | {"epoch": True}, "the state has epoch=True; give an unch"),
     "text": (lambda s: s | {"epoch": "1"}, "the state has epoch='1'; give an unchang"),
     "tensor": (lambda s: s | {"epoch": torch.ones(2)}, "has epoch=a Tensor; give an"),
-    "tensors": (
-        lambda s: s | {"graphs": torch.ones(2)},
-        "graphs=a Tensor, but this on",
-    ),
-    "list": (
-        lambda s: s | {"drop": [1]},
-        "with drop=a list, but this one has drop=Non",
-    ),
+    "tensors": (lambda s: s | {"graphs": torch.ones(2)}, "graphs=a Tensor, but this o"),
+    "list": (lambda s: s | {"drop": [1]}, "with drop=a list, but this one has drop=No"),
 }
 """States that are no states of a loader, by what is wrong, and the message."""
 

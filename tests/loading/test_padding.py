@@ -176,10 +176,7 @@ def test_padding_rows_are_in_no_group():
 
 
 def assert_same_on_padded(networks, items, plain_items, before=lambda: None):
-    """Compare a network on padded items with another on the items without padding.
-
-    Compares outputs, gradients and buffers; `before` is called before each pass.
-    """
+    """Compare a network on padded items with another on the items without padding."""
     padded, plain = networks
     exact = {"rtol": 1e-9, "atol": 1e-9}
     for item, alone in zip(items, plain_items, strict=True):

@@ -49,10 +49,7 @@ def test_data_sets_without_a_transform_are_read_without_a_warning(caplog):
 
 
 BROKEN = {
-    "edge_index": (
-        torch.tensor([[0], [5]]),
-        "edge_index joins nodes 0 and 5 in graph 0",
-    ),
+    "edge_index": (torch.tensor([[0], [5]]), "edge_index joins nodes 0 and 5 in graph"),
     "num_nodes": (torch.tensor([2.0]), "num_nodes is torch.float32 of shape .*; give"),
     "x": (torch.ones(5, 1), "x has 5 rows; give 2, one for every node"),
     "y": (torch.ones(3), "y has 3 rows; give 1, one for every graph"),

@@ -81,16 +81,8 @@ MIXED = {
     "int, text": (1, "a", "f is an int in graph 0 but a str in graph 1; make them eq"),
     "int, tensor": (1, torch.ones(2), r"an int in graph 0 but a tensor of shape \[2\]"),
     "scalar, float": (torch.tensor(1.0), 2.0, r"a tensor of shape \[\] .* but a float"),
-    "scalar, vector": (
-        torch.tensor(1.0),
-        torch.ones(1),
-        r"shape \[\] .*shape \[1\] in",
-    ),
-    "vector, scalar": (
-        torch.ones(1),
-        torch.tensor(1.0),
-        r"shape \[1\] .*shape \[\] in",
-    ),
+    "scalar, vector": (torch.tensor(1.0), torch.ones(1), r"shape \[\] .*shape \[1\] i"),
+    "vector, scalar": (torch.ones(1), torch.tensor(1.0), r"shape \[1\] .*shape \[\] i"),
     "scalars": (torch.tensor(1.0), torch.tensor(1), r"float32 \[\] on .*int64 \[\] on"),
     "too large": (1, 10**30, "whole number that does not fit into 64 bits; give fl"),
     "sparse": (torch.eye(2), torch.eye(2).to_sparse(), "graph 1 is a sparse_coo ten"),

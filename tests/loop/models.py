@@ -14,10 +14,7 @@ from gnnak import TrainingStep
 def molecules(
     count: int = 30, seed: int = 0, nodes: bool = False, most: int = 7
 ) -> list[Data]:
-    """Random graphs with features in float64, and a target per graph or per node.
-
-    They have 3 to `most` nodes.
-    """
+    """Random graphs of 3 to `most` nodes, with a target per graph or per node."""
     draw = torch.Generator().manual_seed(seed)
     graphs = []
     for number in range(count):
@@ -129,9 +126,8 @@ def twins(model: nn.Module) -> tuple[nn.Module, nn.Module]:
 def assert_same_weights(one: nn.Module, other: nn.Module, tolerance: float) -> None:
     ours, theirs = one.state_dict(), other.state_dict()
     for name, value in theirs.items():
-        torch.testing.assert_close(
-            ours[name], value, rtol=tolerance, atol=tolerance, msg=name
-        )
+        close = {"rtol": tolerance, "atol": tolerance}
+        torch.testing.assert_close(ours[name], value, **close, msg=name)
 
 
 def fields(model: nn.Module, batch: Data) -> Tensor:

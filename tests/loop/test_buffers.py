@@ -95,10 +95,7 @@ CAPTURED = {
     "sparse": lambda: Net(Sparse()),
 }
 NOT_CAPTURED = {
-    "running_norm": (
-        running_norm,
-        "InstanceNorm .* replaces its buffer 'running_mean'",
-    ),
+    "running_norm": (running_norm, "InstanceNorm .* replaces its buffer 'running_mean"),
     "average": (lambda: Net(MovingAverage()), "the buffer 'mean' of MovingAverage"),
     "not_saved": (lambda: Net(MovingAverage(False)), "'mean' of MovingAverage"),
     "replacing": (lambda: Net(Replacing()), r"Replacing \(test_buffers.py, line \d+\)"),

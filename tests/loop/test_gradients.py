@@ -98,14 +98,8 @@ REFUSED = {
         lambda: Net(lambda h, x: h * x[:, :1].log()),
         "padding makes the gradient of start.weight infinite or NaN",
     ),
-    "unit length": (
-        UnitLength,
-        "padding makes the gradient of start.weight infinite or NaN",
-    ),
-    "straight through": (
-        lambda: Net(straight_through),
-        "padding changes the gradient of start.weight",
-    ),
+    "unit length": (UnitLength, "padding makes the gradient of start.weight infinite"),
+    "straight through": (lambda: Net(straight_through), "gradient of start.weight"),
     "hook": (
         lambda: Net(hook(lambda gradient, _: gradient / gradient.size(0))),
         "padding changes the gradient of start.weight",

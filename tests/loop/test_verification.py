@@ -466,10 +466,7 @@ def _precision_restored():
 
 
 def settings_seen(name: str) -> list:
-    """Return the setting `name` of matrix products in each call of a compared model.
-
-    The last call is that of the training step.
-    """
+    """Return this setting of matrix products in each call; the last is the step's."""
     seen = []
 
     class Notes(Gine):

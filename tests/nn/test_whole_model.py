@@ -51,11 +51,7 @@ class TheirModel(nn.Module):
 
 def loader(count=6):
     graphs = [
-        Data(
-            x=torch.randint(5, (3,)),
-            edge_index=PATH,
-            edge_attr=torch.rand(4, 3),
-        )
+        Data(x=torch.randint(5, (3,)), edge_index=PATH, edge_attr=torch.rand(4, 3))
         for _ in range(count)
     ]
     return DataLoader(graphs, batch_size=3)
@@ -288,14 +284,8 @@ WRONG = {
         lambda: uplift(GNNAK(pyg.GCNConv(4, 4), 4, 4, hop="add")),
         (OptionError, "those in GNNAK layers are uplifted"),
     ),
-    "None": (
-        lambda: uplift(None),
-        (OptionError, "the model is None; give a built PyTorch module"),
-    ),
-    "a name": (
-        lambda: uplift("GIN"),
-        (OptionError, "the model is 'GIN'; give a built PyTorch module"),
-    ),
+    "None": (lambda: uplift(None), (OptionError, "the model is None; give a built Py")),
+    "a name": (lambda: uplift("GIN"), (OptionError, "the model is 'GIN'; give a buil")),
     "a class": (
         lambda: uplift(pyg.GCN),
         (OptionError, r"the model GCN is a class; build it first: GCN\(...\)\."),

@@ -156,13 +156,7 @@ ENCODED = WithEncodings(EgoNets(2), ENCODINGS)
 
 
 def assert_encoded(subgraphs, batch, rows=None):
-    """Check the cached encodings against those that a batch without a cache gets.
-
-    Args:
-        subgraphs: Rooted subgraphs with cached encodings, maybe with padding.
-        batch: The graphs, without padding.
-        rows: The rooted subgraphs without padding; None = `subgraphs`.
-    """
+    """Check cached encodings; `rows` are the subgraphs without padding."""
     fresh = (rows or subgraphs).unpadded().to("cpu")
     assert not extracted_encodings(fresh)
     found = extracted_encodings(subgraphs)

@@ -64,9 +64,7 @@ def triangles(num_pairs: int = 16) -> Dataset:
 @cache
 def edge_counts(num_graphs: int = 24) -> Dataset:
     """Predict the number of edges of random graphs, divided by 100."""
-    graphs = [
-        nx.gnp_random_graph(8 + seed % 5, 0.4, seed) for seed in range(num_graphs)
-    ]
+    graphs = [nx.gnp_random_graph(8 + n % 5, 0.4, n) for n in range(num_graphs)]
     plain = from_networkx(graphs)
     nodes = int(plain.num_nodes.sum())
     x = torch.arange(nodes)[:, None] % 3

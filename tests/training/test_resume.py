@@ -32,10 +32,7 @@ STEPS = ("training_step", "validation_step", "finish_epoch")
 
 @pytest.fixture
 def steps(monkeypatch):
-    """The names of the methods `STEPS` that runs have called so far.
-
-    If `steps.stop` is a pair of a name and a number, this call sends itself a signal.
-    """
+    """The methods that were called; `steps.stop` is the call that sends a signal."""
 
     class Steps(list):
         stop: tuple[str, int] | None = None
@@ -75,10 +72,7 @@ def outcome(folder: Path, record: dict) -> tuple:
 
 @pytest.fixture
 def stopped(tmp_path, steps):
-    """A function that returns records and outcomes of a whole run and a stopped one.
-
-    The stopped run is resumed to its end; `stops` are those of `steps`.
-    """
+    """Return records and outcomes of a whole run, and of one that stops and goes on."""
 
     def compare(options, *stops, machine=CPU, patch=nullcontext):
         config, data = change(small_config(), STOPPABLE | options), edge_counts(48)

@@ -271,9 +271,8 @@ def test_last_checkpoint_reads_files_of_older_versions(run_folder, monkeypatch):
     monkeypatch.setattr(callbacks_module.RunHistory, "state_dict", without_fingerprint)
     (run_folder / "last.ckpt").unlink()
     run(small_config(train__epochs=1), triangles(4), run_folder)
-    assert (
-        last_checkpoint(run_folder, True, "triangles", "0") == run_folder / "last.ckpt"
-    )
+    found = last_checkpoint(run_folder, True, "triangles", "0")
+    assert found == run_folder / "last.ckpt"
 
 
 def without_fingerprint(self):

@@ -38,18 +38,9 @@ def kernels():
 
 
 def call_all(
-    width,
-    padded,
-    gated,
-    sizes=(3, 0, 40),
-    edge_copies=60,
-    size=9,
-    dtype=torch.float,
+    width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9, dtype=torch.float
 ):
-    """Call every function that launches kernels, with one combination of options.
-
-    `dtype` is that of the rows; weights, gates and statistics are float32.
-    """
+    """Call all functions that launch kernels, on rows of this dtype."""
     groups, key = groups_of(list(sizes), shuffled=gated)
     m, real = len(key), torch.tensor(20) if padded else None
     h, c, e = (rows(count, width).to(dtype) for count in (m, m, size))
@@ -164,11 +155,7 @@ def misaligned(argument):
 
 
 def main() -> None:
-    """Print as JSON all kernels, those compiled, and those compiled again needlessly.
-
-    "made" maps a kernel to the bytes of code of each compiled version; "again" lists
-    kernels that a batch of another size or alignment made Triton compile again.
-    """
+    """Print as JSON all kernels, those made, and those compiled again needlessly."""
     torch.set_float32_matmul_precision("high")
     known, made, again, place = kernels(), {}, set(), [lambda argument: argument]
     names = {id(kernel): name for name, kernel in known.items()}

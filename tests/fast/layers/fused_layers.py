@@ -38,10 +38,7 @@ LAYERS = {
 
 
 def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **options):
-    """Build a layer in float64 with random parameters and running statistics.
-
-    `dropout` is that of the base GNN; `conv` builds a conv of a given width.
-    """
+    """Build a layer in float64; `conv` builds a conv of a given width."""
     options = {"options": LayerOptions(mlp_layers=1), "max_hops": 3} | options
     width = CHANNELS + (hop_channels if options.get("hop") != "add" else 0)
     stack = Stack([conv(width) for _ in range(convs)], width, dropout)
@@ -73,10 +70,7 @@ def inputs(edge_index, num_nodes, hop_channels=HOPS, num_hops=2):
 
 
 def random_graph(num_nodes=12, num_edges=40):
-    """Return edges and number of nodes of a random graph.
-
-    It may have self loops and parallel edges; the last node has no edges.
-    """
+    """Return a random multigraph with self loops; the last node has no edges."""
     return torch.randint(num_nodes - 1, (2, num_edges)), num_nodes
 
 
@@ -98,10 +92,7 @@ def is_fusable_on(layer, subgraphs, edge_attr) -> bool:
 def assert_padding_is_ignored(
     name: str, recompute=False, before=lambda: None, **options
 ) -> None:
-    """Compare a fused network on padded batches with a plain one without padding.
-
-    Compares outputs, gradients and buffers; `before` is called before each pass.
-    """
+    """Compare a fused network on padded batches with a plain one without padding."""
     used: list[str] = []
     items, unpadded = padded_and_plain(name.endswith("-s"), NEAR)
     network, reference = (small_network(name, **options).train() for _ in range(2))

@@ -47,9 +47,8 @@ def test_fused_layer_matches_plain(fused_operations, name, kind, training):
 
 @pytest.mark.parametrize("part", ["stack", "transforms", "subgraph", "context"])
 def test_fused_layer_matches_plain_with_norms_in_evaluation(fused_operations, part):
-    layer = make_layer(
-        convs=2, options=LayerOptions(mlp_layers=2, gate_centroid=True)
-    ).train()
+    options = LayerOptions(mlp_layers=2, gate_centroid=True)
+    layer = make_layer(convs=2, options=options).train()
     parts = {"stack": layer.gnn, "transforms": layer.transforms}
     parts |= dict(layer.transforms.items())
     parts[part].eval()

@@ -99,9 +99,7 @@ def test_fused_gcn_counts_parallel_edges_and_one_self_loop():
 def test_gcn_with_other_options_is_not_fused(options):
     subgraphs = EgoNets(2)(LOOPS, 4)
     for changed, fused in (options, False), ({"bias": False}, True):
-        layer = layer_around(
-            lambda width, changed=changed: GCNConv(width, width, **changed)
-        )
+        layer = layer_around(lambda w, changed=changed: GCNConv(w, w, **changed))
         assert is_fusable_on(layer, subgraphs, None) == fused
 
 
@@ -114,9 +112,8 @@ def test_convs_with_edge_states_of_another_kind_are_not_fused(
 ):
     states = torch.rand(5, edge_channels).double() if edge_channels else None
     states = states[:, 0] if edge_channels == 1 else states
-    assert (
-        is_fusable_on(layer_around(CONVS[name]), EgoNets(2)(LOOPS, 4), states) == fused
-    )
+    subgraphs = EgoNets(2)(LOOPS, 4)
+    assert is_fusable_on(layer_around(CONVS[name]), subgraphs, states) == fused
 
 
 def test_gcn_kernels_return_values_computed_by_hand():
@@ -140,9 +137,8 @@ def test_pna_star_on_fewer_than_two_edge_copies_is_not_fused(num_edges):
     edge_index = torch.tensor([[0], [1]])[:, :num_edges]
     subgraphs = EgoNets(2)(edge_index, 3)
     assert subgraphs.num_edge_copies == num_edges
-    assert not is_fusable_on(
-        layer_around(CONVS["pna*"]), subgraphs, edge_states(subgraphs)
-    )
+    layer = layer_around(CONVS["pna*"])
+    assert not is_fusable_on(layer, subgraphs, edge_states(subgraphs))
 
 
 def test_pna_star_with_another_update_network_is_not_fused():

@@ -18,10 +18,7 @@ from tests.fast.layers.fused_layers import (
 
 @pytest.fixture
 def masks(monkeypatch):
-    """Derive masks from the number of the call; return a function that counts anew.
-
-    An entry of a mask depends on its row and column alone, not on the number of rows.
-    """
+    """Derive masks from the number of the call; return a function that counts anew."""
     calls = [count(1)]
 
     def dropout(values, p=0.5, training=True, inplace=False):

@@ -30,10 +30,7 @@ def make_encoder():
 
 
 def run(encoder, values, recompute):
-    """Return output, gradients and buffers of a function of the encodings, by name.
-
-    Also return whether the encodings were in memory between the two passes.
-    """
+    """Return results by name, and if encodings stayed in memory between the passes."""
     references = []
 
     def compute(states):

@@ -29,10 +29,7 @@ from tests.fast.layers.fused_layers import (
 
 
 def record_results(monkeypatch, name, wanted=lambda *arguments: True):
-    """Replace a plain kernel; return a list of weak references to its results.
-
-    Only calls are recorded for whose arguments `wanted` is true.
-    """
+    """Return weak references to the results of a plain kernel in `wanted` calls."""
     kernel, results = getattr(plain_kernels, name), []
 
     def recorded(*arguments):

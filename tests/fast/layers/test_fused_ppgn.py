@@ -22,10 +22,7 @@ FUSED = make_backend(lambda _: True).implementations
 
 
 def graphs(dtype=torch.double, device="cpu", width=WIDTH):
-    """Node states, edges, edge states and `batch` of graphs of 1, 4, 2, 9 and 4 nodes.
-
-    Nodes of all graphs are in random order.
-    """
+    """Return graphs of 1, 4, 2, 9 and 4 nodes, all nodes in random order."""
     torch.manual_seed(1)
     batch = torch.repeat_interleave(torch.tensor([1, 4, 2, 9, 4]))
     batch = batch[torch.randperm(len(batch))]

@@ -62,9 +62,8 @@ def test_options_of_a_layer_equal_plain_pytorch(fused_operations, options, hop):
     conv = pyg.GINEConv(nn.Linear(6 + 16 * concat, 6), edge_dim=3)
     layer = GNNAK(conv, 6, 6, hop=hop, mlp_layers=0, **options).double()
     e = torch.randn(edge_index.size(1), 3).double()
-    assert_fused_equals_plain(
-        layer, torch.randn(12, 6).double(), EgoNets(2)(edge_index, 12), e
-    )
+    given = torch.randn(12, 6).double(), EgoNets(2)(edge_index, 12), e
+    assert_fused_equals_plain(layer, *given)
     assert {"embed", "encode"} <= set(fused_operations)
 
 

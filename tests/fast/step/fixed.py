@@ -28,10 +28,7 @@ def fixed_config(model: str, **options: object) -> RunConfig:
 
 
 def fixed_items(config: RunConfig, count: int, device: str = "cpu") -> list[Item]:
-    """Return the same graphs `count` times, with random features and targets.
-
-    They have the fields of padded items, but no padding.
-    """
+    """Return the same graphs `count` times, with random features, without padding."""
     store = edge_counts(8).store
     batch = store[torch.arange(len(store))]
     subgraphs = None
@@ -88,9 +85,8 @@ def fixed_step(
     there = next(task.parameters()).device
     optimizer = task.configure_optimizers()
     make_ready(optimizer, there, captured=True)
-    step = make_step(
-        task.loss_of, optimizer, there, config.train.precision, config.train.clip
-    )
+    told = config.train.precision, config.train.clip
+    step = make_step(task.loss_of, optimizer, there, *told)
     if not captured:
         return step, optimizer
     return CapturedStep(step, make_recorder(there), optimizer.zero_grad), optimizer

@@ -171,9 +171,8 @@ def test_graphs_with_random_numbers_survive_a_capture_that_fails():
     ("precision", "close"), [("64", 1e-6), ("32", 1e-3), ("bf16", 0.1)]
 )
 def test_captured_step_on_a_gpu_trains_as_the_step_does(model, precision, close):
-    config = fixed_config(
-        model, train__precision=precision, train__clip=0.5, model__dropout=0.2
-    )
+    options = {"train__clip": 0.5, "model__dropout": 0.2}
+    config = fixed_config(model, train__precision=precision, **options)
     one, other = (trained(config, captured, "cuda") for captured in (False, True))
     torch.testing.assert_close(other, one, rtol=close, atol=close)
 
@@ -238,7 +237,7 @@ def test_captured_step_that_synchronises_goes_on_uncaptured(recorder, caplog):
 def recorded(monkeypatch):
     found, record = [], GraphRecorder.record
     monkeypatch.setattr(
-        GraphRecorder, "record", lambda *args: found.append(1) or record(*args)
+        GraphRecorder, "record", lambda *a: found.append(1) or record(*a)
     )
     return found
 

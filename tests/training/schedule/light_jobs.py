@@ -56,10 +56,7 @@ def light_task(title: str) -> Task:
 
 
 class Lines:
-    """A watcher that keeps one line per ended run.
-
-    `when` maps a number of ended runs to a function that is called after that many.
-    """
+    """A watcher with one line per ended run; calls `when[n]` after n of them."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
