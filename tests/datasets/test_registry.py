@@ -159,26 +159,10 @@ def test_a_foreign_or_truncated_file_raises_a_clear_error(tmp_path):
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        (
-            "zinc",
-            {"x": None},
-            r"zinc12k\.npz: the key x is missing; add it; see docs/formats\.md",
-        ),
-        (
-            "mutag",
-            {"x": None},
-            r"tu-mutag\.npz: the key x is missing; add it; see docs/formats\.md",
-        ),
-        (
-            "mutag",
-            {"x": 10**9},
-            r"x has the category 1000000000, not one of 0 to 99999",
-        ),
-        (
-            "mutag",
-            {"x": -1},
-            r"x has the category -1, not one of 0 to 99999; give a fi",
-        ),
+        ("zinc", {"x": None}, r"zinc12k\.npz: the key x is missing; add it; see docs/"),
+        ("mutag", {"x": None}, r"tu-mutag\.npz: the key x is missing; add it; see doc"),
+        ("mutag", {"x": 10**9}, r"x has the category 1000000000, not one of 0 to 9999"),
+        ("mutag", {"x": -1}, r"x has the category -1, not one of 0 to 99999; give a f"),
         ("mutag", {"x": np.nan}, "x has entries that are not finite numbers; give a"),
         ("mutag", {"edge_attr": np.inf}, "edge_attr has entries that are not finite"),
         ("cifar10", {"x": None}, "the key x is missing"),

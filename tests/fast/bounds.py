@@ -107,7 +107,6 @@ class Launch:
         )
 
     def copy_back(self) -> None:
-        """Copy what the kernel has written to the tensors."""
         for storage, memory in self.copies.values():
             bytes_ = torch.empty(0, dtype=torch.uint8).set_(storage)
             bytes_.copy_(memory[GUARD : GUARD + storage.nbytes()])
@@ -115,7 +114,6 @@ class Launch:
 
 @contextmanager
 def accesses_checked() -> Iterator[list[str]]:
-    """Context manager: check all accesses of interpreted kernels; yield their names."""
     from triton.runtime import interpreter
 
     launched: list[str] = []

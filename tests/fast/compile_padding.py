@@ -7,7 +7,6 @@ from tests.no_gpu import print_sizes_of_kernels
 
 
 def main() -> None:
-    """Print the bytes of code of each kernel."""
     print_sizes_of_kernels()
     first, count = torch.tensor([0, 3]), torch.tensor([3, 2])
     for value in (torch.rand(5, 2), torch.arange(5), torch.arange(5).double()):

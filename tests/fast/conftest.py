@@ -9,11 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _accesses_checked(request):
-    """Check every memory access of kernels that Triton's interpreter runs.
-
-    This takes time, so other tests than those of the check do it in `make slow` only,
-    which sets CHECK_ACCESSES.
-    """
+    """Check every memory access of interpreted kernels, where this was asked for."""
     asked = os.environ.get("CHECK_ACCESSES") == "1"
     asked = asked or request.path.name == "test_kernels_bounds.py"
     if asked and os.environ.get("TRITON_INTERPRET") == "1":

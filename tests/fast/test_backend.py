@@ -15,16 +15,12 @@ from tests.fast.layers.fused_layers import inputs, make_layer, random_graph
 
 
 def is_operation(function):
-    """Return whether a function of the source code has the decorator `operation`."""
-    return any(
-        getattr(each, "id", "") == "operation" for each in function.decorator_list
-    )
+    return any(getattr(e, "id", "") == "operation" for e in function.decorator_list)
 
 
 def test_every_fast_implementation_is_of_an_operation():
-    trees = [
-        ast.parse(f.read_text()) for f in Path(gnnak.__file__).parent.rglob("*.py")
-    ]
+    files = Path(gnnak.__file__).parent.rglob("*.py")
+    trees = [ast.parse(file.read_text()) for file in files]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     operations = {each.name for each in functions if is_operation(each)}

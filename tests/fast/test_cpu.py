@@ -1,7 +1,5 @@
 """The CPU backend: layers against plain PyTorch, products against dense matrices."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -14,6 +12,11 @@ from gnnak.fast.cpu import Incidence, Ones, gather_matrix
 from gnnak.nn.base.convs import gine
 from gnnak.nn.base.stack import Stack
 from gnnak.testing import small_graphs
+from tests.fast.backends import (
+    assert_fused_equals_plain,
+    assert_second_derivatives_equal,
+    outcome,
+)
 from tests.fast.layers.test_general import random_graph
 
 WIDTH, HOPS = 6, 3
@@ -37,7 +40,6 @@ OPTIONS = {
 
 
 def make_layer(base="GINE with an MLP", hop="concat", **options):
-    """Build a layer in float64."""
     torch.manual_seed(0)
     channels = options.setdefault("hop_channels", HOPS)
     width = WIDTH + (channels if hop == "concat" else 0)
@@ -53,8 +55,15 @@ def inputs(layer, edge_index, num_nodes, subgraphs):
     return x, subgraphs, None if isinstance(layer.gnn, pyg.GCNConv) else e
 
 
+def published_layer(nodes=12, **options):
+    """Return a layer with the published options, and its inputs."""
+    edge_index = random_graph(nodes)
+    layer = make_layer(options=PUBLISHED, **options)
+    subgraphs = EgoNets(2)(edge_index, nodes)
+    return layer, *inputs(layer, edge_index, nodes, subgraphs)
+
+
 def recording(used):
-    """Return the CPU backend, which appends to `used` whether it ran a layer."""
     encode = cpu_backend(0).implementations["encode"]
 
     def call(*given):
@@ -65,33 +74,18 @@ def recording(used):
     return Backend("recording", {"encode": call})
 
 
-def values(layer, backend, x, subgraphs, e):
-    """Return output, gradients and running statistics of a copy of the layer."""
-    layer, x = copy.deepcopy(layer), x.clone().requires_grad_()
-    e = None if e is None else e.clone().requires_grad_()
-    with use_backend(backend):
-        out = layer(x, subgraphs, e)
-        (out * torch.arange(out.numel()).view_as(out).cos()).sum().backward()
-    grads = [x.grad, None if e is None else e.grad]
-    of_weights = [weight.grad for weight in layer.parameters()]
-    return [out.detach(), *grads, *of_weights, *layer.buffers()]
-
-
 def assert_agrees(layer, *given, runs=True):
-    """Compare the CPU backend with plain PyTorch."""
     used = []
-    found = values(layer, recording(used), *given)
+    with use_backend(recording(used)):
+        assert_fused_equals_plain(layer, *given)
     assert used == [runs]
-    wanted = values(layer, PLAIN, *given)
-    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_base_gnns_agree_with_plain_pytorch(base, training):
-    edge_index = random_graph(12)
-    layer = make_layer(base, options=PUBLISHED).train(training)
-    assert_agrees(layer, *inputs(layer, edge_index, 12, EgoNets(2)(edge_index, 12)))
+    layer, *given = published_layer(base=base)
+    assert_agrees(layer.train(training), *given)
 
 
 @pytest.mark.parametrize("hop", ["concat", "add"])
@@ -133,63 +127,46 @@ def test_walks_without_a_path_to_the_root_agree_with_plain_pytorch():
 
 
 def test_gradients_can_be_differentiated_again():
-    edge_index = random_graph(12)
-    layer = make_layer(options=PUBLISHED).eval()
-    x, subgraphs, e = inputs(layer, edge_index, 12, EgoNets(2)(edge_index, 12))
-    found = []
-    for backend in (cpu_backend(0), PLAIN):
-        with use_backend(backend):
-            given = x.clone().requires_grad_()
-            out = layer(given, subgraphs, e).square().sum()
-            (grad,) = torch.autograd.grad(out, given, create_graph=True)
-            found.append(torch.autograd.grad(grad.square().sum(), layer.gnn.eps))
-    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+    layer, *given = published_layer()
+    with use_backend(cpu_backend(0)):
+        assert_second_derivatives_equal(layer.eval(), *given)
 
 
 def test_transforms_of_torch_func_agree_with_plain_pytorch():
-    edge_index = random_graph(8)
-    layer = make_layer(options=PUBLISHED).eval()
-    x, subgraphs, e = inputs(layer, edge_index, 8, EgoNets(2)(edge_index, 8))
-    several = torch.stack([x, x + 1, 2 * x])
+    layer, x, *given = published_layer(8)
+    layer.eval()
+    several = torch.stack([x, x + 1, 2 * x], dim=1)
 
     def run(x):
-        return layer(x, subgraphs, e).square().sum()
+        return layer(x, *given).square().sum()
 
     found = []
     for backend in (cpu_backend(0), PLAIN):
         with use_backend(backend):
-            gradients = torch.func.vmap(torch.func.grad(run), in_dims=1)(
-                several.movedim(0, 1)
-            )
+            gradients = torch.func.vmap(torch.func.grad(run), in_dims=1)(several)
             found.append([gradients, torch.func.jvp(run, (x,), (x,))])
     torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
 
 
-def test_modules_that_a_user_replaced_run_in_plain_pytorch():
-    edge_index = random_graph(12)
-    for name in ("project", "transforms"):
-        layer = make_layer(options=PUBLISHED)
-        if name == "project":
-            layer.project = nn.Sequential(layer.project, nn.Tanh())
-        else:
-            layer.transforms["context"][0][2] = nn.Tanh()
-        given = inputs(layer, edge_index, 12, EgoNets(2)(edge_index, 12))
-        assert_agrees(layer, *given, runs=False)
+@pytest.mark.parametrize("name", ["project", "transforms"])
+def test_modules_that_a_user_replaced_run_in_plain_pytorch(name):
+    layer, *given = published_layer()
+    if name == "project":
+        layer.project = nn.Sequential(layer.project, nn.Tanh())
+    else:
+        layer.transforms["context"][0][2] = nn.Tanh()
+    assert_agrees(layer, *given, runs=False)
 
 
 def test_two_steps_give_equal_bits():
-    edge_index = random_graph(40)
-    layer = make_layer(options=PUBLISHED).float()
-    x, subgraphs, e = inputs(layer, edge_index, 40, EgoNets(2)(edge_index, 40))
-    given = (x.float(), subgraphs, e.float())
-    once, twice = (values(layer, cpu_backend(0), *given) for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(once, twice, strict=True))
+    layer, x, subgraphs, e = published_layer(40)
+    with use_backend(cpu_backend(0)):
+        steps = [outcome(layer.float(), x.float(), subgraphs, e.float()) for _ in "ab"]
+    torch.testing.assert_close(*steps, rtol=0, atol=0)
 
 
 def test_a_hook_autocast_or_another_dtype_runs_in_plain_pytorch():
-    edge_index = random_graph(12)
-    layer = make_layer(options=PUBLISHED)
-    given = inputs(layer, edge_index, 12, EgoNets(2)(edge_index, 12))
+    layer, *given = published_layer()
     used = []
     with use_backend(recording(used)), torch.autocast("cpu", torch.bfloat16):
         layer.float()(given[0].float(), given[1], given[2].float())
@@ -201,26 +178,19 @@ def test_a_hook_autocast_or_another_dtype_runs_in_plain_pytorch():
 
 
 def test_small_batches_run_in_plain_pytorch():
-    edge_index = random_graph(12)
-    layer = make_layer(options=PUBLISHED)
-    given = inputs(layer, edge_index, 12, EgoNets(2)(edge_index, 12))
     encode = cpu_backend().implementations["encode"]
-    assert encode(layer, *given, "sum") is NotImplemented
+    assert encode(*published_layer(), "sum") is NotImplemented
 
 
 INDEX = torch.tensor([2, 0, 2, 1])
 DENSE = torch.tensor([[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]]).double()
 
 
-def test_gather_matrix_gathers_rows():
-    values = torch.rand(3, 2, dtype=torch.double)
-    assert torch.equal(gather_matrix(INDEX, 3) @ values, values[INDEX])
-
-
-def test_a_transposed_gather_sums_rows():
-    values = torch.rand(4, 2, dtype=torch.double)
-    found = gather_matrix(INDEX, 3).T @ values
-    torch.testing.assert_close(found, DENSE.T @ values, rtol=1e-12, atol=1e-12)
+def test_gather_matrix_gathers_rows_and_its_transpose_sums_them():
+    values, rows = torch.rand(3, 2).double(), torch.rand(4, 2).double()
+    matrix = gather_matrix(INDEX, 3)
+    assert torch.equal(matrix @ values, values[INDEX])
+    torch.testing.assert_close(matrix.T @ rows, DENSE.T @ rows, rtol=1e-12, atol=1e-12)
 
 
 def test_the_transpose_of_sorted_groups_needs_no_order():
@@ -238,8 +208,7 @@ def test_a_matrix_with_an_empty_row_and_a_repeated_one():
 
 
 def test_a_matrix_without_ones_gives_zeros():
-    none = torch.empty(0, dtype=torch.long)
-    matrix = gather_matrix(none, 2)
+    matrix = gather_matrix(torch.empty(0, dtype=torch.long), 2)
     assert torch.equal(matrix.T @ torch.empty(0, 3), torch.zeros(2, 3))
 
 

@@ -89,13 +89,7 @@ def published_name(ours: str) -> str:
 
 
 class GoldenCase:
-    """One file of golden values, and the network of `gnnak` that it belongs to.
-
-    Args:
-        name: Name of the file, one of `CASES`.
-        dtype: Data type of weights, inputs and expected values.
-        device: The device that all tensors are on.
-    """
+    """One file of golden values, and the network of `gnnak` that it belongs to."""
 
     def __init__(
         self, name: str, dtype: torch.dtype = torch.double, device: str = "cpu"
@@ -144,13 +138,7 @@ class GoldenCase:
         return network
 
     def published(self, kind: str, ours: str, like: Tensor) -> Tensor:
-        """Return the published value for one of our weights or buffers.
-
-        Args:
-            kind: "weight" (before training), "grad" or "after" (after training).
-            ours: Our name.
-            like: Our value, which has the wanted shape.
-        """
+        """Return the published value for one of our weights or buffers."""
         name = f"{kind}/{published_name(ours)}"
         if name.endswith(".embeddings"):
             keys = [f"{name}.{i}.weight" for i in range(10)]
@@ -240,19 +228,7 @@ def _features(config: dict | None) -> Features | None:
 def assert_golden(
     name: str, monkeypatch, dtype=torch.double, device="cpu", outputs=1e-12, rest=1e-11
 ) -> None:
-    """Assert that the network of a case computes what the published network computes.
-
-    Compared are outputs in evaluation and in training, gradients of all weights, and
-    running statistics after the training pass.
-
-    Args:
-        name: The case.
-        monkeypatch: The fixture of pytest.
-        dtype: Data type of the network.
-        device: Device of the network.
-        outputs: Largest difference of the outputs.
-        rest: Largest difference of gradients and running statistics.
-    """
+    """Compare outputs, gradients and running statistics with the published ones."""
     case = GoldenCase(name, dtype, device)
     monkeypatch.setattr(F, "dropout", case.dropout())
 

@@ -114,9 +114,8 @@ def test_graph6_round_trip(shapes):
     graphs = [nx.gnp_random_graph(size, 0.4, seed=seed) for size, seed in shapes]
     store = from_networkx(graphs)
     text = format_graph6(store)
-    assert text == "".join(
-        nx.to_graph6_bytes(graph, header=False).decode() for graph in graphs
-    )
+    lines = [nx.to_graph6_bytes(graph, header=False).decode() for graph in graphs]
+    assert text == "".join(lines)
     assert edge_sets(parse_graph6(text).check()) == edge_sets(store)
 
 

@@ -164,10 +164,7 @@ PATH = {
 def test_read_node_link_is_the_inverse_of_networkx(tmp_path, edges):
     graph = nx.path_graph(4)
     graph.graph["y"] = 2.5
-    data = [
-        nx.node_link_data(graph, edges=edges),
-        nx.node_link_data(nx.Graph(), edges=edges),
-    ]
+    data = [nx.node_link_data(each, edges=edges) for each in (graph, nx.Graph())]
     (tmp_path / "g.json").write_text(json.dumps(data))
     found = read_node_link(tmp_path / "g.json")
     assert nx.utils.graphs_equal(found[0], graph)

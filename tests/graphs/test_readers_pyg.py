@@ -18,12 +18,8 @@ EDGE = int_tensor([[0, 1], [1, 0]])
 
 def test_from_pyg_all_fields_by_hand():
     first = Data(x=torch.ones(2, 1), edge_index=EDGE, edge_attr=EDGE, y=1.5)
-    last = Data(
-        x=torch.zeros(1, 1),
-        edge_index=EDGE[:, :0],
-        edge_attr=int_tensor([], 2),
-        y=torch.tensor(2.5),
-    )
+    none = EDGE[:, :0], int_tensor([], 2)
+    last = Data(torch.zeros(1, 1), *none, y=torch.tensor(2.5))
     store = from_pyg([first, last])
     assert store.num_nodes.tolist() == [2, 1]
     assert store.num_edges.tolist() == [2, 0]
@@ -35,12 +31,8 @@ def test_from_pyg_all_fields_by_hand():
 
 
 def test_from_pyg_takes_vectors_as_one_column():
-    vectors = Data(
-        x=int_tensor([3, 4]), edge_index=EDGE, edge_attr=torch.tensor([0.5, 1])
-    )
-    columns = Data(
-        x=int_tensor([[5]]), edge_index=EDGE[:, :0], edge_attr=torch.ones(0, 1)
-    )
+    vectors = Data(int_tensor([3, 4]), EDGE, torch.tensor([0.5, 1]))
+    columns = Data(int_tensor([[5]]), EDGE[:, :0], torch.ones(0, 1))
     store = from_pyg([vectors, columns])
     assert store.x.tolist() == [[3], [4], [5]]
     assert store.edge_attr.tolist() == [[0.5], [1]]
@@ -62,10 +54,7 @@ def test_from_pyg_empty_things():
 
 
 def test_from_pyg_node_targets():
-    graphs = [
-        Data(num_nodes=1, y=int_tensor([4])),
-        Data(num_nodes=1, y=int_tensor([5])),
-    ]
+    graphs = [Data(num_nodes=1, y=int_tensor([y])) for y in (4, 5)]
     assert not from_pyg(graphs).node_targets
     assert from_pyg(graphs, node_targets=True)[[1]].y.tolist() == [5]
 
@@ -73,10 +62,7 @@ def test_from_pyg_node_targets():
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        (
-            {"x": None, "num_nodes": 2},
-            "x is torch.float32 [*, 1] on cpu in graph 0 but",
-        ),
+        ({"x": None, "num_nodes": 2}, "x is torch.float32 [*, 1] on cpu in graph 0"),
         ({"x": torch.ones(2, 3)}, "torch.float32 [*, 3] on cpu in graph 1"),
         ({"x": torch.ones(2, 1).double()}, "torch.float64 [*, 1] on cpu in graph 1"),
         ({"x": torch.ones(2, 1, 1)}, "graph 1: x has shape [2, 1, 1]; give [n, c]"),
@@ -119,9 +105,6 @@ def test_to_pyg_graph_targets_keep_their_row():
     assert (data.num_nodes, data.x, data.edge_attr) == (1, None, None)
 
 
-EDGES = torch.tensor([[0, 1], [1, 0]])
-
-
 class Trap:
     """A pickle that creates a file when it is read."""
 
@@ -134,25 +117,25 @@ class Trap:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_read_pyg_data_that_torch_saved(tmp_path, count):
-    data = [Data(x=torch.ones(2, 1), edge_index=EDGES, y=torch.tensor([1.0]))] * count
+    data = [Data(x=torch.ones(2, 1), edge_index=EDGE, y=torch.tensor([1.0]))] * count
     torch.save(data if count > 1 else data[0], tmp_path / "d.pt")
     found = read_pyg(tmp_path / "d.pt")
     assert len(found) == count
-    assert torch.equal(found[0].edge_index, EDGES)
+    assert torch.equal(found[0].edge_index, EDGE)
 
 
 def test_read_pyg_dicts_of_tensors(tmp_path):
-    torch.save([{"edge_index": EDGES, "num_nodes": 3}], tmp_path / "d.pt")
+    torch.save([{"edge_index": EDGE, "num_nodes": 3}], tmp_path / "d.pt")
     (found,) = read_pyg(tmp_path / "d.pt")
     assert (found.num_nodes, found.num_edges) == (3, 2)
-    torch.save({"edge_index": EDGES, "pos": EDGES.float()}, tmp_path / "d.pt")
+    torch.save({"edge_index": EDGE, "pos": EDGE.float()}, tmp_path / "d.pt")
     assert read_pyg(tmp_path / "d.pt")[0].pos.dtype == torch.float
 
 
 def test_read_pyg_never_runs_a_pickle(tmp_path):
     trap = Trap(tmp_path / "trapped")
     (tmp_path / "a.pt").write_bytes(pickle.dumps(trap))
-    torch.save([Data(edge_index=EDGES, trap=trap)], tmp_path / "b.pt")
+    torch.save([Data(edge_index=EDGE, trap=trap)], tmp_path / "b.pt")
     for name in ("a.pt", "b.pt"):
         with pytest.raises(FileFormatError, match="could run code"):
             read_pyg(tmp_path / name)
@@ -172,8 +155,7 @@ META = torch.device("meta")
 
 
 def test_graphs_are_moved_with_fields_that_are_on_another_device():
-    edges = torch.tensor([[0, 1], [1, 0]])
-    graphs = [Data(torch.ones(2, 1), edges, number=3, pos=torch.ones(2, 3))] * 2
+    graphs = [Data(torch.ones(2, 1), EDGE, number=3, pos=torch.ones(2, 3))] * 2
     fields = read_fields(graphs)
     assert fields.to(fields.store.device) is fields
     # Graphs that are already on a device: only the numbers are on the CPU.

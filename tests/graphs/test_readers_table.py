@@ -11,8 +11,6 @@ from gnnak.graphs.readers.table import (
 
 @pytest.fixture
 def table(tmp_path):
-    """Write bytes to a file and return the path of the file."""
-
     def write(content: bytes, name: str = "t.csv"):
         path = tmp_path / name
         path.write_bytes(content)
@@ -61,7 +59,7 @@ def test_read_table_by_hand(table, content, columns):
         *("header only", "none fits"),
     ],
 )
-def test_the_separator_gives_the_first_row_as_many_cells_as_the_header(
+def test_the_separator_gives_the_first_row_the_cells_of_the_header(
     table, content, names
 ):
     with open_table(table(content)) as found:

@@ -15,7 +15,6 @@ chem = pytest.importorskip("rdkit.Chem")
 
 
 def names(smiles):
-    """Return the names of the atom types of a molecule, in the order of its atoms."""
     store = zinc_from_molecules(parse_smiles([smiles]))
     return [ATOM_TYPES[number] for number in store.x[:, 0]]
 

@@ -8,10 +8,7 @@ import pytest
 from torch_geometric.data import Batch
 
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop
-from gnnak.loading import assembler
 from gnnak.loading.forms import PaddedForm, padded_form
-from gnnak.loading.prefetch import Prefetcher
-from tests.loading.fake_stream import FakeStream
 from tests.loading.test_pickled_batches import saved_and_loaded
 from tests.loading.test_prefetch import ended
 from tests.loop.models import molecules
@@ -51,24 +48,16 @@ def shown(batch: Batch) -> tuple:
     return batch.number.tolist(), nodes
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "threads"])
-def streams(request, monkeypatch):
+@pytest.fixture(params=["plain", "threads"])
+def used(request):
     """All streams used so far; with threads, windows are prefetched as on a GPU."""
-    created = []
-
-    def in_thread(results, *_):
-        created.append(FakeStream())
-        return Prefetcher(results, created[-1])
-
-    if request.param:
-        monkeypatch.setattr(assembler, "prefetch", in_thread)
-    return created
+    return request.getfixturevalue("streams") if request.param == "threads" else []
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("way", with_slow(WAYS, "torch.save"))
 @pytest.mark.parametrize("kind", with_slow(LOADERS, "budget", "walks"))
-def test_a_copied_loader_continues_as_its_state_says(kind, way, moment, streams):
+def test_a_copied_loader_continues_as_its_state_says(kind, way, moment, used):
     loader, other = build(kind), build(kind)
     count, batches = len(loader), iter(loader)
     taken = {"before": 0, "middle": 2, "break": 2, "last": count}
@@ -93,7 +82,7 @@ def test_a_copied_loader_continues_as_its_state_says(kind, way, moment, streams)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_copied_loader_does_not_change_the_first_one(way, streams):
+def test_a_copied_loader_does_not_change_the_first_one(way, used):
     loader, other = build("drop"), build("drop")
     batches, wanted = iter(loader), iter(other)
     assert shown(next(batches)) == shown(next(wanted))
@@ -107,15 +96,15 @@ def test_a_copied_loader_does_not_change_the_first_one(way, streams):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_copied_loader_ends_its_threads(way, streams):
+def test_a_copied_loader_ends_its_threads(way, used):
     loader = build("drop")
     copied = WAYS[way](loader)
     assert len([*copied]) == 4
-    count = len(streams)
+    count = len(used)
     del copied
-    assert all(ended(thread) for stream in streams for thread in stream.threads)
+    assert all(ended(thread) for stream in used for thread in stream.threads)
     assert len([*loader]) == 4
-    assert len(streams) == 2 * count
+    assert len(used) == 2 * count
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -10,13 +10,10 @@ from torch_geometric.loader import DataLoader
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop, WholeGraphs
 from gnnak.errors import CheckpointError, GraphError, OptionError
 from gnnak.loading.assembler import Assembler
+from tests.loading.test_graph_loader import numbers
 
 NONE = torch.zeros(2, 0, dtype=torch.long)
 GRAPHS = [Data(x=torch.rand(n, 1), edge_index=NONE, number=n) for n in range(1, 8)]
-
-
-def numbers(loader: GraphLoader | DataLoader) -> list[list[int]]:
-    return [batch.number.tolist() for batch in loader]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
@@ -48,11 +45,32 @@ def test_graph_loader_drops_the_last_batch_of_each_process(monkeypatch):
     assert parts == [[[1, 3, 5]], [[2, 4, 6]]]
 
 
-def test_drop_last_that_leaves_no_batch_is_refused():
-    with pytest.raises(OptionError, match=r"no batch: there are 7 graphs, .* is 8"):
-        GraphLoader(GRAPHS, 8, drop_last=True)
-    with pytest.raises(OptionError, match="batches of a Budget have no fixed number"):
-        GraphLoader(GRAPHS, Budget(nodes=9), drop_last=True)
+WRONG = {
+    "no batch": (
+        lambda: GraphLoader(GRAPHS, 8, drop_last=True),
+        (OptionError, r"no batch: there are 7 graphs, .* is 8"),
+    ),
+    "budget": (
+        lambda: GraphLoader(GRAPHS, Budget(nodes=9), drop_last=True),
+        (OptionError, "batches of a Budget have no fixed number"),
+    ),
+    "an unknown argument": (
+        lambda: GraphLoader(GRAPHS, 2, num_workers=4),
+        (TypeError, "unexpected keyword argument 'num_workers'"),
+    ),
+    "no graphs": (
+        lambda: GraphLoader(batch_size=2),
+        (TypeError, r"missing 1 required .* argument: 'graphs'"),
+    ),
+    "None": (lambda: GraphLoader(None, 2), (GraphError, "graphs is None; give a list")),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_refused(name):
+    call, (error, message) = WRONG[name]
+    with pytest.raises(error, match=message):
+        call()
 
 
 def test_drop_last_is_part_of_the_state_and_of_the_text_of_a_loader():
@@ -74,15 +92,6 @@ def test_a_state_without_drop_last_is_that_of_a_loader_with_all_batches():
     GraphLoader(GRAPHS, 3).load_state_dict(state)
     with pytest.raises(CheckpointError, match="drop_last=False, but this one has"):
         GraphLoader(GRAPHS, 3, drop_last=True).load_state_dict(state)
-
-
-def test_unknown_and_missing_arguments_are_type_errors():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'num_workers'"):
-        GraphLoader(GRAPHS, 2, num_workers=4)
-    with pytest.raises(TypeError, match=r"missing 1 required .* argument: 'graphs'"):
-        GraphLoader(batch_size=2)
-    with pytest.raises(GraphError, match="graphs is None; give a list"):
-        GraphLoader(None, 2)
 
 
 def test_a_loader_has_the_attributes_of_its_arguments():
@@ -119,9 +128,7 @@ def test_numbers_of_numpy_are_taken_as_ints():
 
 @pytest.mark.parametrize("size", [8, 2**63 - 1, 10**30])
 @pytest.mark.parametrize("single", [True, False])
-def test_a_batch_size_above_the_number_of_graphs_gives_one_batch(
-    size, single, monkeypatch
-):
+def test_a_batch_size_above_the_number_of_graphs_gives_one(size, single, monkeypatch):
     made = Assembler.__init__
     monkeypatch.setattr(
         Assembler, "__init__", lambda self, *args: made(self, *args[:-1], single)

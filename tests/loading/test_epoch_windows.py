@@ -15,17 +15,15 @@ from gnnak.loading import assembler
 from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs
 from gnnak.loading.graph_loader import Loader
 from gnnak.loading.order import BatchSampler, Epochs
-from gnnak.loading.prefetch import Prefetcher
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.training import callbacks as callbacks_module
 from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.module import GraphTask
 from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
-from tests.loading.fake_stream import FakeStream
-from tests.loading.test_loader import same_items
+from tests.loading.test_loader import same_lists
 from tests.loading.test_prefetch import ended
-from tests.training.small import edge_counts, small_config
+from tests.training.small import edge_counts, small_config, stopped_after
 
 COUNT = 6
 """Number of batches of an epoch."""
@@ -53,8 +51,7 @@ def items_of(windows, epoch, first=0):
 def test_epoch_windows_begin_at_any_batch(windows, first):
     assert 1 < len([*windows.of_epoch(3, COUNT)]) < COUNT
     whole, rest = items_of(windows, 3), items_of(windows, 3, first)
-    for one, other in zip(whole[first:], rest, strict=True):
-        same_items(one, other)
+    same_lists(whole[first:], rest)
 
 
 def out_of_memory(*_: object) -> None:
@@ -94,8 +91,6 @@ def test_loaders_free_their_graphs_without_garbage_collection(kind):
 
 
 class Work:
-    """Logs when it is started and closed."""
-
     def __init__(self, epoch, log):
         self.epoch, self.log = epoch, log
         log.append(f"start {epoch}")
@@ -125,26 +120,11 @@ def test_at_most_one_epoch_is_prefetched_and_closed_if_another_is_needed(windows
 CPU = Machine("cpu")
 
 
-@pytest.fixture
-def streams(monkeypatch):
-    """All streams used so far; windows are prefetched in threads, as on a GPU."""
-    created = []
-
-    def in_thread(results, *_):
-        created.append(FakeStream())
-        return Prefetcher(results, created[-1])
-
-    monkeypatch.setattr(assembler, "prefetch", in_thread)
-    return created
-
-
 def threads_of(streams):
     return [thread for stream in streams for thread in stream.threads]
 
 
 class RecordedOrder(BatchSampler):
-    """Records the epochs whose batches it is asked for."""
-
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.seeded = []
@@ -171,7 +151,7 @@ class Progress:
 
 
 @pytest.mark.parametrize("limit", [1, 2**24])
-def test_loader_prefetches_the_next_epoch_when_the_last_window_is_taken(
+def test_loader_prefetches_the_next_epoch_at_the_last_window(
     limit, streams, monkeypatch
 ):
     monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
@@ -188,9 +168,7 @@ def test_loader_prefetches_the_next_epoch_when_the_last_window_is_taken(
 
 @pytest.mark.parametrize("limit", [1, 2**24])
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
-def test_loader_yields_the_same_epochs_with_and_without_threads(
-    drop, limit, streams, monkeypatch
-):
+def test_loader_yields_the_same_epochs_in_threads(drop, limit, streams, monkeypatch):
     monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
     progress = Progress(4, drop)
     found = [progress.items(epoch) for epoch in range(4)]
@@ -200,23 +178,19 @@ def test_loader_yields_the_same_epochs_with_and_without_threads(
     monkeypatch.setattr(assembler, "prefetch", lambda results, *_: results)
     plain = Progress(0, drop)
     for epoch, items in enumerate(found):
-        for one, other in zip(items, plain.items(epoch), strict=True):
-            same_items(one, other)
+        same_lists(items, plain.items(epoch))
 
 
 def test_loader_yields_the_current_epoch_if_another_was_prefetched(streams):
     progress, plain = Progress(100), Progress(0)
     for epoch in (0, 7, 7, 3):
-        for one, other in zip(progress.items(epoch), plain.items(epoch), strict=True):
-            same_items(one, other)
+        same_lists(progress.items(epoch), plain.items(epoch))
     progress.loader.close()
     assert all(map(ended, threads_of(streams)))
 
 
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
-def test_graph_loader_yields_the_same_epochs_with_and_without_threads(
-    drop, streams, monkeypatch
-):
+def test_graph_loader_yields_the_same_epochs_in_threads(drop, streams, monkeypatch):
     options = {"subgraphs": EgoNets(1), "drop": drop, "shuffle": True}
     store = edge_counts(12).store
     loader = GraphLoader(store, 5, **options)
@@ -240,7 +214,7 @@ def losses_of(folder, **options):
 
 
 @pytest.mark.heavy
-def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
+def test_run_with_prefetched_epochs_is_equal_and_ends_threads(
     tmp_path, monkeypatch, streams
 ):
     threads = threading.active_count()
@@ -253,9 +227,8 @@ def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
 
 def test_run_that_stops_early_ends_its_threads(tmp_path, streams):
     threads = threading.active_count()
-    few = losses_of(
-        tmp_path, train__epochs=40, train__early_stop=1, train__learning_rate=1e-12
-    )
+    options = {"train__early_stop": 1, "train__learning_rate": 1e-12}
+    few = losses_of(tmp_path, train__epochs=40, **options)
     assert len(few) < 40
     assert threading.active_count() == threads
 
@@ -283,12 +256,7 @@ def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, stream
     monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)
     whole = run(config, edge_counts(), tmp_path / "whole", CPU)
-
-    def stop(self, trainer):
-        trainer.should_stop |= self.epochs == 2
-
-    with monkeypatch.context() as patched:
-        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+    with stopped_after(2, monkeypatch):
         run(config, edge_counts(), tmp_path / "part", CPU)
     rest = run(config, edge_counts(), tmp_path / "part", CPU, resume=True)
     assert rest["curves"] == whole["curves"]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
+from torch_geometric.nn import GIN
 
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop, uplift
 from gnnak.errors import GraphError, OptionError
@@ -25,7 +26,6 @@ MADE = {"subgraphs"}
 
 
 def rich(seed: int, num_nodes: int = 4, num_edges: int = 5) -> Data:
-    """A graph with fields of all kinds."""
     draw = torch.Generator().manual_seed(seed)
     return Data(
         x=torch.rand(num_nodes, 3, generator=draw),
@@ -92,9 +92,7 @@ def test_graph_loader_equals_the_loader_of_pyg_on_all_corner_cases_together():
 @settings(deadline=None)
 @given(st.lists(any_graphs(6), min_size=1, max_size=5), st.integers(1, 3))
 def test_graph_loader_equals_the_loader_of_pyg_on_any_graphs(drawn, batch_size):
-    graphs = [
-        Data(edge_index=edges, num_nodes=n, x=torch.rand(n, 2)) for edges, n in drawn
-    ]
+    graphs = [Data(edge_index=e, num_nodes=n, x=torch.rand(n, 2)) for e, n in drawn]
     assert_same_batches(graphs, batch_size)
 
 
@@ -175,16 +173,11 @@ def test_graph_loader_drops_subgraphs_in_each_epoch_anew():
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("kind", ["uplifted", "network"])
 def test_models_use_the_attached_subgraphs(kind, training, monkeypatch):
-    from torch_geometric.nn import GIN
-
-    graphs = [Data(x=torch.zeros(n, 1).long(), edge_index=ring(n)) for n in (3, 5, 4)]
+    graphs = [Data(torch.zeros(n, 1).long(), ring(n)) for n in (3, 5, 4)]
     batch = next(iter(GraphLoader(graphs, 3, subgraphs=EgoNets(3))))
     theirs = next(iter(DataLoader(graphs, 3)))
     if kind == "network":
-        net = build_model("gin-ak+", Categorical((1,)), None, 2)
-
-        def call(b):
-            return net(b)
+        net = call = build_model("gin-ak+", Categorical((1,)), None, 2)
     else:
         net = uplift(GIN(1, 8, 2), num_hops=3)
 
@@ -214,8 +207,6 @@ def ring(n: int) -> torch.Tensor:
 
 
 def test_uplifted_model_samples_from_the_attached_subgraphs(monkeypatch):
-    from torch_geometric.nn import GIN
-
     graphs = [Data(x=torch.rand(n, 2), edge_index=ring(n)) for n in (6, 5, 4)]
     batch = next(iter(GraphLoader(graphs, 3, subgraphs=EgoNets(1))))
     net = uplift(GIN(2, 8, 1), num_hops=1, drop=SubgraphDrop("random", 1))
@@ -224,8 +215,6 @@ def test_uplifted_model_samples_from_the_attached_subgraphs(monkeypatch):
 
 
 def test_uplifted_model_of_other_subgraphs_says_so_once_and_extracts(caplog):
-    from torch_geometric.nn import GIN
-
     graphs = [Data(x=torch.rand(n, 2), edge_index=ring(n)) for n in (6, 5, 4)]
     net = uplift(GIN(2, 8, 1), num_hops=1).eval()
     for batch in GraphLoader(graphs, 1, subgraphs=EgoNets(2)):
@@ -372,7 +361,6 @@ def test_graph_loader_pads_only_the_hidden_form_of_full_batches():
 
 
 def padded(batches) -> list[bool]:
-    """Return which batches the loader has padded."""
     return [isinstance(batch.__dict__["_padded"], PaddedForm) for batch in batches]
 
 
@@ -432,16 +420,8 @@ OTHER = Data(x=torch.rand(2, 3), edge_index=torch.zeros(2, 0).long())
         ("zink", OptionError, "did you mean 'zinc'"),
         ("csl/train", OptionError, "csl has no fixed split"),
         ("csl/half", OptionError, "csl has no part 'half'"),
-        (
-            "data/x.pt",
-            OptionError,
-            "no data set 'data/x.pt'; if it is a file, read its",
-        ),
-        (
-            "/data/x.pt",
-            OptionError,
-            "there is no data set '/data/x.pt'; if it is a fil",
-        ),
+        ("data/x.pt", OptionError, "no data set 'data/x.pt'; if it is a file, read it"),
+        ("/data/x.pt", OptionError, "there is no data set '/data/x.pt'; if it is a fi"),
         ({"a": OTHER}, GraphError, r"graphs is a dict; give a list, .*graphs\.values"),
         (Data, GraphError, "graphs is the class Data; give a list of PyG Data"),
     ],

@@ -68,13 +68,11 @@ def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
     sizes = {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]}
     (joint,) = pack([FIELDS], STARTS, sizes)
     parts = [
-        part for batch in joint.padded() + joint.trimmed() for part in batch.values()
+        part for each in joint.padded() + joint.trimmed() for part in each.values()
     ]
     assert len({part.untyped_storage().data_ptr() for part in parts}) == 1
     assert all(part.storage_offset() % ALIGNMENT == 0 for part in parts)
-    assert all(
-        part.is_contiguous() for batch in joint.padded() for part in batch.values()
-    )
+    assert all(part.is_contiguous() for one in joint.padded() for part in one.values())
 
 
 def test_splitting_leaves_the_tensors_of_the_window_unchanged():

@@ -45,6 +45,11 @@ def same_items(first, second):
     assert_same_records(first.subgraphs, second.subgraphs, groups=False)
 
 
+def same_lists(first, second):
+    for one, other in zip(first, second, strict=True):
+        same_items(one, other)
+
+
 @pytest.mark.parametrize("limit", [1, 40_000, 2**24])
 def test_loader_yields_the_same_batches_for_every_window_size(limit, monkeypatch):
     monkeypatch.setitem(assembler.WINDOW_BYTES, "cpu", limit)
@@ -77,12 +82,10 @@ def test_loader_samples_covers_that_depend_only_on_the_seed(strategy):
     sampler = BatchSampler(torch.arange(16), 5)
     drop = SubgraphDrop(strategy, 2)
     source = Subgraphs(cached, drop=drop)
-    loader = Loader(
-        store, sampler, nullcontext, source, epochs=Epochs(seeds.__next__, 0)
-    )
+    epochs = Epochs(seeds.__next__, 0)
+    loader = Loader(store, sampler, nullcontext, source, epochs=epochs)
     first, again, other = (list(loader) for _ in range(3))
-    for one, two in zip(first, again, strict=True):
-        same_items(one, two)
+    same_lists(first, again)
     roots = [[i.subgraphs.root.tolist() for i in epoch] for epoch in (first, other)]
     assert roots[0] != roots[1]
     for item, positions in zip(first, sampler.of_epoch(0), strict=True):
@@ -180,9 +183,7 @@ def test_estimated_memory_shares_extract_no_more_than_a_batch():
 @pytest.mark.parametrize(
     ("per_graph", "batches"), [(0.01, 25), (0.1, 4), (0.24, 4), (0.5, 2), (3.0, 1)]
 )
-def test_windows_have_several_batches_if_four_times_the_budget_suffices(
-    per_graph, batches
-):
+def test_windows_have_several_batches_if_they_fit_in_four_budgets(per_graph, batches):
     share = torch.full((400,), per_graph, dtype=torch.double)
     share = assembler.for_several_batches(share, batch_size=4)
     # A little less than the assembler, so that rounding errors decide nothing.
@@ -202,7 +203,7 @@ def test_memory_shares_count_only_the_sampled_subgraphs():
     fraction = assembler.sampled_fraction(store, cached, lambda _, where: cached[where])
     assert fraction == 1
     few, all_of_them = (
-        assembler.memory_shares(store, cached, drop, p) for p in (part, 1.0)
+        assembler.memory_shares(store, cached, drop, p) for p in (part, 1)
     )
     assert (few < all_of_them).all()
     others = assembler.memory_shares(store, None, drop)

@@ -156,10 +156,7 @@ def test_choose_shape_returns_multiples_that_kernels_are_compiled_for():
 
 
 class SlowDemand(Demand):
-    """A `Demand` whose count of unused epochs takes time to read.
-
-    While the count is read, `reading` is set and `go_on` is awaited.
-    """
+    """While it reads its count, `reading` is set and `go_on` is awaited."""
 
     def __init__(self) -> None:
         self.reading, self.go_on = threading.Event(), threading.Event()
@@ -179,7 +176,6 @@ class SlowDemand(Demand):
 
 
 def epoch(demand: Demand, windows: int = 4) -> list[bool]:
-    """Return which windows of an epoch are padded."""
     demand.begin_epoch()
     return [demand.pads_next() for _ in range(windows)]
 

@@ -21,8 +21,6 @@ GRAPH = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
 
 
 class Rings(InMemoryDataset):
-    """A PyG data set in memory."""
-
     def __init__(self, transform=None, graphs=(GRAPH,) * 3) -> None:
         super().__init__(None, transform)
         self.data, self.slices = self.collate([*graphs])
@@ -51,10 +49,7 @@ def test_data_sets_without_a_transform_are_read_without_a_warning(caplog):
 
 
 BROKEN = {
-    "edge_index": (
-        torch.tensor([[0], [5]]),
-        "edge_index joins nodes 0 and 5 in graph 0",
-    ),
+    "edge_index": (torch.tensor([[0], [5]]), "edge_index joins nodes 0 and 5 in graph"),
     "num_nodes": (torch.tensor([2.0]), "num_nodes is torch.float32 of shape .*; give"),
     "x": (torch.ones(5, 1), "x has 5 rows; give 2, one for every node"),
     "y": (torch.ones(3), "y has 3 rows; give 1, one for every graph"),
@@ -101,8 +96,6 @@ class Mapped(Dataset):
 
 
 class Indexed:
-    """Graphs with a length, and nothing else."""
-
     def __len__(self) -> int:
         return 5
 

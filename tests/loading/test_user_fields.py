@@ -17,7 +17,6 @@ from tests.loading.test_graph_loader import assert_same_batch
 
 
 def graph(num_nodes: int = 3, **fields: object) -> Data:
-    """A ring with further fields."""
     nodes = torch.arange(num_nodes)
     edge_index = torch.stack([nodes, nodes.roll(1)])
     return Data(x=torch.rand(num_nodes, 2), edge_index=edge_index, **fields)
@@ -82,16 +81,8 @@ MIXED = {
     "int, text": (1, "a", "f is an int in graph 0 but a str in graph 1; make them eq"),
     "int, tensor": (1, torch.ones(2), r"an int in graph 0 but a tensor of shape \[2\]"),
     "scalar, float": (torch.tensor(1.0), 2.0, r"a tensor of shape \[\] .* but a float"),
-    "scalar, vector": (
-        torch.tensor(1.0),
-        torch.ones(1),
-        r"shape \[\] .*shape \[1\] in",
-    ),
-    "vector, scalar": (
-        torch.ones(1),
-        torch.tensor(1.0),
-        r"shape \[1\] .*shape \[\] in",
-    ),
+    "scalar, vector": (torch.tensor(1.0), torch.ones(1), r"shape \[\] .*shape \[1\] i"),
+    "vector, scalar": (torch.ones(1), torch.tensor(1.0), r"shape \[1\] .*shape \[\] i"),
     "scalars": (torch.tensor(1.0), torch.tensor(1), r"float32 \[\] on .*int64 \[\] on"),
     "too large": (1, 10**30, "whole number that does not fit into 64 bits; give fl"),
     "sparse": (torch.eye(2), torch.eye(2).to_sparse(), "graph 1 is a sparse_coo ten"),
@@ -165,9 +156,7 @@ class Usual(Data):
 def test_graph_loader_refuses_other_shifts_of_edges():
     edges = torch.tensor([[0, 1], [2, 0]])
     pair = Bipartite(x=torch.rand(2, 1), other=torch.rand(3, 1), edge_index=edges)
-    with pytest.raises(
-        GraphError, match=r"'edge_index' of graph 0 is \[\[2\], \[3\]\];"
-    ):
+    with pytest.raises(GraphError, match=r"'edge_index' of graph 0 is \[\[2\], \[3\]"):
         GraphLoader([pair] * 2, 2)
     graphs = [Fixed(x=torch.rand(n, 1), edge_index=edges) for n in (7, 3)]
     with pytest.raises(GraphError, match=r"'edge_index' of graph 1 is 7, .*3 nodes"):
@@ -180,9 +169,7 @@ def test_graph_loader_refuses_other_shifts_of_edges():
 @pytest.mark.parametrize("read", [GraphLoader, from_pyg])
 def test_a_batch_is_not_taken_for_a_graph(read):
     batch = Batch.from_data_list([graph()] * 4)
-    with pytest.raises(
-        GraphError, match=r"graph 0 is a Batch of 4 graphs; .*_data_list"
-    ):
+    with pytest.raises(GraphError, match=r"graph 0 is a Batch of 4 graphs; .*_data_li"):
         read([batch])
     with pytest.raises(GraphError, match=r"one Batch; .* batch\.to_data_list\(\)"):
         read(batch)
@@ -223,9 +210,7 @@ def test_graph_loader_ignores_what_pyg_notes_of_the_parts_of_a_batch(marked):
         assert "_num_nodes" in graphs[number]
     assert_same_batch(next(iter(GraphLoader(graphs, 2))), wanted)
     del graphs[1].num_nodes
-    with pytest.raises(
-        GraphError, match="graph 0 has a field 'num_nodes', but graph 1"
-    ):
+    with pytest.raises(GraphError, match="graph 0 has a field 'num_nodes', but graph"):
         GraphLoader(graphs, 2)
 
 

@@ -18,7 +18,6 @@ def record_with(monkeypatch):
 
 @pytest.fixture
 def calls(record_with):
-    """Replace captures by calls."""
     from tests.fast.recorders import CallRecorder
 
     return record_with(CallRecorder())

@@ -14,10 +14,7 @@ from gnnak import TrainingStep
 def molecules(
     count: int = 30, seed: int = 0, nodes: bool = False, most: int = 7
 ) -> list[Data]:
-    """Random graphs with features in float64, and a target per graph or per node.
-
-    They have 3 to `most` nodes.
-    """
+    """Random graphs of 3 to `most` nodes, with a target per graph or per node."""
     draw = torch.Generator().manual_seed(seed)
     graphs = []
     for number in range(count):
@@ -86,7 +83,6 @@ def by_hand(
     clip: float | None = None,
     scheduler: bool = False,
 ) -> list[float]:
-    """Return the losses of a loop as a user writes it."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     rates = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
     losses = []
@@ -123,7 +119,6 @@ def by_step(
 
 
 def twins(model: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """Return a model in float64 and in training, and a copy of it."""
     model = model.double().train()
     return model, copy.deepcopy(model)
 
@@ -131,6 +126,39 @@ def twins(model: nn.Module) -> tuple[nn.Module, nn.Module]:
 def assert_same_weights(one: nn.Module, other: nn.Module, tolerance: float) -> None:
     ours, theirs = one.state_dict(), other.state_dict()
     for name, value in theirs.items():
-        torch.testing.assert_close(
-            ours[name], value, rtol=tolerance, atol=tolerance, msg=name
-        )
+        close = {"rtol": tolerance, "atol": tolerance}
+        torch.testing.assert_close(ours[name], value, **close, msg=name)
+
+
+def fields(model: nn.Module, batch: Data) -> Tensor:
+    return model(batch.x, batch.edge_index, batch.edge_attr, batch.batch)
+
+
+def sgd_step(
+    model: nn.Module, loss: Callable = mae, rate: float = 0.1, **options: object
+) -> TrainingStep:
+    optimizer = torch.optim.SGD(model.parameters(), rate)
+    return TrainingStep(model, loss, optimizer, **options)
+
+
+def stepped(model: nn.Module, loader: Iterable, loss: Callable = mae) -> TrainingStep:
+    """Return a step with SGD after all batches of a loader."""
+    step = sgd_step(model, loss)
+    for batch in loader:
+        step(batch)
+    return step
+
+
+def in_float32(graphs: list[Data]) -> list[Data]:
+    return [graph.apply(torch.Tensor.float, "x", "edge_attr", "y") for graph in graphs]
+
+
+def ring_graphs(times: int) -> list[Data]:
+    """Rings of several sizes; all degrees are 2."""
+    rings = []
+    for n in [5, 7, 9, 11, 40] * times:
+        edges = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
+        edges = torch.cat([edges, edges.flip(0)], dim=1)
+        target = torch.full((1,), n / 40, dtype=torch.double)
+        rings.append(Data(torch.ones(n, 1), edges, y=target))
+    return rings

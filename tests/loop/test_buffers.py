@@ -15,8 +15,10 @@ from tests.loop.models import (
     assert_same_weights,
     by_hand,
     by_step,
-    mae,
+    in_float32,
     molecules,
+    sgd_step,
+    stepped,
     twins,
 )
 
@@ -93,10 +95,7 @@ CAPTURED = {
     "sparse": lambda: Net(Sparse()),
 }
 NOT_CAPTURED = {
-    "running_norm": (
-        running_norm,
-        "InstanceNorm .* replaces its buffer 'running_mean'",
-    ),
+    "running_norm": (running_norm, "InstanceNorm .* replaces its buffer 'running_mean"),
     "average": (lambda: Net(MovingAverage()), "the buffer 'mean' of MovingAverage"),
     "not_saved": (lambda: Net(MovingAverage(False)), "'mean' of MovingAverage"),
     "replacing": (lambda: Net(Replacing()), r"Replacing \(test_buffers.py, line \d+\)"),
@@ -108,7 +107,6 @@ pytestmark = pytest.mark.usefixtures("calls")
 
 
 def assert_equal_training(one: nn.Module, other: nn.Module) -> TrainingStep:
-    """Assert that losses, weights and buffers are those of a loop without padding."""
     graphs = molecules(24)
     found, step = by_step(one, GraphLoader(graphs, 3, pad=True))
     call = lambda m, b: m(b.x, b.edge_index, b.batch)  # noqa: E731
@@ -140,11 +138,7 @@ def test_buffers_that_padding_changes_are_named(name, caplog):
 def test_moving_averages_of_large_batches_in_float32_are_compared(count):
     model = Net(MovingAverage())
     graphs = molecules(2 * count)
-    for graph in graphs:
-        graph.x, graph.y = graph.x.float(), graph.y.float()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
-    for batch in GraphLoader(graphs, count, pad=True):
-        step(batch)
+    step = stepped(model, GraphLoader(in_float32(graphs), count, pad=True))
     assert "padding changes the buffer 'mean' of MovingAverage" in step.reason
 
 
@@ -190,8 +184,7 @@ def test_a_model_that_fails_leaves_its_buffers_alone():
         model(batch.x, batch.edge_index, batch.batch)
         raise ValueError("no output")
 
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    step = TrainingStep(model, mae, optimizer, call=call)
+    step = sgd_step(model, call=call)
     with pytest.raises(ValueError, match="no output"):
         step(next(iter(GraphLoader(molecules(3), 3, pad=True))))
     assert float(model.inside.calls) == 1.0  # by the step, not by the comparison

@@ -26,7 +26,7 @@ from gnnak.loop.calling import CastTogether, call_model
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Call
 from gnnak.nn.features import Categorical
-from tests.loop.models import Gine, TakesBatch, molecules
+from tests.loop.models import Gine, TakesBatch, molecules, sgd_step
 
 
 class Model(nn.Module):
@@ -49,8 +49,7 @@ class Wrapper(nn.Module):
 
 
 def step_of(model: nn.Module, **options: object) -> TrainingStep:
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    return TrainingStep(model, lambda out, batch: out.mean(), optimizer, **options)
+    return sgd_step(model, lambda out, batch: out.mean(), **options)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from torch.optim import SGD, Adam
 from gnnak import GraphLoader, TrainingStep
 from gnnak.loop.changes import ModelWatch
 from gnnak.loop.training_step import MOST_CAPTURED
-from tests.loop.models import Gine, mae, molecules
+from tests.loop.models import Gine, fields, mae, molecules
 
 
 class OwnOptimizer(SGD):
@@ -16,7 +16,6 @@ class OwnOptimizer(SGD):
 
 @pytest.fixture(autouse=True)
 def recorder(record_with):
-    """Replace captures by calls, and count how often memory is released."""
     from tests.fast.recorders import CallRecorder
 
     class Counting(CallRecorder):
@@ -33,27 +32,20 @@ def run_epoch(step: TrainingStep, seed: int = 0) -> None:
         step(batch)
 
 
-def freeze(model):
-    model.start.requires_grad_(False)
+def adam_step(model: Gine) -> tuple[Gine, TrainingStep]:
+    model = model.double().train()
+    return model, TrainingStep(model, mae, Adam(model.parameters()))
 
 
-def evaluate(model):
-    model.norm.eval()
-
-
-def replace_weight(model):
-    model.start.weight.data = model.start.weight.data.clone()
-
-
-def change_number(model):
-    model.norm.eps = 0.5
-
-
-def change_config(model):
-    model.config["p"] = 0.5
-
-
-CHANGES = [freeze, evaluate, replace_weight, change_number, change_config]
+CHANGES = {
+    "frozen": lambda model: model.start.requires_grad_(False),
+    "evaluated": lambda model: model.norm.eval(),
+    "another weight": lambda model: setattr(
+        model.start.weight, "data", model.start.weight.data.clone()
+    ),
+    "another number": lambda model: setattr(model.norm, "eps", 0.5),
+    "another config": lambda model: model.config.update(p=0.5),
+}
 
 
 def test_another_dtype_of_autocast_is_a_change_of_the_model():
@@ -64,16 +56,15 @@ def test_another_dtype_of_autocast_is_a_change_of_the_model():
             assert not watch.has_changed(quick=True)
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_captured_models_are_closed_when_the_model_changes(recorder, change):
-    model = Gine().double().train()
+@pytest.mark.parametrize("name", CHANGES)
+def test_captured_models_are_closed_when_the_model_changes(recorder, name):
+    model, step = adam_step(Gine())
     model.config = {"p": 0.1}
-    step = TrainingStep(model, mae, Adam(model.parameters()))
     run_epoch(step)
     ((before, _),) = step._captured.values()
     assert before._buffers
     assert recorder.released == 0
-    change(model)
+    CHANGES[name](model)
     run_epoch(step)
     assert not before._buffers
     assert recorder.released == 1
@@ -81,8 +72,7 @@ def test_captured_models_are_closed_when_the_model_changes(recorder, change):
 
 
 def test_the_oldest_captured_model_is_closed_when_there_are_many(recorder):
-    model = Gine().double().train()
-    step = TrainingStep(model, mae, Adam(model.parameters()))
+    _, step = adam_step(Gine())
     for _ in range(MOST_CAPTURED + 1):
         run_epoch(step)
     assert len(step._captured) == MOST_CAPTURED
@@ -102,10 +92,8 @@ def test_an_optimizer_whose_steps_are_not_captured_is_logged_once(caplog):
 
 
 def test_options_that_change_in_every_step_are_logged_once(caplog):
-    model = Gine().double().train()
-    optimizer = Adam(model.parameters())
-    rates = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=20)
-    step = TrainingStep(model, mae, optimizer)
+    _, step = adam_step(Gine())
+    rates = torch.optim.lr_scheduler.OneCycleLR(step.optimizer, 0.1, total_steps=20)
     for batch in [*GraphLoader(molecules(15), 3, pad=True)] * 3:
         step(batch)
         rates.step()
@@ -114,14 +102,9 @@ def test_options_that_change_in_every_step_are_logged_once(caplog):
 
 
 def test_nothing_is_logged_if_updates_are_captured(caplog):
-    model = Gine().double().train()
-    step = TrainingStep(model, mae, Adam(model.parameters()))
+    _, step = adam_step(Gine())
     run_epoch(step)
     assert not caplog.records
-
-
-def named_fields(batch):
-    return batch.x, batch.edge_index, batch.edge_attr, batch.batch
 
 
 class Annealed(Gine):
@@ -140,20 +123,18 @@ class Annealed(Gine):
 
 
 def test_counters_of_a_model_do_not_end_its_capture(recorder):
-    model = Annealed().double().train()
-    step = TrainingStep(model, mae, Adam(model.parameters()))
+    model, step = adam_step(Annealed())
     for _ in range(3):
         run_epoch(step)
         before = model.calls
-        run_epoch(lambda batch: model(*named_fields(batch)))
+        run_epoch(lambda batch: fields(model, batch))
         assert model.calls > before, "calls for evaluation change the counter, too"
     assert recorder.released == 0
     assert step.reason is None
 
 
 def test_numbers_that_change_after_each_step_end_the_capture_with_a_reason(caplog):
-    model = Annealed().double().train()
-    step = TrainingStep(model, mae, Adam(model.parameters()))
+    model, step = adam_step(Annealed())
     for number, batch in enumerate(GraphLoader(molecules(30), 3, pad=True)):
         model.temperature = 1.0 + number
         step(batch)

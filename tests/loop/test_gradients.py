@@ -13,19 +13,23 @@ from tests.loop.models import (
     assert_same_weights,
     by_hand,
     by_step,
+    in_float32,
     mae,
     molecules,
+    sgd_step,
+    stepped,
     twins,
 )
 
 
 class Net(nn.Module):
-    """A conv, an operation of the subclass, and a mean over each graph."""
+    """A conv, a change of its states, and a mean over each graph."""
 
-    def __init__(self) -> None:
+    def __init__(self, change=None) -> None:
         super().__init__()
         self.start, self.conv = nn.Linear(4, 8), GraphConv(8, 8)
         self.head = nn.Linear(8, 1)
+        self.change = change or self.change
 
     def forward(self, x, edge_index, batch):
         h = self.conv(self.start(x), edge_index).relu()
@@ -35,23 +39,35 @@ class Net(nn.Module):
         return h
 
 
-class Divides(Net):
-    """Divides by a feature, which is zero in padding rows."""
-
-    def change(self, h, x):
-        return h / x[:, :1]
+def divides(h, x):
+    return h / x[:, :1]  # zero in padding rows
 
 
-class Logarithm(Net):
-    """Takes the logarithm of features."""
+def straight_through(h, x):
+    mean = h.mean(dim=0)
+    return h + (mean - mean.detach())
 
-    def change(self, h, x):
-        return h * x[:, :1].log()
+
+def nearest(h, x):  # padding nodes are at the origin
+    return h + h[torch.cdist(x, x).fill_diagonal_(float("inf")).argmin(dim=1)]
+
+
+def hook(change):
+    """Return a function that changes gradients only."""
+
+    def changed(h, x):
+        if h.requires_grad:
+            h.register_hook(lambda gradient: change(gradient, x))
+        return h
+
+    return changed
+
+
+def centres(gradient, _x):
+    return gradient - gradient.mean(0)
 
 
 class UnitLength(Net):
-    """Divides rows by their length, which is zero in padding rows of a new model."""
-
     def __init__(self) -> None:
         super().__init__()
         nn.init.zeros_(self.start.bias)
@@ -60,23 +76,6 @@ class UnitLength(Net):
         h = self.start(x)
         h = h / h.square().sum(dim=1, keepdim=True).sqrt()
         return self.head(global_mean_pool(h, batch)).flatten()
-
-
-class StraightThrough(Net):
-    """Adds a term that is zero, and has a gradient through all nodes."""
-
-    def change(self, h, x):
-        mean = h.mean(dim=0)
-        return h + (mean - mean.detach())
-
-
-class Hook(Net):
-    """Divides the gradient by the number of rows."""
-
-    def change(self, h, x):
-        if h.requires_grad:
-            h.register_hook(lambda gradient: gradient / gradient.size(0))
-        return h
 
 
 class Frequency(Net):
@@ -90,22 +89,23 @@ class Frequency(Net):
         return h + self.table((x[:, 0] > 0.5).long())
 
 
-class Nearest(Net):
-    """Looks up the nearest other node of the batch; padding nodes are at the origin."""
-
-    def change(self, h, x):
-        distance = torch.cdist(x, x).fill_diagonal_(float("inf"))
-        return h + h[distance.argmin(dim=1)]
-
-
 REFUSED = {
-    Divides: "infinite or NaN; features are zero in padding rows, so add a small",
-    Logarithm: "padding makes the gradient of start.weight infinite or NaN",
-    UnitLength: "padding makes the gradient of start.weight infinite or NaN",
-    StraightThrough: "padding changes the gradient of start.weight",
-    Hook: "padding changes the gradient of start.weight",
-    Frequency: "padding changes the gradient of table.weight",
-    Nearest: "padding changes the output of Linear",
+    "divides by a feature": (
+        lambda: Net(divides),
+        "infinite or NaN; features are zero in padding rows, so add a small",
+    ),
+    "logarithm": (
+        lambda: Net(lambda h, x: h * x[:, :1].log()),
+        "padding makes the gradient of start.weight infinite or NaN",
+    ),
+    "unit length": (UnitLength, "padding makes the gradient of start.weight infinite"),
+    "straight through": (lambda: Net(straight_through), "gradient of start.weight"),
+    "hook": (
+        lambda: Net(hook(lambda gradient, _: gradient / gradient.size(0))),
+        "padding changes the gradient of start.weight",
+    ),
+    "frequency": (Frequency, "padding changes the gradient of table.weight"),
+    "nearest": (lambda: Net(nearest), "padding changes the output of Linear"),
 }
 
 
@@ -113,12 +113,13 @@ def call(model, batch):
     return model(batch.x, batch.edge_index, batch.batch)
 
 
-@pytest.mark.parametrize("build", REFUSED)
-def test_models_whose_gradients_padding_changes_train_as_by_hand(build):
+@pytest.mark.parametrize("name", REFUSED)
+def test_models_whose_gradients_padding_changes_train_as_by_hand(name):
+    build, reason = REFUSED[name]
     one, other = twins(build())
     graphs = molecules(40, most=20)
     found, step = by_step(one, GraphLoader(graphs, 10, pad=True))
-    assert REFUSED[build] in step.reason
+    assert reason in step.reason
     assert found == by_hand(other, DataLoader(graphs, 10), call)
     assert_same_weights(one, other, 0.0)
 
@@ -127,62 +128,42 @@ def test_models_whose_gradients_padding_changes_train_as_by_hand(build):
 @pytest.mark.parametrize("autocast", [None, torch.bfloat16])
 def test_gradients_that_are_nan_are_found_for_all_dtypes(dtype, autocast):
     graphs = [Data(g.x.to(dtype), g.edge_index, y=g.y.to(dtype)) for g in molecules(12)]
-    for build, is_captured in ((Net, True), (Divides, False)):
-        model = build().to(dtype)
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        step = TrainingStep(model, mae, optimizer, autocast=autocast)
+    for change in (None, divides):
+        step = sgd_step(Net(change).to(dtype), autocast=autocast)
         for batch in GraphLoader(graphs, 4, pad=True):
             assert step(batch).isfinite()
-        assert (step.reason is None) == is_captured
+        assert (step.reason is None) == (change is None)
 
 
 def test_wrong_gradients_are_found_in_float32():
-    graphs = molecules(40, most=20)
-    for graph in graphs:
-        graph.x, graph.y = graph.x.float(), graph.y.float()
-    for build, is_captured in ((Net, True), (StraightThrough, False)):
+    graphs = in_float32(molecules(40, most=20))
+    for change in (None, straight_through):
         torch.manual_seed(0)
-        _, step = by_step(build(), GraphLoader(graphs, 10, pad=True))
-        assert (step.reason is None) == is_captured
+        _, step = by_step(Net(change), GraphLoader(graphs, 10, pad=True))
+        assert (step.reason is None) == (change is None)
 
 
 def test_errors_of_backward_passes_with_padding_are_named():
-    class Raises(Net):
-        """Refuses gradients of rows whose features are zero."""
+    def check(_gradient, x):
+        if not x.any(dim=1).all():
+            raise ValueError("a row of zeros")
 
-        def change(self, h, x):
-            def check(gradient):
-                if not x.any(dim=1).all():
-                    raise ValueError("a row of zeros")
-
-            if h.requires_grad:
-                h.register_hook(check)
-            return h
-
-    _, step = by_step(Raises().double(), GraphLoader(molecules(12), 4, pad=True))
+    net = Net(hook(check)).double()
+    _, step = by_step(net, GraphLoader(molecules(12), 4, pad=True))
     wanted = "a call with padding and gradients raised ValueError: a row of zeros"
     assert step.reason == wanted
 
 
 def test_sparse_gradients_are_compared():
-    class Sparse(Frequency):
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = nn.Embedding(2, 8, sparse=True)
-
-    model = Sparse().double()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
-    for batch in GraphLoader(molecules(12), 4, pad=True):
-        step(batch)
+    model = Frequency()
+    model.table = nn.Embedding(2, 8, sparse=True)
+    step = stepped(model.double(), GraphLoader(molecules(12), 4, pad=True))
     assert step.reason is None
 
 
 def test_gradients_that_are_nan_without_padding_are_not_compared():
-    class Nan(Net):
-        def change(self, h, x):
-            return h / (x[:, :1] * 0)
-
-    _, step = by_step(Nan().double(), GraphLoader(molecules(12), 4, pad=True))
+    net = Net(lambda h, x: h / (x[:, :1] * 0)).double()
+    _, step = by_step(net, GraphLoader(molecules(12), 4, pad=True))
     assert step.reason is None
 
 
@@ -201,15 +182,6 @@ def test_comparing_leaves_gradients_as_they_are():
     step(next(iter(GraphLoader(molecules(12), 4, pad=True))))
     assert step.reason is None
     assert [each for each in seen if each is not None] == [before]
-
-
-class Centres(Net):
-    """Subtracts the mean over all rows, in the backward pass only."""
-
-    def change(self, h, x):
-        if h.requires_grad:
-            h.register_hook(lambda gradient: gradient - gradient.mean(0))
-        return h
 
 
 class Recomputes(Net):
@@ -236,30 +208,26 @@ class Averages(Net):
 
 
 @pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
-@pytest.mark.parametrize("kind", [Centres, Recomputes])
-def test_gradients_that_depend_on_all_rows_are_not_captured(kind):
-    one, other = twins(kind().double())
-    step = TrainingStep(one, mae, torch.optim.SGD(one.parameters(), 0.1))
+@pytest.mark.parametrize("build", [lambda: Net(hook(centres)), Recomputes])
+def test_gradients_that_depend_on_all_rows_are_not_captured(build):
+    one, other = twins(build().double())
     batch = next(iter(GraphLoader(molecules(16), 16, pad=True)))
-    step(batch)
-    assert step.reason is not None
-    mae(other(batch.x, batch.edge_index, batch.batch), batch).backward()
+    assert stepped(one, [batch]).reason is not None
+    mae(call(other, batch), batch).backward()
     torch.optim.SGD(other.parameters(), 0.1).step()
     assert_same_weights(one, other, 1e-9)
 
 
 def test_means_of_gradients_over_all_rows_are_found_in_float32():
-    graphs = [graph.apply(torch.Tensor.float, "x", "y") for graph in molecules(512)]
     torch.manual_seed(0)
-    model = Centres()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
-    step(next(iter(GraphLoader(graphs, 512, pad=True))))
+    loader = GraphLoader(in_float32(molecules(512)), 512, pad=True)
+    step = stepped(Net(hook(centres)), loader)
     assert step.reason.startswith("padding changes the gradient of")
 
 
 def test_the_comparison_leaves_no_history_on_buffers():
     model = Averages().double()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    step = sgd_step(model)
     for batch in GraphLoader(molecules(32), 16, pad=True):
         step(batch)
         model.average.detach_()

@@ -8,7 +8,14 @@ from torch import nn
 from torch.optim import Adam
 
 from gnnak import GraphLoader, TrainingStep
-from tests.loop.models import Gine, assert_same_weights, by_hand, molecules, twins
+from tests.loop.models import (
+    Gine,
+    assert_same_weights,
+    by_hand,
+    fields,
+    molecules,
+    twins,
+)
 
 
 def padded_mae(output, batch, real):
@@ -57,7 +64,7 @@ def test_captured_loss_gets_padding_and_trains_as_without():
     assert step.reason is None
     assert set(padded) == {5}
     assert len(padded) > len(found)  # each step, and comparisons
-    wanted = by_hand(other, loader(), lambda net, b: net(*_fields(b)), clip=1.0)
+    wanted = by_hand(other, loader(), fields, clip=1.0)
     assert found == pytest.approx(wanted, rel=1e-9)
     assert_same_weights(model, other, 1e-8)
 
@@ -74,13 +81,9 @@ def test_loss_that_padding_changes_is_not_captured(loss):
     step = TrainingStep(model, loss, Adam(model.parameters()), padded_loss=True)
     batch = next(iter(loader()))
     with torch.no_grad():
-        output = copy.deepcopy(model)(*_fields(batch))
+        output = fields(copy.deepcopy(model), batch)
     torch.testing.assert_close(step(batch), loss(output, batch, None))
     assert step.reason.startswith("padding changes the output of PaddedLoss")
-
-
-def _fields(batch):
-    return batch.x, batch.edge_index, batch.edge_attr, batch.batch
 
 
 def test_weights_and_buffers_of_a_loss_are_those_of_as_many_calls():

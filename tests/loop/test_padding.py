@@ -39,9 +39,8 @@ def test_ignore_padding_normalises_rows_of_each_axis():
             plain = F.batch_norm(x[:rows], *stored[1], weight, bias)
         torch.testing.assert_close(found[:rows], wanted)
         torch.testing.assert_close(stored[1], stored[0])
-        torch.testing.assert_close(
-            plain, F.batch_norm(x[:rows], *stored[0], weight, bias)
-        )
+        wanted = F.batch_norm(x[:rows], *stored[0], weight, bias)
+        torch.testing.assert_close(plain, wanted)
 
 
 def test_ignore_padding_replaces_indices_of_rows_that_are_padding_in_a_replay():

@@ -14,7 +14,6 @@ from tests.gpu import needs_gpu
 
 
 def stepped():
-    """Return an Adam that has made one step, on the CPU."""
     weight = nn.Parameter(torch.ones(2))
     optimizer = Adam([weight], 1e-3)
     weight.sum().backward()

@@ -7,14 +7,13 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric import nn as pyg
-from torch_geometric.data import Data
 from torch_geometric.transforms import AddSelfLoops
 from torch_geometric.utils import degree
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from gnnak.errors import SubgraphError
 from tests.gpu import needs_gpu
-from tests.loop.models import Gine, mae, molecules, twins
+from tests.loop.models import Gine, in_float32, mae, molecules, ring_graphs, twins
 from tests.loop.test_buffers import CAPTURED, NOT_CAPTURED
 from tests.loop.test_padded_loss import padded_mae
 
@@ -26,7 +25,6 @@ SUBGRAPHS = {
 
 
 def losses(model: nn.Module, capture: bool, graphs: list, **options: object):
-    """Return the losses of four epochs on the GPU, and the step."""
     model = model.cuda().train()
     loader = GraphLoader(graphs, 16, True, device="cuda", **options)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -41,9 +39,10 @@ def losses(model: nn.Module, capture: bool, graphs: list, **options: object):
 
 
 def replayed(step: TrainingStep) -> bool:
-    ((captured, _),) = step._captured.values()
-    buffers = captured._buffers.values()
-    return not captured.gave_up and any(each.replay is not None for each in buffers)
+    found = [captured for captured, _ in step._captured.values()]
+    buffers = [each for captured in found for each in captured._buffers.values()]
+    gave_up = any(captured.gave_up for captured in found)
+    return not gave_up and any(each.replay is not None for each in buffers)
 
 
 @needs_gpu
@@ -51,41 +50,22 @@ def replayed(step: TrainingStep) -> bool:
 @pytest.mark.parametrize("options", SUBGRAPHS.values(), ids=SUBGRAPHS)
 def test_captured_steps_equal_uncaptured_ones(options, nodes):
     model = Gine(nodes=nodes)
-    if options:
-        model = uplift(model, num_hops=1)
-    one, other = twins(model)
-    graphs = molecules(136, nodes=nodes)
-    found, step = losses(one, True, graphs, **options)
-    wanted, _ = losses(other, False, graphs, **options)
-    assert step.reason is None
-    assert replayed(step)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    model = uplift(model, num_hops=1) if options else model
+    assert_captured(model, molecules(136, nodes=nodes), **options)
 
 
 @needs_gpu
 @pytest.mark.parametrize("name", ["batch_norm", "counter", "spectral_norm"])
 def test_buffers_of_captured_steps_equal_those_of_uncaptured_ones(name):
-    one, other = twins(CAPTURED[name]())
-    found, step = losses(one, True, molecules(136))
-    wanted, _ = losses(other, False, molecules(136))
-    assert step.reason is None
-    assert replayed(step)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
-    for mine, theirs in zip(one.buffers(), other.buffers(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
+    assert_captured(CAPTURED[name](), molecules(136), buffers=True)
 
 
 @needs_gpu
 @pytest.mark.parametrize("name", NOT_CAPTURED)
 def test_buffers_that_padding_changes_equal_those_of_uncaptured_steps(name):
     make, reason = NOT_CAPTURED[name]
-    one, other = twins(make())
-    found, step = losses(one, True, molecules(136))
-    wanted, _ = losses(other, False, molecules(136))
+    step = assert_captured(make(), molecules(136), captured=False, buffers=True)
     assert re.search(reason, step.reason)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
-    for mine, theirs in zip(one.buffers(), other.buffers(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
 
 
 @needs_gpu
@@ -141,9 +121,8 @@ def test_captured_losses_equal_uncaptured_ones():
     results = []
     for model, capture in zip(twins(Gine()), (True, False), strict=True):
         optimizer = torch.optim.Adam(model.cuda().parameters(), lr=0.01)
-        step = TrainingStep(
-            model, padded_mae, optimizer, 0.5, capture=capture, padded_loss=True
-        )
+        options = {"capture": capture, "padded_loss": True}
+        step = TrainingStep(model, padded_mae, optimizer, 0.5, **options)
         loader = GraphLoader(molecules(136), 16, True, device="cuda")
         found = [step(batch) for _ in range(4) for batch in loader]
         results.append(torch.stack(found))
@@ -153,15 +132,10 @@ def test_captured_losses_equal_uncaptured_ones():
 
 @needs_gpu
 def test_captured_steps_are_right_however_many_streams_were_taken_before():
-    # PyTorch has 32 streams, which it returns in turn.
-    one, other = twins(uplift(Gine(), num_hops=1))
-    graphs, options = molecules(136), {"subgraphs": EgoNets(1)}
-    wanted, _ = losses(other, False, graphs, **options)
-    for _ in range(31):
+    for _ in range(31):  # PyTorch has 32 streams, which it returns in turn
         torch.cuda.Stream()
-    found, step = losses(one, True, graphs, **options)
-    assert replayed(step)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    model = uplift(Gine(), num_hops=1)
+    assert_captured(model, molecules(136), subgraphs=EgoNets(1))
 
 
 @needs_gpu
@@ -199,8 +173,6 @@ def test_optimisers_of_pytorch_update_captured_models(build):
 
 
 class Reads(Gine):
-    """Reads a number from the GPU."""
-
     def forward(self, x, edge_index, edge_attr, batch):
         scale = 1 + float(edge_index[0, 0] >= 0)
         return super().forward(x / scale, edge_index, edge_attr, batch)
@@ -208,22 +180,24 @@ class Reads(Gine):
 
 @needs_gpu
 def test_a_step_that_synchronises_is_named_and_runs_uncaptured(caplog):
-    one, other = twins(Reads())
-    found, step = losses(one, True, molecules(136))
-    wanted, _ = losses(other, False, molecules(136))
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
-    assert not replayed(step)
+    assert_captured(Reads(), molecules(136), captured=False)
     assert "test_training_step_gpu.py, line" in caplog.text
 
 
-def assert_captured(model: nn.Module, graphs: list) -> None:
-    """Check that steps are replayed, with the same losses as without a capture."""
+def assert_captured(
+    model: nn.Module, graphs: list, captured=True, buffers=False, **options: object
+) -> TrainingStep:
+    """Check that losses, or also buffers, are those of steps without a capture."""
     one, other = twins(model)
-    found, step = losses(one, True, graphs)
-    wanted, _ = losses(other, False, graphs)
-    assert step.reason is None
-    assert replayed(step)
+    found, step = losses(one, True, graphs, **options)
+    wanted, _ = losses(other, False, graphs, **options)
+    assert replayed(step) == captured
+    assert not captured or step.reason is None
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    if buffers:
+        states = [*one.buffers()], [*other.buffers()]
+        torch.testing.assert_close(*states, rtol=1e-6, atol=1e-6)
+    return step
 
 
 class Pooled(nn.Module):
@@ -259,14 +233,7 @@ class DegreeTable(nn.Module):
 
 @needs_gpu
 def test_replays_look_up_only_degrees_that_the_table_has():
-    rings = []
-    for n in [5, 7, 9, 11, 40] * 27:
-        ends = torch.arange(n)
-        edges = torch.stack([ends, (ends + 1) % n])
-        edges = torch.cat([edges, edges.flip(0)], dim=1)
-        target = torch.full((1,), n / 40, dtype=torch.double)
-        rings.append(Data(torch.ones(n, 1), edges, y=target))
-    assert_captured(Pooled(DegreeTable()).double(), rings)
+    assert_captured(Pooled(DegreeTable()).double(), ring_graphs(27))
 
 
 class LayerLstm(nn.Module):
@@ -307,17 +274,14 @@ def test_replays_draw_new_dropout_inside_attention_and_rnns(build):
 
 @needs_gpu
 def test_bf16_steps_are_captured():
-    graphs = molecules(136)
-    for graph in graphs:
-        graph.x, graph.edge_attr = graph.x.float(), graph.edge_attr.float()
-        graph.y = graph.y.float()
-    model = uplift(Gine(), num_hops=1).cuda().train()
+    model, graphs = (
+        uplift(Gine(), num_hops=1).cuda().train(),
+        in_float32(molecules(136)),
+    )
     optimizer = torch.optim.Adam(model.parameters())
     step = TrainingStep(model, mae, optimizer, autocast=torch.bfloat16)
     loader = GraphLoader(graphs, 16, True, device="cuda", subgraphs=EgoNets(1))
-    for _ in range(3):
-        for batch in loader:
-            assert step(batch).isfinite()
+    assert all(step(batch).isfinite() for _ in range(3) for batch in loader)
     assert replayed(step)
 
 

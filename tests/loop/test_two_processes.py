@@ -53,9 +53,8 @@ train(int(sys.argv[1]), Path(sys.argv[2]))
     commands = [[sys.executable, "-c", program, str(i), str(tmp_path)] for i in (0, 1)]
     running = [subprocess.Popen(command) for command in commands]
     assert [process.wait(120) for process in running] == [0, 0]
-    parts, weights = zip(
-        *(torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)), strict=True
-    )
+    found = [torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)]
+    parts, weights = zip(*found, strict=True)
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), RATE)
     assert len(parts[0]) == len(parts[1]) == 2

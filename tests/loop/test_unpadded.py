@@ -14,8 +14,10 @@ from tests.loop.models import (
     assert_same_weights,
     by_hand,
     by_step,
+    fields,
     mae,
     molecules,
+    sgd_step,
     twins,
 )
 
@@ -29,13 +31,11 @@ def loader(monkeypatch, calls):
 
 @pytest.fixture
 def on_gpu(monkeypatch):
-    """Let steps behave as on a GPU."""
     monkeypatch.setattr(TrainingStep, "device", torch.device("cuda"))
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: torch.enable_grad())
 
 
 def replays(step: TrainingStep) -> int:
-    """Return the number of shapes whose steps are replayed."""
     ((captured, _),) = step._captured.values()
     return sum(each.replay is not None for each in captured._buffers.values())
 
@@ -60,9 +60,7 @@ def test_epochs_over_a_list_of_batches_are_captured(loader, monkeypatch):
     found, step = by_step(one, batches * 3)
     assert len(calls) == 4, "only comparisons need no padding"
     assert replays(step)
-    wanted = by_hand(
-        other, batches * 3, lambda m, b: m(b.x, b.edge_index, b.edge_attr, b.batch)
-    )
+    wanted = by_hand(other, batches * 3, fields)
     assert found == pytest.approx(wanted, rel=1e-7)
     assert_same_weights(one, other, 1e-6)
 
@@ -71,8 +69,7 @@ def test_passes_without_a_step_do_not_harm_the_next_epoch(loader, monkeypatch):
     calls = count_calls(monkeypatch)
     for _ in range(3):
         assert len(list(loader)) == 10
-    model = Gine().double().train()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    step = sgd_step(Gine().double().train())
     for _ in range(2):
         for batch in loader:
             step(batch)

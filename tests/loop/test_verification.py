@@ -13,9 +13,17 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GINConv, GPSConv, LayerNorm, PairNorm, global_add_pool
 from torch_geometric.utils import degree, to_dense_batch
 
-from gnnak import GraphLoader, TrainingStep
+from gnnak import GraphLoader
 from gnnak.loop.verification import NoDropout, _is_close
-from tests.loop.models import Gine, assert_same_weights, mae, molecules, twins
+from tests.loop.models import (
+    Gine,
+    assert_same_weights,
+    molecules,
+    ring_graphs,
+    sgd_step,
+    stepped,
+    twins,
+)
 
 
 class Mixes(nn.Module):
@@ -49,8 +57,8 @@ def graphs(dtype=torch.double):
     ]
 
 
-def sgd(model):
-    return torch.optim.SGD(model.parameters(), 0.01)
+def first_batch(dtype=torch.double):
+    return next(iter(GraphLoader(graphs(dtype), 8, pad=True)))
 
 
 @pytest.mark.parametrize("dtype", [torch.double, torch.float])
@@ -59,22 +67,17 @@ def sgd(model):
 )
 def test_padding_that_changes_values_is_found_behind_small_weights(kind, size, dtype):
     model = Mixes(kind, size).to(dtype)
-    step = TrainingStep(model, mae, sgd(model))
-    step(next(iter(GraphLoader(graphs(dtype), 8, pad=True))))
+    step = stepped(model, [first_batch(dtype)])
     assert "padding changes the output" in step.reason
 
 
 class GraphMean(Mixes):
-    """Subtracts the mean over all graphs, of which one is padding."""
-
     def forward(self, x, edge_index, batch):
         h = global_add_pool(self.conv(x, edge_index).relu(), batch)
         return self.head(h - h.mean(dim=0)).flatten()
 
 
 class OneLarge(Mixes):
-    """Has a small output that depends on all nodes, beside a large one."""
-
     large = 1e9
 
     def forward(self, x, edge_index, batch):
@@ -84,21 +87,15 @@ class OneLarge(Mixes):
 
 
 class OneInfinite(OneLarge):
-    """Has a small output that depends on all nodes, beside an infinite one."""
-
     large = float("-inf")
 
 
 class NumNodes(Mixes):
-    """Returns the number of nodes, with padding, beside its output."""
-
     def forward(self, x, edge_index, batch):
         return super().forward(x, edge_index, batch), x.size(0)
 
 
 class ChangesWeights(Mixes):
-    """Changes a weight in each call."""
-
     def forward(self, x, edge_index, batch):
         self.head.weight.data.mul_(0.9)
         return super().forward(x, edge_index, batch)
@@ -115,8 +112,6 @@ class NeedsGradients(Mixes):
 
 
 class StoresTensor(Mixes):
-    """Stores a tensor for the loss."""
-
     def forward(self, x, edge_index, batch):
         self.size = self.conv(x, edge_index).square().mean()
         return super().forward(x, edge_index, batch)
@@ -135,8 +130,6 @@ class StoresList(StoresTensor):
 
 
 class StoresDict(StoresTensor):
-    """Stores a tensor for the loss in a dict."""
-
     def forward(self, x, edge_index, batch):
         self.terms = {"size": [self.conv(x, edge_index).square().mean()]}
         return Mixes.forward(self, x, edge_index, batch)
@@ -173,24 +166,19 @@ REFUSED = {
 def test_models_that_cannot_be_padded_are_refused_and_train_as_by_hand(name, autocast):
     make, reason = REFUSED[name]
     model = make("none", 0.1)
-    other = copy.deepcopy(model)
-    given = graphs(torch.float)
+    other, losses = copy.deepcopy(model), []
 
     def loss(output, batch):
         first = output[0] if isinstance(output, tuple) else output
         return first.float().nan_to_num(0.0, 0.0, 0.0).abs().mean()
 
-    found, wanted = (
-        [
-            float(step(batch))
-            for step in [TrainingStep(net, loss, sgd(net), autocast=autocast)]
-            for batch in GraphLoader(given, 8, pad=pad)
-        ]
-        for net, pad in ((model, True), (other, False))
-    )
-    assert found == wanted
-    step = TrainingStep(model, loss, sgd(model), autocast=autocast)
-    step(next(iter(GraphLoader(given, 8, pad=True))))
+    for net, pad in ((model, True), (other, False)):
+        step = sgd_step(net, loss, 0.01, autocast=autocast)
+        loader = GraphLoader(graphs(torch.float), 8, pad=pad)
+        losses.append([float(step(batch)) for batch in loader])
+    assert losses[0] == losses[1]
+    step = sgd_step(model, loss, 0.01, autocast=autocast)
+    step(first_batch(torch.float))
     assert step.reason.startswith(reason)
 
 
@@ -208,15 +196,11 @@ def test_stored_tensors_that_padding_does_not_change_are_captured():
             return super().forward(x, edge_index, batch)
 
     model = Stores("none", 0.1).double()
-    step = TrainingStep(model, mae, sgd(model))
-    step(next(iter(GraphLoader(graphs(), 8, pad=True))))
-    assert step.reason is None
+    assert stepped(model, [first_batch()]).reason is None
 
 
 def test_a_model_that_replaces_fields_of_the_batch_gets_a_copy_to_compare():
     class Encodes(nn.Module):
-        """Replaces the features of the batch, and changes others in place."""
-
         def __init__(self) -> None:
             super().__init__()
             self.encode, self.conv = nn.Linear(4, 6), GINConv(nn.Linear(6, 1))
@@ -226,19 +210,11 @@ def test_a_model_that_replaces_fields_of_the_batch_gets_a_copy_to_compare():
             data.x = self.encode(data.x)
             return global_add_pool(self.conv(data.x, data.edge_index), data.batch)[:, 0]
 
-    one, other = twins(Encodes())
-    found, wanted = (
-        [
-            float(step(batch))
-            for step in [TrainingStep(net, mae, sgd(net))]
-            for batch in loader
-        ]
-        for net, loader in (
-            (one, GraphLoader(graphs(), 8, pad=True)),
-            (other, GraphLoader(graphs(), 8, pad=False)),
-        )
-    )
-    assert found == pytest.approx(wanted, rel=1e-9)
+    losses = []
+    for net, pad in zip(twins(Encodes()), (True, False), strict=True):
+        step = sgd_step(net, rate=0.01)
+        losses.append([float(step(b)) for b in GraphLoader(graphs(), 8, pad=pad)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("pad", [False, True])
@@ -255,7 +231,7 @@ def test_integer_features_that_a_model_changes_in_place_are_changed_once(pad):
 
     given = [Data(torch.tensor([[0], [1]]), y=torch.ones(1)) for _ in range(8)]
     model = Shifts()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.0))
+    step = sgd_step(model, rate=0.0)
     batch = next(iter(GraphLoader(given, 8, pad=pad)))
     wanted = (model.table.weight.detach()[1:].sum() - 1).abs()
     assert float(step(batch)) == pytest.approx(float(wanted))
@@ -273,17 +249,8 @@ def test_lookups_by_degree_are_valid_in_padding_rows():
             found = degree(edge_index[1], x.size(0), dtype=torch.long)
             return self.head(global_add_pool(self.table(found), batch)).flatten()
 
-    rings = []
-    for n in [5, 7, 9, 11, 40] * 6:
-        ends = torch.arange(n)
-        edges = torch.stack([ends, (ends + 1) % n])
-        edges = torch.cat([edges, edges.flip(0)], dim=1)
-        rings.append(Data(torch.ones(n, 1), edges, y=torch.ones(1)))
-    model = Degrees()
-    step = TrainingStep(model, mae, sgd(model))
-    for batch in GraphLoader(rings, 8, shuffle=True, pad=True):
-        step(batch)
-    assert step.reason is None
+    loader = GraphLoader(ring_graphs(6), 8, shuffle=True, pad=True)
+    assert stepped(Degrees(), loader).reason is None
 
 
 def test_comparing_restores_the_random_numbers_of_python_and_numpy():
@@ -299,7 +266,7 @@ def test_comparing_restores_the_random_numbers_of_python_and_numpy():
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002
         net = copy.deepcopy(model)
-        step = TrainingStep(net, mae, sgd(net))
+        step = sgd_step(net, rate=0.01)
         losses.append([float(step(b)) for b in GraphLoader(graphs(), 8, pad=pad)])
     assert losses[0] == losses[1]
 
@@ -308,7 +275,7 @@ def test_comparing_leaves_weights_and_random_numbers_as_they_are():
     one, other = twins(Mixes("none", 0.1))
     loader = GraphLoader(graphs(), 8, pad=True)
     versions = [weight._version for weight in one.parameters()]
-    step = TrainingStep(one, mae, torch.optim.SGD(one.parameters(), 0.0))
+    step = sgd_step(one, rate=0.0)
     state = torch.get_rng_state()
     step(next(iter(loader)))
     assert step.reason is None
@@ -337,7 +304,7 @@ def test_tables_among_the_outputs_keep_their_rows_for_all_shapes():
     given = [Data(torch.rand(n, 4), torch.randint(n, (2, 2 * n))) for n in sizes]
     for rows in (64, 128, 192, 256):
         model = Codes(rows)
-        step = TrainingStep(model, total, torch.optim.SGD(model.parameters(), 0.0))
+        step = sgd_step(model, total, 0.0)
         losses = [float(step(batch)) for batch in GraphLoader(given, 8, pad=True)]
         assert step.reason is None
         assert losses == [8.0 * rows] * 4
@@ -356,32 +323,25 @@ def test_complex_outputs_are_compared_up_to_rounding(dtype):
     assert not _is_close(wanted, missing)
 
 
-class Waves(nn.Module):
-    """A model with complex weights and outputs, and perhaps a mean over all nodes."""
-
-    def __init__(self, mixes: bool) -> None:
-        super().__init__()
-        self.mixes = mixes
-        self.wave = nn.Parameter(torch.zeros(4, 3, dtype=torch.cdouble))
-
-    def forward(self, z, batch):
-        h = z @ self.wave
-        return global_add_pool(h - h.mean(dim=0) if self.mixes else h, batch)
-
-
 @pytest.mark.parametrize("mixes", [False, True])
 def test_models_of_complex_numbers_are_compared(mixes):
     given = graphs()
     for graph in given:
         graph.z = torch.complex(graph.x, graph.x.flip(1))
-    model = Waves(mixes)
+
+    class Waves(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wave = nn.Parameter(torch.zeros(4, 3, dtype=torch.cdouble))
+
+        def forward(self, z, batch):
+            h = z @ self.wave
+            return global_add_pool(h - h.mean(dim=0) if mixes else h, batch)
 
     def loss(output, batch):
         return (output.sum(dim=1) - batch.y).abs().mean()
 
-    step = TrainingStep(model, loss, sgd(model))
-    for batch in GraphLoader(given, 8, pad=True):
-        step(batch)
+    step = stepped(Waves(), GraphLoader(given, 8, pad=True), loss)
     assert (step.reason is not None) == mixes
 
 
@@ -394,9 +354,9 @@ def test_a_model_that_draws_random_numbers_is_named_as_such():
             return out + torch.randn_like(out)
 
     model = Random("none", 0.1).double()
-    step = TrainingStep(model, mae, sgd(model))
-    step(next(iter(GraphLoader(graphs(), 8, pad=True))))
-    assert step.reason.startswith("two calls of the model with the same batch")
+    assert stepped(model, [first_batch()]).reason.startswith(
+        "two calls of the model with the same batch"
+    )
 
 
 def test_models_may_cache_tensors_by_the_number_of_nodes():
@@ -413,9 +373,7 @@ def test_models_may_cache_tensors_by_the_number_of_nodes():
             return super().forward(x * self.cache[len(x)], edge_index, batch)
 
     model = Caches().double()
-    step = TrainingStep(model, mae, sgd(model))
-    step(next(iter(GraphLoader(graphs(), 8, pad=True))))
-    assert step.reason is None
+    assert stepped(model, [first_batch()]).reason is None
 
 
 X = torch.rand(3, 5, 8, dtype=torch.double)
@@ -466,8 +424,6 @@ def test_no_dropout_returns_what_is_returned_without_dropout(name):
 
 
 class Attends(nn.Module):
-    """Attention over the nodes of each graph."""
-
     def __init__(self) -> None:
         super().__init__()
         self.start, self.head = nn.Linear(4, 8), nn.Linear(8, 1)
@@ -495,9 +451,7 @@ class Remembers(Attends):
 @pytest.mark.parametrize("build", [Attends, Remembers])
 def test_dropout_inside_attention_and_rnns_does_not_end_the_capture(build):
     model = build().double().train()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
-    for batch in GraphLoader(molecules(12), 4, pad=True):
-        step(batch)
+    step = stepped(model, GraphLoader(molecules(12), 4, pad=True))
     assert step.reason is None
 
 
@@ -512,10 +466,7 @@ def _precision_restored():
 
 
 def settings_seen(name: str) -> list:
-    """Return the setting `name` of matrix products in each call of a compared model.
-
-    The last call is that of the training step.
-    """
+    """Return this setting of matrix products in each call; the last is the step's."""
     seen = []
 
     class Notes(Gine):
@@ -524,9 +475,8 @@ def settings_seen(name: str) -> list:
             return super().forward(x, edge_index, edge_attr, batch)
 
     model = Notes().double()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
-    step(next(iter(GraphLoader(molecules(16), 8, pad=True))))
-    assert step.reason is None
+    batch = next(iter(GraphLoader(molecules(16), 8, pad=True)))
+    assert stepped(model, [batch]).reason is None
     return seen
 
 

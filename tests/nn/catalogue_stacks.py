@@ -82,10 +82,7 @@ STACKS = {
     "RENet": Entry(lambda: pyg.RENet(6, 3, 4, 2)),
     "TGNMemory": Entry(lambda: unbuilt(pyg.TGNMemory)),
     "ViSNet": Entry(
-        visnet,
-        MOLECULE,
-        skip="representation_model.*_embedding",
-        needs="pyg-lib",
+        visnet, MOLECULE, skip="representation_model.*_embedding", needs="pyg-lib"
     ),
     "EdgePooling between convs": Entry(lambda: pooled(pyg.EdgePooling(W)), BATCHED),
     "SAGPooling between convs": Entry(lambda: pooled(pyg.SAGPooling(W)), BATCHED),

@@ -10,11 +10,7 @@ from torch_geometric import nn as pyg
 class Stack(nn.Module):
     """Convs one after the other, called with the same further arguments.
 
-    Args:
-        convs: The convs.
-        keep: Whether each conv also gets the states before the first conv, as `x_0`.
-        jump: How the states after all convs are combined; None = the last ones.
-        norms: A norm after each conv; empty = ReLU only.
+    With `keep`, convs also get the first states, as `x_0`; `jump` combines all states.
     """
 
     def __init__(

@@ -20,7 +20,6 @@ TABLES = {"convs": CONVS, "models": MODELS, "stacks": STACKS}
 
 
 def call(module: nn.Module, entry: Entry) -> object:
-    """Call a module with the arguments of its entry: the first by position."""
     inputs = graph_inputs()
     given = {name: inputs[name] for name in entry.given.split()}
     for name, value in given.items():
@@ -43,7 +42,6 @@ def outcome(entry: Entry, skip: str | None = None) -> str:
 
 
 def row(name: str, entry: Entry) -> str:
-    """Return one row of the table: name, arguments, and what happens."""
     found = outcome(entry)
     given = ", ".join(entry.given.split())
     needs = f"; needs {entry.needs}" if entry.needs else ""
@@ -55,12 +53,10 @@ def row(name: str, entry: Entry) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text without characters that Markdown would read as markup."""
     return text.replace("<", "&lt;").replace("_", "\\_").replace("*", "\\*")
 
 
 def page(text: str) -> str:
-    """Return the page with new tables between its markers."""
     for title, entries in TABLES.items():
         head, rest = text.split(f"<!-- {title} -->\n", 1)
         tail = rest.split("<!-- end -->", 1)[1]

@@ -38,7 +38,6 @@ neighbours, of nodes of degree 0."""
 
 
 def uplifted_conv(name: str):
-    """The conv inside a GNNAK layer with D2C, as a function of a `Data`."""
     entry = ENTRIES[name]
     layer = GNNAK(entry.make(), C - H, 6, hop_channels=H, max_hops=2).double().eval()
 
@@ -51,7 +50,6 @@ def uplifted_conv(name: str):
 
 
 def uplifted_model(name: str):
-    """The whole model uplifted, called as before, as a function of a `Data`."""
     entry = ENTRIES[name]
     net = uplift(entry.make(), num_hops=2).double().eval()
 
@@ -69,18 +67,13 @@ def usable(data) -> bool:
 
 
 def check_everything(module, function, takes_empty_graphs, idle=()):
-    """Check symmetry and batching, that inputs do not change, and all gradients.
-
-    Parameters whose name ends like one of `idle` may have a gradient of zero.
-    """
+    """Check symmetry, batching, inputs, and gradients except of weights in `idle`."""
     graphs = [g for g in small_graphs(C, E).values() if takes_empty_graphs or usable(g)]
     for data in graphs:
         assert_permutation_equivariant(function, data)
     assert_batching_consistent(function, graphs)
     batch = Batch.from_data_list(graphs)
-    before = {
-        key: copy.deepcopy(batch[key]) for key in ("x", "edge_index", "edge_attr")
-    }
+    before = {k: copy.deepcopy(batch[k]) for k in ("x", "edge_index", "edge_attr")}
     module.train()
     function(batch).square().sum().backward()
     for key, value in before.items():

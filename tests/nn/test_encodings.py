@@ -6,7 +6,6 @@ from gnnak.subgraphs import RootedSubgraphs
 
 
 def with_hops(hop):
-    """Return a record in which only `hop` is not empty."""
     none = torch.zeros(2, 0, dtype=torch.long)
     return RootedSubgraphs(none[0], none[0], none[0], hop, none, none[0])
 

@@ -30,18 +30,8 @@ MODELS = {
 # name: (model, arguments, type of the error, part of the message)
 WRONG = {
     "wider x": ("gin", (X.double(), PATH), WidthError, "x is torch.float64, but"),
-    "x elsewhere": (
-        "gin",
-        (X.to("meta"), PATH),
-        GraphError,
-        "x is on meta, but edge",
-    ),
-    "edges elsewhere": (
-        "gin",
-        (X, PATH.to("meta")),
-        GraphError,
-        "move both to one",
-    ),
+    "x elsewhere": ("gin", (X.to("meta"), PATH), GraphError, "x is on meta, but edge"),
+    "edges elsewhere": ("gin", (X, PATH.to("meta")), GraphError, "move both to one"),
     "x of one number": ("gin", (torch.ones(()), PATH), WidthError, r"x has shape \[\]"),
     "sparse x": ("gin", (X.to_sparse(), PATH), GraphError, "a torch.sparse_coo tensor"),
     "double edges": (

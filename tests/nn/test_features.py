@@ -92,21 +92,26 @@ def test_categorical_encoder_refuses_values_outside(wrong):
 
 
 @pytest.mark.parametrize(
-    ("values", "got"),
+    ("features", "values", "got"),
     [
-        (None, "None"),
-        (torch.zeros(2, 2), r"torch.float32 \[2, 2\]"),
-        (torch.zeros(2, 3, dtype=torch.long), r"torch.int64 \[2, 3\]"),
-        (torch.zeros(2, dtype=torch.long), r"torch.int64 \[2, 1\]"),
-        (torch.zeros(5, 2, dtype=torch.long), r"torch.int64 \[5, 2\]"),
-        (torch.zeros(2, 2, 1, dtype=torch.long), r"torch.int64 \[2, 2, 1\]"),
+        (Categorical((3, 4)), None, "None"),
+        (Categorical((3, 4)), torch.zeros(2, 2), r"torch.float32 \[2, 2\]"),
+        (Categorical((3, 4)), torch.zeros(2, 3).long(), r"torch.int64 \[2, 3\]"),
+        (Categorical((3, 4)), torch.zeros(2).long(), r"torch.int64 \[2, 1\]"),
+        (Categorical((3, 4)), torch.zeros(5, 2).long(), r"torch.int64 \[5, 2\]"),
+        (Categorical((3, 4)), torch.zeros(2, 2, 1).long(), r"torch.int64 \[2, 2, 1\]"),
+        (Continuous(2), None, "None"),
+        (Continuous(2), torch.zeros(2, 1), r"torch.float32 \[2, 1\]"),
+        (Continuous(2), torch.zeros(2), r"torch.float32 \[2, 1\]"),
+        (Continuous(2), torch.zeros(4, 2), r"torch.float32 \[4, 2\]"),
+        (Continuous(2), torch.zeros(2, 2).cfloat(), r"torch.complex64 \[2, 2\]"),
     ],
 )
-def test_categorical_encoder_answers_wrong_shapes_in_a_sentence(values, got):
-    encoder = make_encoder(Categorical((3, 4)), 5)
-    wanted = rf"features are {got}; give whole numbers of shape \[2, 2\]"
+def test_encoders_answer_wrong_shapes_in_a_sentence(features, values, got):
+    kind = "whole" if isinstance(features, Categorical) else "real"
+    wanted = rf"features are {got}; give {kind} numbers of shape \[2, 2\]"
     with pytest.raises(WidthError, match=wanted):
-        encoder(values, 2)
+        make_encoder(features, 5)(values, 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])
@@ -127,28 +132,10 @@ def test_continuous_encoder_trains_on_no_row_and_on_one(num_rows):
     assert encoder(torch.rand(num_rows), num_rows).shape == (num_rows, 3)
 
 
-@pytest.mark.parametrize(
-    ("values", "got"),
-    [
-        (None, "None"),
-        (torch.zeros(3, 1), r"torch.float32 \[3, 1\]"),
-        (torch.zeros(3), r"torch.float32 \[3, 1\]"),
-        (torch.zeros(4, 2), r"torch.float32 \[4, 2\]"),
-        (torch.zeros(3, 2, dtype=torch.cfloat), r"torch.complex64 \[3, 2\]"),
-    ],
-)
-def test_continuous_encoder_answers_wrong_shapes_in_a_sentence(values, got):
-    encoder = make_encoder(Continuous(2), 3)
-    wanted = rf"features are {got}; give real numbers of shape \[3, 2\]"
-    with pytest.raises(WidthError, match=wanted):
-        encoder(values, 3)
-
-
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
 def spoiled(*shape: int, value: float = float("nan")) -> torch.Tensor:
-    """Random numbers, but `value` at index [1, 2]."""
     values = torch.rand(*shape)
     values[1, 2] = value
     return values

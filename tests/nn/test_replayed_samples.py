@@ -74,9 +74,7 @@ NETS = {
 @pytest.mark.parametrize("same_graph", [True, False])
 @pytest.mark.parametrize("layers", NETS.values(), ids=NETS)
 @pytest.mark.parametrize("options", SAMPLERS.values(), ids=SAMPLERS)
-def test_checkpointed_layers_replay_the_samples_of_two_passes(
-    options, layers, same_graph
-):
+def test_checkpointed_layers_replay_samples_of_two_passes(options, layers, same_graph):
     plain = uplift(Checkpointed(**layers), **options).double()
     x = torch.rand(NODES, 4).double().requires_grad_()
     graphs = [ring(1), ring(1)] if same_graph else [ring(1), ring(5)]

@@ -31,32 +31,22 @@ def test_concatenated_slices_equal_the_whole(graph, max_copies, num_hops):
     edge_index, num_nodes = graph
     whole = EgoNets(num_hops)(edge_index, num_nodes)
     copies = subgraphs = 0
-    nodes, hops, ends, edges, roots = [], [], [], [], []
+    found = {name: [] for name in ("root", "node", "hop", "edge", "edge_index")}
     for part in Slices(whole, max_copies):
         assert part.num_subgraphs
         if part.num_subgraphs > 1:
             assert part.num_copies <= 2 * max_copies
-        roots.append(part.root)
-        nodes.append(part.node)
-        hops.append(part.hop)
-        ends.append(part.edge_index + copies)
-        edges.append(part.edge)
+        for name, values in found.items():
+            values.append(getattr(part, name) + copies * (name == "edge_index"))
         wanted = whole.subgraph[copies : copies + part.num_copies]
         assert torch.equal(part.subgraph + subgraphs, wanted)
         assert torch.equal(part.node[part.centroid], part.root)
         copies += part.num_copies
         subgraphs += part.num_subgraphs
     assert copies == whole.num_copies
-    if not num_nodes:
-        return
-    for found, name in (
-        (roots, "root"),
-        (nodes, "node"),
-        (hops, "hop"),
-        (edges, "edge"),
-    ):
-        assert torch.equal(torch.cat(found), getattr(whole, name))
-    assert torch.equal(torch.cat(ends, dim=1), whole.edge_index)
+    for name, values in found.items():
+        if num_nodes:
+            assert torch.equal(torch.cat(values, dim=-1), getattr(whole, name))
 
 
 def test_slices_require_at_least_one_copy():
@@ -73,29 +63,14 @@ def test_a_subgraph_larger_than_max_copies_is_a_slice_by_itself():
 
 
 def assert_same_training(whole, sliced, run):
-    """Compare outputs, gradients and running statistics of two copies of a module."""
-    outs = []
+    found = []
     for module in (whole, sliced):
         torch.manual_seed(3)
-        outs.append(run(module))
-        outs[-1].square().sum().backward()
-    torch.testing.assert_close(*outs, rtol=1e-10, atol=1e-10)
-    weights = dict(sliced.named_parameters())
-    for name, weight in whole.named_parameters():
-        assert (weight.grad is None) == (weights[name].grad is None), name
-        if weight.grad is not None:
-            found = weights[name].grad
-            torch.testing.assert_close(
-                found,
-                weight.grad,
-                rtol=1e-9,
-                atol=1e-9,
-                msg=lambda text, name=name: f"{name}: {text}",
-            )
-    for name, value in whole.state_dict().items():
-        torch.testing.assert_close(
-            sliced.state_dict()[name], value, rtol=1e-10, atol=1e-10
-        )
+        out = run(module)
+        out.square().sum().backward()
+        gradients = {f"{name}.grad": p.grad for name, p in module.named_parameters()}
+        found.append({"out": out, **gradients, **module.state_dict()})
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -154,9 +129,8 @@ def test_batch_norms_of_own_gnns_take_statistics_over_all_slices(reduce, options
     states = torch.randn(14, 4, dtype=torch.double)
     inputs = {m: states.clone().requires_grad_() for m in (whole, sliced)}
     assert_same_training(whole, sliced, lambda layer: layer(inputs[layer], subgraphs))
-    torch.testing.assert_close(
-        inputs[sliced].grad, inputs[whole].grad, rtol=1e-9, atol=1e-9
-    )
+    found, wanted = inputs[sliced].grad, inputs[whole].grad
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def test_an_uplifted_model_trains_in_slices():

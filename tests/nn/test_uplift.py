@@ -30,6 +30,7 @@ from gnnak.typing import ENCODINGS
 from tests.nn.literal import by_the_equations
 
 CHANNELS, HOPS, OUT = 4, 5, 6
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 SUBSETS = list(chain.from_iterable(combinations(ENCODINGS, r) for r in (1, 2, 3)))
 
 
@@ -51,6 +52,12 @@ def graph(seed=0, num_nodes=7, num_edges=16):
     return x, edge_index, edge_attr
 
 
+def assert_equals_the_equations(layer, x, edge_index, edge_attr, num_hops):
+    out = layer(x, egonets(edge_index, x.size(0), num_hops), edge_attr)
+    literal = by_the_equations(layer, x, edge_index, edge_attr, num_hops)
+    torch.testing.assert_close(out, literal, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("options", [PAPER, PUBLISHED, LayerOptions(mlp_layers=2)])
 @pytest.mark.parametrize(
     ("hop_channels", "hop"), [(0, "concat"), (5, "concat"), (5, "add")]
@@ -58,36 +65,23 @@ def graph(seed=0, num_nodes=7, num_edges=16):
 @pytest.mark.parametrize("encodings", SUBSETS)
 def test_gnnak_equals_the_equations_in_loops(encodings, hop_channels, hop, options):
     for reduce, fuse in product(("sum", "mean"), ("concat", "sum")):
-        layer = make_layer(
-            hop_channels,
-            hop,
-            encodings=encodings,
-            reduce=reduce,
-            fuse=fuse,
-            options=options,
-        )
+        chosen = {"encodings": encodings, "reduce": reduce, "fuse": fuse}
+        layer = make_layer(hop_channels, hop, **chosen, options=options)
         for seed, num_hops in ((0, 1), (1, 2)):
-            x, edge_index, edge_attr = graph(seed, num_nodes=5, num_edges=9)
-            out = layer(x, egonets(edge_index, x.size(0), num_hops), edge_attr)
-            literal = by_the_equations(layer, x, edge_index, edge_attr, num_hops)
-            torch.testing.assert_close(out, literal, rtol=1e-10, atol=1e-10)
+            given = graph(seed, num_nodes=5, num_edges=9)
+            assert_equals_the_equations(layer, *given, num_hops)
 
 
 def test_gnnak_of_corner_cases_equals_the_equations(corner_case):
     layer = make_layer(options=PUBLISHED)
-    x, edge_index, edge_attr = (
-        corner_case[k] for k in ("x", "edge_index", "edge_attr")
-    )
-    out = layer(x, egonets(edge_index, x.size(0), 2), edge_attr)
-    literal = by_the_equations(layer, x, edge_index, edge_attr, 2)
-    torch.testing.assert_close(out, literal, rtol=1e-10, atol=1e-10)
+    given = (corner_case[k] for k in ("x", "edge_index", "edge_attr"))
+    assert_equals_the_equations(layer, *given, 2)
 
 
 def test_gnnak_of_a_triangle_equals_values_done_by_hand():
     """No D2C, an identity GIN (x_i + sum of neighbours), all encodings summed."""
     layer = GNNAK(GINConv(nn.Identity()), 1, 1, hop_channels=0, fuse="sum")
-    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    out = layer(torch.tensor([[1.0], [2.0], [4.0]]), egonets(path, 3, 1))
+    out = layer(torch.tensor([[1.0], [2.0], [4.0]]), egonets(PATH, 3, 1))
     # Sub[0] = {0, 1}: 3, 3. Sub[1] = {0, 1, 2}: 3, 7, 6. Sub[2] = {1, 2}: 6, 6.
     centroid = [3, 7, 6]
     subgraph = [3 + 3, 3 + 7 + 6, 6 + 6]
@@ -171,9 +165,8 @@ def test_gnnak_leaves_its_input_alone_and_every_weight_gets_a_gradient():
 )
 def test_gnnak_compiled_equals_eager(options, backend):
     layer = make_layer(options=options).train()
-    compiled = torch.compile(
-        copy.deepcopy(layer), dynamic=True, fullgraph=True, backend=backend
-    )
+    options = {"dynamic": True, "fullgraph": True, "backend": backend}
+    compiled = torch.compile(copy.deepcopy(layer), **options)
     for seed, num_nodes in ((0, 7), (1, 9)):
         x, edge_index, edge_attr = graph(seed, num_nodes)
         subs = egonets(edge_index, x.size(0), 2)
@@ -211,11 +204,9 @@ def test_gnnak_of_half_precision_weights_runs(dtype, reduce):
 
 
 def test_gnnak_compiled_refuses_a_hop_beyond_max_hops():
-    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    layer = GNNAK(GCNConv(8, 8), 4, 8, hop_channels=4, max_hops=1)
-    compiled = torch.compile(layer, backend="aot_eager")
+    compiled = torch.compile(hops_of_one(), backend="aot_eager")
     with pytest.raises(RuntimeError, match="beyond max_hops=1"):
-        compiled(torch.rand(3, 4), egonets(path, 3, 2))
+        compiled(torch.rand(3, 4), egonets(PATH, 3, 2))
 
 
 def test_gnnak_state_dict_round_trips(tmp_path):
@@ -248,67 +239,78 @@ def test_gnnak_uses_the_last_table_row_for_copies_without_a_path_to_the_root():
     assert layer.hop_table.weight.grad[-1].abs().sum() > 0
 
 
-class TestBadInput:
-    def test_error_for_a_wrong_width_names_the_right_one(self):
-        with pytest.raises(WidthError, match=r"takes width 64, but gets 80 .*64 .*16"):
-            GNNAK(GCNConv(64, 64), 64, 64)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encodings": ("root",)}, "use one of: centroid, subgraph, context"),
+        ({"encodings": ()}, "name at least one"),
+        ({"encodings": ("context", "context")}, "each once"),
+        ({"encodings": "context"}, "give a tuple"),
+        ({"reduce": "median"}, "use one of: sum, mean"),
+        ({"fuse": "gate"}, "use one of: concat, sum"),
+        ({"hop": "mul"}, "use one of: concat, add"),
+        ({"hop_channels": -1}, "hop_channels is -1"),
+        ({"max_hops": 2.5}, "max_hops is 2.5"),
+        ({"mlp_layers": -1}, "mlp_layers is -1; give a whole number"),
+        ({"mlp_layers": 1.5}, "mlp_layers is 1.5; give a whole number"),
+        ({"dropout": 1.0}, "dropout is 1.0; give a number with 0 <= dropout < 1"),
+        ({"dropout": -0.1}, "dropout is -0.1; give a number"),
+        ({"dropout": "half"}, "dropout is 'half'; give a number"),
+        ({"dropout": float("nan")}, "dropout is nan; give a number"),
+        ({"reduse": "mean"}, "no option 'reduse'; did you mean 'reduce'"),
+    ],
+)
+def test_gnnak_names_what_is_known_for_a_wrong_option(options, message):
+    with pytest.raises(OptionError, match=message):
+        GNNAK(GCNConv(8, 8), 8, 8, **({"hop_channels": 0} | options))
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"encodings": ("root",)}, "use one of: centroid, subgraph, context"),
-            ({"encodings": ()}, "name at least one"),
-            ({"encodings": ("context", "context")}, "each once"),
-            ({"encodings": "context"}, "give a tuple"),
-            ({"reduce": "median"}, "use one of: sum, mean"),
-            ({"fuse": "gate"}, "use one of: concat, sum"),
-            ({"hop": "mul"}, "use one of: concat, add"),
-            ({"hop_channels": -1}, "hop_channels is -1"),
-            ({"max_hops": 2.5}, "max_hops is 2.5"),
-            ({"mlp_layers": -1}, "mlp_layers is -1; give a whole number"),
-            ({"mlp_layers": 1.5}, "mlp_layers is 1.5; give a whole number"),
-            ({"dropout": 1.0}, "dropout is 1.0; give a number with 0 <= dropout < 1"),
-            ({"dropout": -0.1}, "dropout is -0.1; give a number"),
-            ({"dropout": "half"}, "dropout is 'half'; give a number"),
-            ({"dropout": float("nan")}, "dropout is nan; give a number"),
-            ({"reduse": "mean"}, "no option 'reduse'; did you mean 'reduce'"),
-        ],
-    )
-    def test_wrong_option_names_what_is_known(self, options, message):
-        with pytest.raises(OptionError, match=message):
-            GNNAK(GCNConv(8, 8), 8, 8, **({"hop_channels": 0} | options))
 
-    def test_hop_beyond_max_hops_says_what_to_build(self):
-        path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-        layer = GNNAK(GCNConv(8, 8), 4, 8, hop_channels=4, max_hops=1)
-        with pytest.raises(SubgraphError, match=r"2 hops .* build it with max_hops=2"):
-            layer(torch.rand(3, 4), egonets(path, 3, 2))
+NEAR = egonets(graph()[1], 7, 1)
+WRONG = {
+    "width": (
+        lambda *_: GNNAK(GCNConv(64, 64), 64, 64),
+        (WidthError, r"takes width 64, but gets 80 .*64 .*16"),
+    ),
+    "hop": (
+        lambda *_: hops_of_one()(torch.rand(3, 4), egonets(PATH, 3, 2)),
+        (SubgraphError, r"2 hops .* build it with max_hops=2"),
+    ),
+    "subgraphs of another graph": (
+        lambda x, edges, e: make_layer()(x, egonets(edges, 9, 1), e),
+        (SubgraphError, "9 rooted subgraphs for 7 nodes"),
+    ),
+    "edge_index in place of subgraphs": (
+        lambda x, edges, e: make_layer()(x, edges, e),
+        (SubgraphError, "subgraphs is a Tensor; give the"),
+    ),
+    "edge_attr of another length": (
+        lambda x, _, e: make_layer()(x, NEAR, e[1:]),
+        (EdgeAttrError, r"shape \[15, 3\]; give \[16, c\]"),
+    ),
+    "x of another width": (
+        lambda x, _, e: make_layer()(x[:, 1:], NEAR, e),
+        (WidthError, r"shape \[7, 3\]; give \[n, 4\]"),
+    ),
+    "a list as x": (
+        lambda x, _, e: make_layer()([1.0], NEAR, e),
+        (WidthError, r"give a tensor of real numbers \[n, 4\]"),
+    ),
+    "whole numbers as x": (
+        lambda x, _, e: make_layer()(x.long(), NEAR, e),
+        (WidthError, r"give a tensor of real numbers \[n, 4\]"),
+    ),
+}
 
-    def test_subgraphs_of_another_graph_are_named(self):
-        layer, (x, edge_index, edge_attr) = make_layer(), graph()
-        with pytest.raises(SubgraphError, match="9 rooted subgraphs for 7 nodes"):
-            layer(x, egonets(edge_index, 9, 1), edge_attr)
 
-    def test_edge_attr_of_the_wrong_length_is_named(self):
-        layer, (x, edge_index, edge_attr) = make_layer(), graph()
-        with pytest.raises(EdgeAttrError, match=r"shape \[15, 3\]; give \[16, c\]"):
-            layer(x, egonets(edge_index, 7, 1), edge_attr[1:])
+@pytest.mark.parametrize("name", WRONG)
+def test_gnnak_names_what_is_wrong(name):
+    call, (error, message) = WRONG[name]
+    with pytest.raises(error, match=message):
+        call(*graph())
 
-    @pytest.mark.parametrize("x", [[1.0], torch.ones(7, 4, dtype=torch.long)])
-    def test_x_that_is_no_tensor_of_real_numbers_is_named(self, x):
-        layer, (_, edge_index, edge_attr) = make_layer(), graph()
-        with pytest.raises(WidthError, match=r"give a tensor of real numbers \[n, 4\]"):
-            layer(x, egonets(edge_index, 7, 1), edge_attr)
 
-    def test_edge_index_in_place_of_subgraphs_is_named(self):
-        layer, (x, edge_index, edge_attr) = make_layer(), graph()
-        with pytest.raises(SubgraphError, match="subgraphs is a Tensor; give the"):
-            layer(x, edge_index, edge_attr)
-
-    def test_x_of_the_wrong_width_is_named(self):
-        layer, (x, edge_index, edge_attr) = make_layer(), graph()
-        with pytest.raises(WidthError, match=r"shape \[7, 3\]; give \[n, 4\]"):
-            layer(x[:, 1:], egonets(edge_index, 7, 1), edge_attr)
+def hops_of_one():
+    return GNNAK(GCNConv(8, 8), 4, 8, hop_channels=4, max_hops=1)
 
 
 def test_gnnak_reads_edge_weights():

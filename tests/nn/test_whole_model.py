@@ -24,6 +24,7 @@ from gnnak.testing import small_graphs
 from tests.nn.users_convs import BondConv, ConcatConv, SquareConv, users_convs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+X = torch.rand(3, 4)
 
 
 class TheirModel(nn.Module):
@@ -50,11 +51,7 @@ class TheirModel(nn.Module):
 
 def loader(count=6):
     graphs = [
-        Data(
-            x=torch.randint(5, (3,)),
-            edge_index=PATH,
-            edge_attr=torch.rand(4, 3),
-        )
+        Data(x=torch.randint(5, (3,)), edge_index=PATH, edge_attr=torch.rand(4, 3))
         for _ in range(count)
     ]
     return DataLoader(graphs, batch_size=3)
@@ -82,7 +79,6 @@ def test_uplift_leaves_the_model_alone_and_keeps_its_weights():
 
 @pytest.fixture
 def extractions(monkeypatch):
-    """Count the extractions of subgraphs."""
     calls = []
     for cls in (EgoNets, RandomWalks):
         original = cls.__call__
@@ -121,9 +117,7 @@ def test_uplift_does_not_keep_graphs_in_memory(drop):
     edge_index = PATH.clone()
     net(torch.rand(3, 4), edge_index)
     shared = net.convs[0].shared.subgraphs
-    subgraphs = [
-        weakref.ref(shared.get(edge_index, 3, training)) for training in (True, False)
-    ]
+    subgraphs = [weakref.ref(shared.get(edge_index, 3, mode)) for mode in (True, False)]
     assert all(reference() is not None for reference in subgraphs)
     del edge_index
     gc.collect()
@@ -237,9 +231,8 @@ def test_uplifted_model_compiled_equals_eager(backend):
     net = uplift(pyg.GIN(4, 4, 1)).double().eval()
     data = small_graphs(4)["star"]
     compiled = torch.compile(net, backend=backend)
-    torch.testing.assert_close(
-        compiled(data.x, data.edge_index), net(data.x, data.edge_index)
-    )
+    given = data.x, data.edge_index
+    torch.testing.assert_close(compiled(*given), net(*given))
 
 
 def test_uplifted_model_resets_its_weights():
@@ -274,61 +267,61 @@ def test_uplift_tries_the_edge_attributes_of_the_first_call(conv, edge_attr):
         net(x, PATH)
 
 
-class TestBadInput:
-    def test_model_without_convs_is_rejected(self):
-        with pytest.raises(OptionError, match="no PyG MessagePassing inside"):
-            uplift(nn.Linear(3, 3))
+WRONG = {
+    "no conv": (
+        lambda: uplift(nn.Linear(3, 3)),
+        (OptionError, "no PyG MessagePassing inside"),
+    ),
+    "an uplifted model": (
+        lambda: uplift(uplift(pyg.GCN(4, 4, 2))),
+        (OptionError, "those in GNNAK layers are uplifted"),
+    ),
+    "an uplifted conv": (
+        lambda: uplift(uplift(pyg.GCNConv(4, 4))),
+        (OptionError, "those in GNNAK layers are uplifted"),
+    ),
+    "a GNNAK layer": (
+        lambda: uplift(GNNAK(pyg.GCNConv(4, 4), 4, 4, hop="add")),
+        (OptionError, "those in GNNAK layers are uplifted"),
+    ),
+    "None": (lambda: uplift(None), (OptionError, "the model is None; give a built Py")),
+    "a name": (lambda: uplift("GIN"), (OptionError, "the model is 'GIN'; give a buil")),
+    "a class": (
+        lambda: uplift(pyg.GCN),
+        (OptionError, r"the model GCN is a class; build it first: GCN\(...\)\."),
+    ),
+    "negative num_hops": (
+        lambda: uplift(pyg.GCN(4, 4, 2), num_hops=-1),
+        (OptionError, "num_hops is -1"),
+    ),
+    "edges of another width": (
+        lambda: uplift(SquareConv(8, 5))(torch.rand(3, 8), PATH, torch.rand(4, 6)),
+        (WidthError, r"SquareConv failed .* edge_dim .* call="),
+    ),
+    "missing edge attributes": (
+        lambda: uplift(SquareConv(8, 5))(torch.rand(3, 8), PATH, None),
+        (WidthError, r"SquareConv failed .* edge_dim .* call="),
+    ),
+    "a cached conv": (
+        lambda: uplift(pyg.GCNConv(4, 4, cached=True)),
+        (OptionError, "cached=True"),
+    ),
+    "edge attributes that are not read": (
+        lambda: uplift(pyg.GAT(4, 4, 2))(X, PATH, edge_attr=torch.rand(4, 3)),
+        (EdgeAttrError, "does not read edge attributes"),
+    ),
+    "an unsupported argument": (
+        lambda: uplift(pyg.GATConv(4, 4))(X, PATH, return_attention_weights=True),
+        (OptionError, "got return_attention_weights=True"),
+    ),
+}
 
-    @pytest.mark.parametrize(
-        "model",
-        [
-            uplift(pyg.GCN(4, 4, 2)),
-            uplift(pyg.GCNConv(4, 4)),
-            GNNAK(pyg.GCNConv(4, 4), 4, 4, hop="add"),
-        ],
-        ids=["model", "conv", "layer"],
-    )
-    def test_nothing_is_uplifted_twice(self, model):
-        with pytest.raises(OptionError, match="those in GNNAK layers are uplifted"):
-            uplift(model)
 
-    @pytest.mark.parametrize(
-        ("model", "wanted"),
-        [
-            (None, "the model is None; give a built PyTorch module"),
-            ("GIN", "the model is 'GIN'; give a built PyTorch module"),
-            (pyg.GCN, r"the model GCN is a class; build it first: GCN\(...\)\."),
-        ],
-    )
-    def test_other_objects_than_modules_are_rejected(self, model, wanted):
-        with pytest.raises(OptionError, match=wanted):
-            uplift(model)
-
-    def test_negative_num_hops_is_rejected(self):
-        with pytest.raises(OptionError, match="num_hops is -1"):
-            uplift(pyg.GCN(4, 4, 2), num_hops=-1)
-
-    @pytest.mark.parametrize("edge_attr", [torch.rand(4, 6), None])
-    def test_conv_that_fails_with_the_edge_attributes_of_a_call_is_rejected(
-        self, edge_attr
-    ):
-        net, x = uplift(SquareConv(8, 5)), torch.rand(3, 8)
-        with pytest.raises(WidthError, match=r"SquareConv failed .* edge_dim .* call="):
-            net(x, PATH, edge_attr)
-
-    def test_cached_conv_is_rejected(self):
-        with pytest.raises(OptionError, match="cached=True"):
-            uplift(pyg.GCNConv(4, 4, cached=True))
-
-    def test_edge_attributes_are_not_dropped(self):
-        net = uplift(pyg.GAT(4, 4, 2))
-        with pytest.raises(EdgeAttrError, match="does not read edge attributes"):
-            net(torch.rand(3, 4), PATH, edge_attr=torch.rand(4, 3))
-
-    def test_unsupported_arguments_are_rejected(self):
-        net = uplift(pyg.GATConv(4, 4))
-        with pytest.raises(OptionError, match="got return_attention_weights=True"):
-            net(torch.rand(3, 4), PATH, return_attention_weights=True)
+@pytest.mark.parametrize("name", WRONG)
+def test_uplift_refuses(name):
+    call, (error, message) = WRONG[name]
+    with pytest.raises(error, match=message):
+        call()
 
 
 GRAPH = nx.barabasi_albert_graph(60, 4, seed=0)
@@ -337,8 +330,6 @@ EDGES = torch.cat([EDGES, EDGES.flip(0)], dim=1)
 
 
 class Net(nn.Module):
-    """Three convs, with or without norms."""
-
     def __init__(self, norm=False):
         super().__init__()
         torch.manual_seed(0)

@@ -149,11 +149,8 @@ def test_uplift_notices_a_graph_that_changes_between_two_layers():
 
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("farthest", 2)])
 def test_uplift_trains_on_a_graph_that_it_evaluated_in_inference_mode(drop):
-    net, x, edge_index = (
-        uplift(pyg.GIN(4, 4, 2), drop=drop),
-        torch.rand(NODES, 4),
-        ring(),
-    )
+    net, edge_index = uplift(pyg.GIN(4, 4, 2), drop=drop), ring()
+    x = torch.rand(NODES, 4)
     with torch.inference_mode():
         net(x, edge_index)
         net.eval()(x, edge_index)
@@ -170,7 +167,6 @@ def test_uplift_trains_on_a_graph_made_in_inference_mode(num_hops):
 
 
 def random_nets() -> dict[str, nn.Module]:
-    """Uplifted models whose subgraphs are random in training."""
     torch.manual_seed(0)
     drop = SubgraphDrop("random", 1)
     nets = {
@@ -239,8 +235,6 @@ def test_a_part_that_is_called_after_the_model_gets_its_own_sample():
 
 
 def copying_net() -> nn.Module:
-    """An uplifted model that copies `edge_index` for each of its two layers."""
-
     def call(net, x, edge_index):
         return net.two(net.one(x, edge_index.clone()), edge_index.clone())
 

@@ -34,8 +34,6 @@ class BondConv(UsersConv):
 
 
 class BondTypeConv(UsersConv):
-    """Take one category per edge, [e]."""
-
     def __init__(self, channels):
         super().__init__(channels)
         self.encode = nn.Embedding(5, channels)
@@ -53,8 +51,6 @@ class RawWeightConv(UsersConv):
 
 
 class ScalarConv(UsersConv):
-    """Take one number per edge, [e], as edge_attr."""
-
     def encode(self, edge_attr):
         return edge_attr
 
@@ -87,7 +83,6 @@ class SquareConv(ConcatConv):
 
 
 def users_convs(channels=8):
-    """Return, by name, each conv with edge attributes for a graph of four edges."""
     return {
         "BondConv": (BondConv(channels), torch.tensor([[0, 1, 2]] * 3 + [[4, 3, 0]])),
         "BondTypeConv": (BondTypeConv(channels), torch.tensor([0, 1, 2, 4])),

@@ -14,10 +14,7 @@ from tests.report.few_graphs import few_graphs
 
 
 def every_cell() -> dict[str, RunConfig]:
-    """Return one title for each config, and the config.
-
-    `few_graphs` has one target per data set, so configs that differ in theirs are one.
-    """
+    """Return one title for each config, and the config."""
     found = {}
     for table in table_names():
         for cell in load_table(table).cells():

@@ -402,10 +402,7 @@ class TestBadInput:
         ("options", "message"),
         [
             ({"strategy": "nearest"}, "use one of: random, farthest, min-set-cover"),
-            (
-                {"min_coverage": 0},
-                "min_coverage is 0; give a whole number of at least 1",
-            ),
+            ({"min_coverage": 0}, "min_coverage is 0; give a whole number of at least"),
             ({"min_coverage": 1.5}, "min_coverage is 1.5"),
             ({"ties": "highest"}, "use one of: random, lowest"),
             ({"strategy": "random", "share": 1}, "share is 1; give a number with"),

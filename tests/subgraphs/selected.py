@@ -6,10 +6,7 @@ from gnnak.subgraphs import RootedSubgraphs
 
 
 def rows(subgraphs: RootedSubgraphs, roots: Tensor | None = None, nodes=0, edges=0):
-    """Return, for each root, its nodes, distances and edges, as plain lists.
-
-    `nodes` and `edges` are added to the numbers of nodes and edges.
-    """
+    """Return nodes, distances and edges by root; shift numbers of nodes and edges."""
     found = {}
     for number, root in enumerate(subgraphs.root.tolist()):
         inside = (subgraphs.subgraph == number).nonzero().flatten()

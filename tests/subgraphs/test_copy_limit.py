@@ -32,9 +32,7 @@ def memory(monkeypatch):
 
     def free(copies: int) -> None:
         monkeypatch.setattr(copy_limit, "UNCHECKED", 0)
-        monkeypatch.setattr(
-            copy_limit, "free_bytes", lambda device: copies * BYTES_PER_COPY
-        )
+        monkeypatch.setattr(copy_limit, "free_bytes", lambda _: copies * BYTES_PER_COPY)
 
     return free
 

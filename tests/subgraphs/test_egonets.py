@@ -144,9 +144,7 @@ def test_egonets_of_a_batch_are_those_of_its_graphs(batch, num_hops):
     few=st.sampled_from([0, 9999]),
     table=st.sampled_from([0, 600, 1 << 24]),
 )
-def test_egonets_do_not_depend_on_chunks_sorts_and_tables(
-    graph, num_hops, chunk, few, table
-):
+def test_egonets_do_not_depend_on_chunks_or_tables(graph, num_hops, chunk, few, table):
     whole = egonets(*graph, num_hops)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(induce, "CHUNK", chunk)

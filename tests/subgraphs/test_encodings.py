@@ -131,9 +131,7 @@ def test_resistance_of_many_graphs_is_that_of_smaller_groups(monkeypatch):
     ],
     ids=["resistance", "rrwp", "closed walks"],
 )
-def test_encodings_of_a_large_graph_are_refused_before_memory_is_spent(
-    encode, sentence, monkeypatch
-):
+def test_encodings_of_a_large_graph_are_refused_at_once(encode, sentence, monkeypatch):
     monkeypatch.setattr("gnnak.subgraphs.copy_limit.free_bytes", lambda _: 10**9)
     ends = torch.arange(60_000)
     forth = torch.stack([ends[:-1], ends[1:]])
@@ -158,13 +156,7 @@ ENCODED = WithEncodings(EgoNets(2), ENCODINGS)
 
 
 def assert_encoded(subgraphs, batch, rows=None):
-    """Check the cached encodings against those that a batch without a cache gets.
-
-    Args:
-        subgraphs: Rooted subgraphs with cached encodings, maybe with padding.
-        batch: The graphs, without padding.
-        rows: The rooted subgraphs without padding; None = `subgraphs`.
-    """
+    """Check cached encodings; `rows` are the subgraphs without padding."""
     fresh = (rows or subgraphs).unpadded().to("cpu")
     assert not extracted_encodings(fresh)
     found = extracted_encodings(subgraphs)
@@ -193,9 +185,7 @@ def test_extracted_encodings_are_those_of_each_batch(store, data):
 @pytest.mark.parametrize("extractor", [EgoNets(1), WholeGraphs(), RandomWalks(3, 2)])
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 1)])
 @pytest.mark.parametrize("cached", [True, False])
-def test_encodings_are_split_padded_and_sampled_with_the_subgraphs(
-    extractor, drop, cached
-):
+def test_encodings_are_split_padded_and_sampled_with_subgraphs(extractor, drop, cached):
     store, extractor = triangles(4).store, WithEncodings(extractor, ENCODINGS)
     cache = cache_subgraphs(store, extractor) if cached else None
     source = Subgraphs(cache, None if cached else extractor, drop)

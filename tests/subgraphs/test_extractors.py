@@ -59,10 +59,7 @@ def test_network_and_uplift_take_a_users_extractor():
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
-        (
-            {"hop": torch.zeros(7).long()},
-            "Broken broke a rule: hop is not the distance",
-        ),
+        ({"hop": torch.zeros(7).long()}, "Broken broke a rule: hop is not the distanc"),
         ({"num_nodes": None}, "num_nodes=None for a graph of 3 nodes"),
         ({"root": torch.tensor([0, 1])}, "returned 2 subgraphs"),
         ({"edge": torch.zeros(8).long()}, "broke a rule: an edge copy does not have"),
@@ -136,9 +133,8 @@ def test_subgraphs_of_some_roots_are_those_of_all_nodes(extractor, corner_case):
     mask = torch.zeros(n, dtype=torch.bool).index_fill(0, roots, True)
     for given, order in ((roots, roots), (mask, roots.sort().values)):
         found = extract(extractor, *graph, roots=given)
-        found.check(
-            *graph, induced=not isinstance(extractor, NodeDeletion | MaskedEgoNets)
-        )
+        induced = not isinstance(extractor, NodeDeletion | MaskedEgoNets)
+        found.check(*graph, induced=induced)
         assert torch.equal(found.root, order)
         assert (found.num_nodes, found.has_some_roots(n)) == (n, n > 0)
         assert list(rows(found).items()) == [(r, everything[r]) for r in order.tolist()]
@@ -192,10 +188,7 @@ def test_extract_asks_a_users_extractor_for_the_roots_it_was_given():
         (torch.tensor([3]), "roots names node 3, but the graph has 3 nodes (0 to 2)"),
         (torch.tensor([0, -1]), "roots names node -1, but the graph has 3 nodes"),
         (torch.tensor([1, 0, 1]), "roots contains a node twice; give each node at"),
-        (
-            torch.tensor([True, False]),
-            "roots is a mask of 2 nodes, but the graph has 3",
-        ),
+        (torch.tensor([True, False]), "roots is a mask of 2 nodes, but the graph has"),
     ],
     ids=str,
 )

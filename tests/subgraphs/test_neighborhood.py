@@ -43,9 +43,8 @@ def assert_equal_search(
     assert sorted(found.node[inside].tolist()) == sorted(wanted)
     of_edge = found.scope[found.edge_index[0]] == scope
     assert sorted(found.edge[of_edge].tolist()) == sorted(wanted_edges)
-    assert torch.equal(
-        found.scope[found.edge_index[0]], found.scope[found.edge_index[1]]
-    )
+    first, second = found.scope[found.edge_index]
+    assert torch.equal(first, second)
     ends = found.node[found.edge_index].t().tolist()
     assert ends == [list(edges[i]) for i in found.edge.tolist()]
 
@@ -66,9 +65,8 @@ def test_sample_neighborhood_without_a_cap_equals_a_literal_search(
         directions = [True] * len(directions)
     edges = [tuple(pair) for pair in edge_index.t().tolist()]
     nodes = range(num_nodes)
-    seeds = (
-        data.draw(st.lists(st.sampled_from(nodes), unique=True)) if num_nodes else []
-    )
+    some = st.lists(st.sampled_from(nodes), unique=True) if num_nodes else st.just([])
+    seeds = data.draw(some)
     backwards = incoming(edge_index, num_nodes)
     forwards = incoming(edge_index.flip(0), num_nodes)
     hops = [Hop(backwards if each else forwards, None) for each in directions]
@@ -100,9 +98,8 @@ def test_a_cap_samples_that_many_distinct_neighbors_or_takes_all(most):
     count = min(most, 40)
     assert found.edge.unique().numel() == found.edge.numel() == count
     # Node 5 is a seed, so it may be found again.
-    assert found.node.numel() == 2 + count - int(
-        (found.node[found.edge_index[0]] == 5).sum()
-    )
+    again = int((found.node[found.edge_index[0]] == 5).sum())
+    assert found.node.numel() == 2 + count - again
     assert (found.edge_index[1] == 0).all()
 
 
@@ -125,9 +122,8 @@ def test_a_sample_depends_on_the_random_seed_and_not_on_the_other_seeds(per_seed
     def edges_of(seeds, seed):
         """The edges around node 7 that are two hops from it, or fewer."""
         hops = [Hop(neighbors, 4), Hop(neighbors, 4)]
-        found = sample_neighborhood(
-            torch.tensor(seeds), neighbors, hops, seed=seed, **options
-        )
+        given = torch.tensor(seeds), neighbors, hops
+        found = sample_neighborhood(*given, seed=seed, **options)
         if per_seed:
             of_edge = found.scope[found.edge_index[0]] == seeds.index(7)
             return set(found.edge[of_edge].tolist())
@@ -156,7 +152,5 @@ def test_too_many_edges_are_refused_before_they_are_allocated(monkeypatch):
     monkeypatch.setattr(copy_limit, "UNCHECKED_BYTES", 0)
     monkeypatch.setattr(copy_limit, "free_bytes", lambda device: 1000)
     star = incoming(STAR, 41)
-    with pytest.raises(
-        SizeError, match=r"40 sampled edges .* lower batch_size or num_"
-    ):
+    with pytest.raises(SizeError, match=r"40 sampled edges .* lower batch_size or num"):
         sample_neighborhood(torch.tensor([0]), star, [Hop(star, None)])

@@ -70,9 +70,8 @@ def test_check_finds_a_missing_edge_copy(subs):
     triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
     full = egonets(triangle, 3, 1)
     source, target = full.edge_index
-    rim = (
-        (full.hop[source] == 1) & (full.hop[target] == 1) & (full.subgraph[source] == 0)
-    )
+    ends = (full.hop[source] == 1) & (full.hop[target] == 1)
+    rim = ends & (full.subgraph[source] == 0)
     partial = replace(full, edge_index=full.edge_index[:, ~rim], edge=full.edge[~rim])
     partial.check()
     with pytest.raises(SubgraphError, match="has no copy"):

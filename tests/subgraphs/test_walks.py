@@ -65,7 +65,7 @@ def test_random_walks_of_one_seed_are_the_same_and_of_two_differ():
     clique = torch.cat([clique, clique.flip(0)], dim=1)
     extract = RandomWalks(length=3, repeats=1)
     first, again, other = (
-        extract(clique, 12, seeded(seed)).node.tolist() for seed in (1, 1, 2)
+        extract(clique, 12, seeded(n)).node.tolist() for n in (1, 1, 2)
     )
     assert first == again != other
 

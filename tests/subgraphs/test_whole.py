@@ -12,12 +12,10 @@ PATH = small_graphs()["path"].edge_index
 
 
 def pairs(subgraphs):
-    """The (root, node) of every node copy."""
     return list(zip(subgraphs.subgraph.tolist(), subgraphs.node.tolist(), strict=True))
 
 
 def edges(subgraphs):
-    """The (root, edge) of every edge copy."""
     root = subgraphs.subgraph[subgraphs.edge_index[1]].tolist()
     return set(zip(root, subgraphs.edge.tolist(), strict=True))
 

@@ -8,7 +8,6 @@ from tests.training.molecules import SMALL, SMILES, carbons
 
 @pytest.fixture(scope="session")
 def molecule_folder(tmp_path_factory):
-    """Train for two epochs on molecules; return the folder of the run."""
     folder = tmp_path_factory.mktemp("own") / "run"
     train(SMILES, carbons(SMILES), folder=folder, target="carbons", **SMALL)
     return folder

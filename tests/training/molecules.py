@@ -7,12 +7,7 @@ SMILES = [
     for chain in ("C", "CC", "CCC", "C1CC1", "c1ccccc1", "CC(C)C")
     for end in ("O", "N", "F", "Cl", "C#N", "S")
 ]
-SMALL: dict[str, Any] = {
-    "epochs": 2,
-    "channels": 8,
-    "num_layers": 1,
-    "progress": False,
-}
+SMALL: dict[str, Any] = {"epochs": 2, "channels": 8, "num_layers": 1, "progress": False}
 
 
 def carbons(smiles: list[str]) -> list[float]:

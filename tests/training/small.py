@@ -2,12 +2,15 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import pytest
 import torch
 
 from gnnak.datasets.pairs import regular_triangles
@@ -61,9 +64,7 @@ def triangles(num_pairs: int = 16) -> Dataset:
 @cache
 def edge_counts(num_graphs: int = 24) -> Dataset:
     """Predict the number of edges of random graphs, divided by 100."""
-    graphs = [
-        nx.gnp_random_graph(8 + seed % 5, 0.4, seed) for seed in range(num_graphs)
-    ]
+    graphs = [nx.gnp_random_graph(8 + n % 5, 0.4, n) for n in range(num_graphs)]
     plain = from_networkx(graphs)
     nodes = int(plain.num_nodes.sum())
     x = torch.arange(nodes)[:, None] % 3
@@ -98,6 +99,20 @@ def well_joined(num_graphs: int = 24) -> Dataset:
     )
     store = replace(counted.store, y=(degree >= 4).long(), node_targets=True)
     return Dataset(info, store, counted.split)
+
+
+@contextmanager
+def stopped_after(epochs: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stop runs inside of the `with` block after some epochs."""
+    end = callbacks_module.RunHistory._stop_early
+
+    def stop(self, trainer):
+        end(self, trainer)
+        trainer.should_stop |= self.epochs == epochs
+
+    with monkeypatch.context() as patched:
+        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+        yield
 
 
 DATA = {"triangles": triangles, "edges": edge_counts}

@@ -59,7 +59,6 @@ class Series:
         return self.array.astype(dtype or self.array.dtype)
 
     def to_numpy(self, dtype: Any = None, na_value: Any = NA) -> np.ndarray:
-        """Return an array with `na_value` in place of missing values."""
         array = self.__array__(dtype)
         array[[value is NA for value in self.array]] = na_value
         return array
@@ -87,6 +86,5 @@ class DataFrame:
         return np.stack([column.__array__(dtype) for column in self.series.values()], 1)
 
     def to_numpy(self, dtype: Any = None, na_value: Any = NA) -> np.ndarray:
-        """Return an array with `na_value` in place of missing values."""
         columns = [column.to_numpy(dtype, na_value) for column in self.series.values()]
         return np.stack(columns, 1)

@@ -26,9 +26,8 @@ def graphs(count: int = 24) -> list[Data]:
         size = 4 + number // 4
         graph = nx.star_graph(size) if number % 2 else nx.cycle_graph(size)
         data = from_networkx(graph)
-        made.append(
-            Data(torch.zeros(data.num_nodes, 1, dtype=torch.long), data.edge_index)
-        )
+        x = torch.zeros(data.num_nodes, 1, dtype=torch.long)
+        made.append(Data(x, data.edge_index))
     return made
 
 

@@ -28,7 +28,6 @@ SPLIT = [0] * 20 + [1] * 6 + [2] * 10
 
 @pytest.fixture(scope="module", params=TARGETS)
 def trained(request):
-    """A trained model, the record of its run, and the targets."""
     y = TARGETS[request.param]
     return (*gnnak.train(SMILES, y, split=SPLIT, **SMALL), y)
 
@@ -106,22 +105,14 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
 @pytest.mark.parametrize(
     ("graphs", "options", "message"),
     [
-        (
-            SMILES,
-            {"y": MASS},
-            r"1 target \(y\), but the network predicts 2 \(mass, rest",
-        ),
+        (SMILES, {"y": MASS}, r"1 target \(y\), but the network predicts 2 \(mass, re"),
         (SMILES, {"y": [[1, 2, 3]] * 36}, r"3 targets \(y0, y1, y2\), but the network"),
         (SMILES, {"y": [[1, 2]] * 35}, r"y has shape \[35, 2\]; give 36 rows"),
         (SMILES, {"y": [["a", 2]] * 36}, "y0 is 'a', not a finite number"),
         (SMILES, {}, "the list of SMILES has no targets; name a column or attri"),
         (SMILES, {"y": [[1, 2]] * 36, "metric": "f2"}, "no metric 'f2'; did you mean"),
         (SMILES, {"y": [[1, 2]] * 36, "metric": "f1"}, "not fit a regression task"),
-        (
-            SMILES,
-            {"y": [[1, 2]] * 36, "batch_size": 0},
-            "batch_size is 0; give a whole",
-        ),
+        (SMILES, {"y": [[1, 2]] * 36, "batch_size": 0}, "batch_size is 0; give a whol"),
         (["C", "C("], {"y": [[1, 2]] * 2}, "1 of 2 rows cannot be used .*row 2: 'C"),
         (["C("], {"y": [[1, 2]], "skip_bad": True}, "the only row cannot be used"),
         (["C"], {"y": [[NAN, NAN]], "skip_bad": True}, "has no usable rows; correct"),

@@ -18,7 +18,6 @@ from tests.training.small import small_config, triangles
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """Temporary folders; every data set that is loaded is `triangles`."""
     data = triangles(4)
     data = replace(data, info=replace(data.info, published_in_folds=True))
     monkeypatch.setattr(launch, "load_dataset", lambda *_, **__: data)
@@ -119,9 +118,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("options", "told"), OTHERS)
-def test_resume_with_other_options_names_them_instead_of_starting_anew(
-    options, told, places, stopped
-):
+def test_resume_with_other_options_names_them(options, told, places, stopped):
     config, left = change(small_config(), FOLD | options), sorted(places.runs.iterdir())
     told = f"{stopped} was stopped with {told}; give its options to go on with it, or"
     with pytest.raises(TrainingError, match=re.escape(told)):
@@ -133,9 +130,7 @@ def test_resume_with_other_options_names_them_instead_of_starting_anew(
 
 
 @pytest.mark.parametrize("options", [{"train.seed": 7}, {"data.fold": 2}])
-def test_resume_of_another_seed_or_fold_starts_it_and_tells_of_the_stopped_one(
-    options, places, stopped
-):
+def test_resume_of_another_seed_or_fold_names_the_stopped_one(options, places, stopped):
     config, console = change(small_config(), FOLD | options), Console(file=StringIO())
     run_experiment([config], "mine", places, resume=True, console=console)
     (told,) = [
@@ -149,9 +144,7 @@ def test_resume_of_another_seed_or_fold_starts_it_and_tells_of_the_stopped_one(
     )
 
 
-def test_resume_compares_no_options_of_sweeps_finished_runs_and_all_folds(
-    places, stopped
-):
+def test_resume_compares_no_options_of_sweeps_ended_runs_and_folds(places, stopped):
     other = change(small_config(), FOLD | {"train.epochs": 1})
     run_experiment([other], "mine", places, resume=True, compare=False)
     run_experiment([other], "mine", places, resume=True)  # it has a record
@@ -160,9 +153,7 @@ def test_resume_compares_no_options_of_sweeps_finished_runs_and_all_folds(
     assert not (stopped / "last.ckpt").exists()
 
 
-def test_resume_does_not_repeat_a_run_that_another_process_has_just_ended(
-    places, monkeypatch
-):
+def test_resume_does_not_repeat_a_run_that_has_just_ended(places, monkeypatch):
     config, load = small_config(train__epochs=1), launch.load_dataset
     others = []
 

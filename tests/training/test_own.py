@@ -97,7 +97,7 @@ def test_train_on_nodes_of_networkx_graphs():
     ],
     ids=str,
 )
-def test_train_says_once_which_attributes_are_features(
+def test_train_says_once_what_the_features_are(
     options, printed, logged, capsys, caplog
 ):
     graphs = [nx.path_graph(size) for size in range(3, 9)]
@@ -215,7 +215,6 @@ def test_train_takes_words_as_split_and_numbers_of_numpy():
 
 def test_train_takes_names_of_targets_from_a_generator():
     options = {**SMALL, "target": (name for name in ["a", "b"]), "progress": False}
-    net, _ = gnnak.train(
-        SMILES, np.random.default_rng(0).random((len(SMILES), 2)), **options
-    )
+    y = np.random.default_rng(0).random((len(SMILES), 2))
+    net, _ = gnnak.train(SMILES, y, **options)
     assert net.info.targets == ("a", "b")

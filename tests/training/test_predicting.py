@@ -54,7 +54,7 @@ def test_predict_splits_batches_that_do_not_fit(models, monkeypatch):
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
 
 
-def test_predict_parts_of_a_table_number_rows_over_the_whole_file(
+def test_predict_parts_of_a_table_number_rows_of_the_file(
     models, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(molecule_chunks, "__defaults__", (None, 2, "ogb"))

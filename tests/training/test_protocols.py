@@ -39,9 +39,8 @@ def test_published_without_folds_scores_the_training_graphs():
 
 def test_published_in_folds_chooses_by_the_test_fold():
     data = triangles(4)
-    data = Dataset(
-        replace(data.info, published_in_folds=True), data.store, folds=data.folds
-    )
+    info = replace(data.info, published_in_folds=True)
+    data = Dataset(info, data.store, folds=data.folds)
     train, validation, test = sets(choose_parts(data, "published", 1))
     assert validation == test == {2, 3}
     assert train == {0, 1, 4, 5, 6, 7}

@@ -11,7 +11,7 @@ from gnnak.training import callbacks as callbacks_module
 from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.module import learning_rate
 from gnnak.training.run import run
-from tests.training.small import edge_counts, small_config
+from tests.training.small import edge_counts, small_config, stopped_after
 
 SCORES = st.lists(st.floats(0.125, 8, width=32), max_size=40)
 
@@ -69,14 +69,7 @@ def test_resumed_run_has_the_learning_rates_of_the_whole_run(tmp_path, monkeypat
     config = small_config(train__epochs=6, train__schedule="plateau", train__patience=1)
     run(config, edge_counts(), tmp_path / "whole")
     whole, rates[:] = list(rates), []
-    end = callbacks_module.RunHistory._stop_early
-
-    def stop(self, trainer):
-        end(self, trainer)
-        trainer.should_stop |= self.epochs == 4
-
-    with monkeypatch.context() as patched:
-        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+    with stopped_after(4, monkeypatch):
         run(config, edge_counts(), tmp_path / "part")
     run(config, edge_counts(), tmp_path / "part", resume=True)
     assert rates == whole

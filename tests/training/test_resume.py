@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.stopping import Stopped
 from gnnak.training.records.checkpoint import load_checkpoint
 from gnnak.training.run import run
-from tests.gpu import needs_gpu
+from tests.gpu import GPU
 from tests.training.small import edge_counts, small_config
 
 RANDOM = {"model.name": "gin-ak+-s", "model.dropout": 0.2, "train.epochs": 20}
@@ -31,10 +32,7 @@ STEPS = ("training_step", "validation_step", "finish_epoch")
 
 @pytest.fixture
 def steps(monkeypatch):
-    """The names of the methods `STEPS` that runs have called so far.
-
-    If `steps.stop` is a pair of a name and a number, this call sends itself a signal.
-    """
+    """The methods that were called; `steps.stop` is the call that sends a signal."""
 
     class Steps(list):
         stop: tuple[str, int] | None = None
@@ -60,6 +58,9 @@ def steps(monkeypatch):
     return found
 
 
+CPU = Machine("cpu")
+
+
 def outcome(folder: Path, record: dict) -> tuple:
     """Return what must be the same bit by bit: curves, scores and best weights."""
     weights = load_checkpoint(folder / "best.ckpt").weights
@@ -69,6 +70,28 @@ def outcome(folder: Path, record: dict) -> tuple:
     )
 
 
+@pytest.fixture
+def stopped(tmp_path, steps):
+    """Return records and outcomes of a whole run, and of one that stops and goes on."""
+
+    def compare(options, *stops, machine=CPU, patch=nullcontext):
+        config, data = change(small_config(), STOPPABLE | options), edge_counts(48)
+        whole, part = tmp_path / "whole", tmp_path / "part"
+        wanted = run(config, data, whole, machine)
+        for stop in stops:
+            steps.clear()
+            steps.stop = stop
+            with patch(), pytest.raises(Stopped, match=STOPPED):
+                run(config, data, part, machine, resume=True)
+            steps.at_stop = list(steps)
+        steps.stop = None
+        found = run(config, data, part, machine, resume=True)
+        return (wanted, found), (outcome(whole, wanted), outcome(part, found))
+
+    return compare
+
+
+STOPPED = r"^stopped by SIGTERM; go on with --resume\.$"
 STOPPABLE = {
     "model.name": "gin-ak+-s",
     "model.dropout": 0.2,
@@ -97,77 +120,45 @@ STOPS = [
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("stop", "options"), STOPS)
-def test_a_run_that_is_stopped_goes_on_after_the_running_step_bit_by_bit(
-    stop, options, tmp_path, steps
-):
-    config = change(small_config(), STOPPABLE | options)
-    part, cpu, data = tmp_path / "part", Machine("cpu"), edge_counts(48)
-    whole = run(config, data, tmp_path / "whole", cpu)
-    wanted = steps.count("training_step")
-    steps.clear()
-    steps.stop = stop
-    with pytest.raises(Stopped, match=r"^stopped by SIGTERM; go on with --resume\.$"):
-        run(config, data, part, cpu)
-    assert steps[-1] == stop[0]
-    assert steps.count(stop[0]) == stop[1]
-    steps.stop = None
-    rest = run(config, data, part, cpu, resume=True)
-    assert outcome(part, rest) == outcome(tmp_path / "whole", whole)
-    assert steps.count("training_step") == wanted == 20
+def test_a_stopped_run_goes_on_after_the_step_bit_by_bit(stop, options, stopped, steps):
+    _, (whole, resumed) = stopped(options, stop)
+    assert steps.at_stop[-1] == stop[0]
+    assert steps.at_stop.count(stop[0]) == stop[1]
+    assert whole == resumed
+    assert steps.count("training_step") == 20
 
 
-def test_a_run_that_is_stopped_in_a_recalibration_does_it_again(
-    tmp_path, steps, monkeypatch
-):
-    config = change(small_config(), STOPPABLE | {"train.recalibrate": True})
-    cpu, data, part = Machine("cpu"), edge_counts(48), tmp_path / "part"
-    whole = run(config, data, tmp_path / "whole", cpu)
-    steps.clear()
-
+def test_a_run_stopped_in_a_recalibration_does_it_again(stopped, steps, monkeypatch):
     add = callbacks_module._add
 
     def add_and_stop(*arguments):
         add(*arguments)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(stopping, "REPEAT_SECONDS", 1000.0)
-        patched.setattr(callbacks_module, "_add", add_and_stop)
-        with pytest.raises(Stopped):
-            run(config, data, part, cpu)
-    assert steps == ["training_step"] * 5
-    rest = run(config, data, part, cpu, resume=True)
-    assert outcome(part, rest) == outcome(tmp_path / "whole", whole)
+    @contextmanager
+    def patch():
+        with monkeypatch.context() as patched:
+            patched.setattr(stopping, "REPEAT_SECONDS", 1000.0)
+            patched.setattr(callbacks_module, "_add", add_and_stop)
+            yield
+
+    _, (whole, resumed) = stopped({"train.recalibrate": True}, None, patch=patch)
+    assert steps.at_stop == ["training_step"] * 5
+    assert whole == resumed
 
 
-def test_a_run_with_captured_steps_that_is_stopped_goes_on_with_equal_losses(
-    tmp_path, steps, monkeypatch
+@pytest.mark.parametrize("device", ["cpu", pytest.param("gpu", marks=GPU)])
+def test_a_stopped_run_with_captured_steps_has_equal_losses(
+    device, stopped, monkeypatch
 ):
-    monkeypatch.setattr(Machine, "captures", lambda *_: True)
-    check_equal_losses("cpu", tmp_path, steps)
-
-
-@needs_gpu
-def test_a_run_on_a_gpu_that_is_stopped_goes_on_with_equal_losses(tmp_path, steps):
-    check_equal_losses("gpu", tmp_path, steps)
-
-
-def check_equal_losses(device, tmp_path, steps):
-    """Stop and resume a run with captured steps.
-
-    Its losses are not equal bit by bit: the padded sizes depend on earlier batches.
-    """
-    more = {"model.dropout": 0.0, "train.precision": "64"}
-    config, data = change(small_config(), STOPPABLE | more), edge_counts(48)
-    whole = run(config, data, tmp_path / "whole", Machine(device))
-    steps.clear()
-    steps.stop = ("training_step", 8)
-    with pytest.raises(Stopped):
-        run(config, data, tmp_path / "part", Machine(device))
-    rest = run(config, data, tmp_path / "part", Machine(device), resume=True)
+    """Not equal bit by bit: the padded sizes depend on earlier batches."""
+    if device == "cpu":
+        monkeypatch.setattr(Machine, "captures", lambda *_: True)
+    options = {"model.dropout": 0.0, "train.precision": "64"}
+    records, _ = stopped(options, ("training_step", 8), machine=Machine(device))
     for curve in ("train_loss", "validation"):
-        wanted = whole["curves"][curve]
-        assert rest["curves"][curve] == pytest.approx(wanted, abs=1e-5)
+        wanted, found = (record["curves"][curve] for record in records)
+        assert found == pytest.approx(wanted, abs=1e-5)
 
 
 def of_two_processes(checkpoint):
@@ -180,42 +171,28 @@ def of_another_device(checkpoint):
 
 
 @pytest.mark.parametrize("changed", [of_two_processes, of_another_device])
-def test_a_run_that_is_stopped_in_an_epoch_goes_on_on_another_machine(
-    changed, tmp_path, steps, monkeypatch
-):
-    config = change(
-        small_config(), STOPPABLE | {"model.name": "gin-ak+", "model.dropout": 0.0}
-    )
-    cpu, data, part = Machine("cpu"), edge_counts(48), tmp_path / "part"
-    whole = run(config, data, tmp_path / "whole", cpu)
-    steps.clear()
-    steps.stop, save = ("training_step", 8), GraphTask.on_save_checkpoint
+def test_a_run_stopped_in_an_epoch_goes_on_elsewhere(changed, stopped, monkeypatch):
+    save = GraphTask.on_save_checkpoint
 
     def save_changed(task, checkpoint):
         save(task, checkpoint)
         if "unfinished" in checkpoint:
             changed(checkpoint)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(GraphTask, "on_save_checkpoint", save_changed)
-        with pytest.raises(Stopped):
-            run(config, data, part, cpu)
-    rest = run(config, data, part, cpu, resume=True)
-    assert outcome(part, rest) == outcome(tmp_path / "whole", whole)
+    @contextmanager
+    def patch():
+        with monkeypatch.context() as patched:
+            patched.setattr(GraphTask, "on_save_checkpoint", save_changed)
+            yield
+
+    options = {"model.name": "gin-ak+", "model.dropout": 0.0}
+    _, (whole, resumed) = stopped(options, ("training_step", 8), patch=patch)
+    assert whole == resumed
 
 
-def test_a_run_that_is_stopped_several_times_goes_on_bit_by_bit(tmp_path, steps):
-    config, part = change(small_config(), STOPPABLE), tmp_path / "part"
-    cpu, data = Machine("cpu"), edge_counts(48)
-    whole = run(config, data, tmp_path / "whole", cpu)
-    for number in (2, 3, 9):
-        steps.clear()
-        steps.stop = ("training_step", number)
-        with pytest.raises(Stopped):
-            run(config, data, part, cpu, resume=True)
-    steps.stop = None
-    rest = run(config, data, part, cpu, resume=True)
-    assert outcome(part, rest) == outcome(tmp_path / "whole", whole)
+def test_a_run_that_is_stopped_several_times_goes_on_bit_by_bit(stopped):
+    _, (whole, resumed) = stopped({}, *(("training_step", n) for n in (2, 3, 9)))
+    assert whole == resumed
 
 
 def test_ctrl_c_in_python_is_a_keyboard_interrupt_after_the_checkpoint(tmp_path, steps):

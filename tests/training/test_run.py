@@ -24,7 +24,7 @@ from gnnak.training.run import (
     run_title,
     warn_of_precision,
 )
-from tests.training.small import small_config, triangles
+from tests.training.small import small_config, stopped_after, triangles
 
 
 @pytest.mark.heavy
@@ -99,7 +99,6 @@ def test_run_on_a_full_disk_leaves_no_broken_checkpoint(tmp_path, monkeypatch):
 
 
 def one_class_in_test():
-    """A data set for roc-auc whose test graphs all have label 1."""
     data = triangles()
     assert data.store.y is not None
     assert data.split is not None
@@ -182,7 +181,7 @@ def test_run_with_recomputation_has_the_same_scores(tmp_path):
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed", "ignore:train.precision")
 @pytest.mark.parametrize(("precision", "close"), [("64", 1e-9), ("bf16", 0.02)])
-def test_run_with_captured_steps_has_the_same_losses(
+def test_run_with_captured_steps_has_equal_losses(
     precision, close, tmp_path, monkeypatch
 ):
     config = small_config(
@@ -209,13 +208,8 @@ def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
     monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     options = {"train__precision": "64", "train__epochs": 4}
     whole = run(small_config(**options), triangles(), tmp_path / "whole")
-
-    def stop(self, trainer):
-        trainer.should_stop |= self.epochs == 2
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Machine, "captures", lambda *_: captured[0])
-        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+    with stopped_after(2, monkeypatch):
+        monkeypatch.setattr(Machine, "captures", lambda *_: captured[0])
         part = run(small_config(**options), triangles(), tmp_path / "part")
         assert part["epochs"] == 2
     monkeypatch.setattr(Machine, "captures", lambda *_: captured[1])
@@ -250,7 +244,6 @@ def test_fill_unseen_sets_the_mean_of_the_training_rows():
 
 @pytest.fixture
 def run_folder(tmp_path, monkeypatch):
-    """The run_folder of a run with `best.ckpt` and `last.ckpt`."""
     monkeypatch.setattr(callbacks_module, "SAVE_SECONDS", 0.0)
     run(small_config(train__epochs=1), triangles(4), tmp_path)
     return tmp_path
@@ -280,9 +273,8 @@ def test_last_checkpoint_reads_files_of_older_versions(run_folder, monkeypatch):
     monkeypatch.setattr(callbacks_module.RunHistory, "state_dict", without_fingerprint)
     (run_folder / "last.ckpt").unlink()
     run(small_config(train__epochs=1), triangles(4), run_folder)
-    assert (
-        last_checkpoint(run_folder, True, "triangles", "0") == run_folder / "last.ckpt"
-    )
+    found = last_checkpoint(run_folder, True, "triangles", "0")
+    assert found == run_folder / "last.ckpt"
 
 
 def without_fingerprint(self):
@@ -302,9 +294,7 @@ def test_last_checkpoint_needs_resume_and_a_whole_file(run_folder):
     path.write_bytes(path.read_bytes()[:-500])
     for content in (path.read_bytes(), b"", (run_folder / "best.ckpt").read_bytes()):
         path.write_bytes(content)
-        with pytest.raises(
-            CheckpointError, match=r"is damaged or not .* to start over"
-        ):
+        with pytest.raises(CheckpointError, match=r"is damaged or not .* to start ove"):
             last_checkpoint(run_folder, True, "triangles", "")
     path.unlink()
     assert last_checkpoint(run_folder, True, "triangles", "") is None
@@ -318,9 +308,7 @@ def test_last_checkpoint_needs_resume_and_a_whole_file(run_folder):
         ("bf16", True, "this GPU has no arithmetic in bfloat16"),
     ],
 )
-def test_half_precision_that_is_slower_is_warned_of(
-    precision, gpu, reason, monkeypatch
-):
+def test_half_precision_that_is_slower_warns(precision, gpu, reason, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr("torch.cuda.device_count", lambda: int(gpu))
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda **_: False)

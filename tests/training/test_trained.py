@@ -282,7 +282,6 @@ DRUGS = ["C[C@H](N)C(=O)[O-]", "c1ccncc1C#N", "C[Si](C)(C)C"]
 
 
 def make_model(name):
-    """Return an untrained network for graphs with the features of ZINC-12K."""
     torch.manual_seed(0)
     nodes, edges = FEATURIZERS["zinc"].nodes, FEATURIZERS["zinc"].edges
     info = DatasetInfo(name, name, "regression", "mae", 1, nodes, edges, "a file")
@@ -303,9 +302,8 @@ def test_zinc_network_takes_smiles_as_text_list_and_files(tmp_path):
         found = model.predict(data)
         assert [row.number for row in found.bad] == [4]
         assert np.array_equal(found.values[:3], wanted.detach().double().numpy())
-    (tmp_path / "known.csv").write_text(
-        "\n".join(["smiles,z", *(f"{s},1" for s in DRUGS)])
-    )
+    known = ["smiles,z", *(f"{s},1" for s in DRUGS)]
+    (tmp_path / "known.csv").write_text("\n".join(known))
     for metric, power in (("mae", 1), ("mse", 2)):
         score = float(((wanted.detach() - 1).abs() ** power).mean())
         found = model.evaluate(tmp_path / "known.csv", metric=metric)

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 @st.composite
 def graphs(draw, max_nodes=7, directed=False, labeled=False, loops=True):
-    """Generate a networkx graph; with `labeled`, nodes and edges have two labels.
-
-    Directed graphs have self loops if `loops` is true.
-    """
+    """Generate a networkx graph; with `labeled`, nodes and edges have two labels."""
     size = draw(st.integers(1, max_nodes))
     nodes = range(size)
     pairs = list(product(nodes, repeat=2) if directed else combinations(nodes, 2))
@@ -42,16 +39,7 @@ def relabeled_pairs(draw, **options):
 
 
 def refine(sets, start, step):
-    """Refine the colours of the items of several graphs until they are stable.
-
-    Args:
-        sets: The items (nodes or tuples) of each graph.
-        start: Function from an item to its initial colour.
-        step: Function from (item, colours) to what its next colour is made of.
-
-    Returns:
-        The multiset of stable colours of each graph.
-    """
+    """Refine the colours of `sets` of items until they are stable."""
     color = stable_colors(sets, start, step)
     return [Counter(color[item] for item in items) for items in sets]
 
@@ -109,10 +97,7 @@ def plain_k_wl(graphs, k, folklore):
 
 
 def plain_subgraph_1_wl(graphs, num_hops, root_mark=False):
-    """Run Subgraph-1-WL with an exact HASH: the index of an isomorphic egonet.
-
-    Isomorphism is decided by networkx' VF2++.
-    """
+    """Subgraph-1-WL with an exact HASH: the index of an isomorphic egonet."""
     sets = [[(g, v) for v in graph] for g, graph in enumerate(graphs)]
 
     def step_with(known):
@@ -139,10 +124,7 @@ def plain_subgraph_1_wl(graphs, num_hops, root_mark=False):
 
 
 def plain_pair_test(graphs, test, num_hops=None, marked=True, readout="vs"):
-    """Run a subgraph WL test (`gnnak.wl.pair_tests`) with dictionaries.
-
-    Nodes and edges of the undirected graphs may have an attribute `label`.
-    """
+    """Run a subgraph WL test (`gnnak.wl.pair_tests`) with dictionaries."""
     balls = [
         {u: set(graph) if num_hops is None else ball(graph, u, num_hops) for u in graph}
         for graph in graphs

@@ -38,18 +38,9 @@ def kernels():
 
 
 def call_all(
-    width,
-    padded,
-    gated,
-    sizes=(3, 0, 40),
-    edge_copies=60,
-    size=9,
-    dtype=torch.float,
+    width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9, dtype=torch.float
 ):
-    """Call every function that launches kernels, with one combination of options.
-
-    `dtype` is that of the rows; weights, gates and statistics are float32.
-    """
+    """Call all functions that launch kernels, on rows of this dtype."""
     groups, key = groups_of(list(sizes), shuffled=gated)
     m, real = len(key), torch.tensor(20) if padded else None
     h, c, e = (rows(count, width).to(dtype) for count in (m, m, size))
@@ -88,7 +79,6 @@ def call_all(
 
 
 def call_pairs(width, sizes):
-    """Call the kernels of PPGN's pairs of nodes, for graphs of these sizes."""
     pairs = find_pairs(torch.repeat_interleave(torch.tensor(sizes)))
     x = rows(pairs.num_pairs, width).float()
     gpu.pair_product_backward(gpu.pair_product(x, x, pairs), x, x, pairs)
@@ -97,7 +87,6 @@ def call_pairs(width, sizes):
 
 
 def call_gated(h, c, gate, index, groups, key):
-    """Call the kernels of gated sums."""
     table = c[:4].contiguous() if gate is None else gate
     pools = [GatedPool(groups, key)] * 2
     (sums,) = gpu.gated_sums(h, [table], pools[:1], index)
@@ -108,7 +97,6 @@ def call_gated(h, c, gate, index, groups, key):
 
 
 def call_tables(width, gated):
-    """Call the kernels of the tables of distances."""
     d, weights = rows(5, 16).float(), [rows(width, 16).float() for _ in range(3)]
     biases = [weight[:, 0].contiguous() for weight in weights[:-1]]
     linears = HopLinears(weights, biases) if gated else HopLinears(weights[:1], [])
@@ -117,7 +105,6 @@ def call_tables(width, gated):
 
 
 def call_products(width, padded=True, gated=True, m=40, dtype=torch.float):
-    """Call the kernels of matrix products."""
     real = torch.tensor(20) if padded else None
     h, s = rows(m, width).to(dtype), rows(m, width).to(dtype) if gated else None
     k = constants(h, of_batch=padded, real=real)
@@ -132,7 +119,6 @@ def call_products(width, padded=True, gated=True, m=40, dtype=torch.float):
 
 
 def call_for_other_convs(c, e, edges):
-    """Call the kernels of GCN and PNA*."""
     scale = gpu.gcn_scale(c, edges)
     gpu.gcn_sum(c, scale, None, edges.source, edges.by_target)
     gpu.gcn_sum(c, scale, c[0], edges.target, edges.by_source)
@@ -169,11 +155,7 @@ def misaligned(argument):
 
 
 def main() -> None:
-    """Print as JSON all kernels, those compiled, and those compiled again needlessly.
-
-    "made" maps a kernel to the bytes of code of each compiled version; "again" lists
-    kernels that a batch of another size or alignment made Triton compile again.
-    """
+    """Print as JSON all kernels, those made, and those compiled again needlessly."""
     torch.set_float32_matmul_precision("high")
     known, made, again, place = kernels(), {}, set(), [lambda argument: argument]
     names = {id(kernel): name for name, kernel in known.items()}

@@ -21,7 +21,6 @@ GROUPS = {
 
 
 def assert_same(ours, theirs):
-    """Assert that values agree up to rounding in float64."""
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
@@ -39,10 +38,7 @@ def rows(count, width, strided=False):
 
 
 def groups_of(sizes, shuffled, padding=0):
-    """Return groups of these sizes, and the group of each row, [m].
-
-    The padding rows at the end are in no group; the second result is the last for them.
-    """
+    """Return groups of these sizes and the group of each row; padding is in none."""
     key = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes).long())
     if shuffled:
         key = key[torch.randperm(len(key))]

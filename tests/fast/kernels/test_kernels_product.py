@@ -4,6 +4,8 @@ import copy
 
 import pytest
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.records import CentroidRows
@@ -11,6 +13,8 @@ from tests.fast.kernels.kernel_inputs import (
     assert_agree,
     assert_same,
     constants,
+    edges_of,
+    groups_of,
     norm_of,
     rows,
 )
@@ -38,31 +42,31 @@ def tiles(request, fast, monkeypatch):
     monkeypatch.setattr("gnnak.fast.kernels.gpu.product.MANY_ROWS", least)
 
 
+def check_forward(fast, h, k, matrix, offset=None):
+    real = None if k is None else k.real
+    found, _ = fast.norm_linear(h, k, matrix, offset, real)
+    assert_same(found, plain.norm_linear(h, k, matrix, offset, real)[0])
+
+
 @pytest.mark.parametrize(("inner", "outer"), SIZES)
 def test_norm_linear_agrees_at_every_width(tiles, fast, inner, outer):
     h, k, _, matrix = product_inputs(70, inner, outer, (True, None), False)
-    found, _ = fast.norm_linear(h, k, matrix, rows(1, outer)[0] * 0, None)
-    assert_same(found, plain.norm_linear(h, k, matrix, None, None)[0])
+    check_forward(fast, h, k, matrix)
+    check_forward(fast, h, k, matrix, rows(1, outer)[0])
 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("strided", [False, True])
 def test_norm_linear_agrees(fast, norm, strided):
     h, k, _, matrix = product_inputs(70, 5, 7, norm, False, strided)
-    offset = rows(1, 7)[0]
-    real = None if k is None else k.real
-    found, _ = fast.norm_linear(h, k, matrix, offset, real)
-    assert_same(found, plain.norm_linear(h, k, matrix, offset, real)[0])
+    check_forward(fast, h, k, matrix, rows(1, 7)[0])
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 2, 64, 65, 700])
 def test_norm_linear_agrees_on_few_and_many_rows(few_parts, fast, count, transposed):
     h, k, _, matrix = product_inputs(count, 5, 7, (True, None), False)
-    if transposed:
-        matrix = matrix.t().contiguous().t()
-    found, _ = fast.norm_linear(h, k, matrix, None, None)
-    assert_same(found, plain.norm_linear(h, k, matrix, None, None)[0])
+    check_forward(fast, h, k, matrix.t().contiguous().t() if transposed else matrix)
 
 
 @pytest.mark.parametrize(
@@ -162,3 +166,77 @@ def test_precision_follows_the_setting_of_pytorch(fast):
             assert [precision(one), precision(one.double())] == [wanted, "ieee"]
     finally:
         asked.fp32_precision = before
+
+
+WIDTH, WIDER, HOPS, EDGES = 20, 36, 4, 9
+WRITES = ("norm_linear_backward", "gate_pool_backward")
+"""Kernels that write a result into their last argument."""
+
+
+def given():
+    """Return the arguments of each kernel by name: rows in bf16, others in float32."""
+    groups, key = groups_of([3, 0, 40, 27], shuffled=True)
+    m = len(key)
+    h, c, s, into = torch.randn(4, m, WIDTH).bfloat16()
+    grad, matrix = torch.randn(m, WIDER).bfloat16(), torch.randn(WIDER, WIDTH)
+    edges, hop = edges_of(m, 150, EDGES), torch.randint(HOPS, (m,))
+    e, eps, gate = torch.randn(EDGES, WIDTH), torch.rand(1), torch.rand(HOPS, WIDTH)
+    k = constants(h, of_batch=True, real=torch.tensor(60))
+    k = k._replace(**{name: getattr(k, name).float() for name in k._fields[:4]})
+    all_real, at = k._replace(real=None), torch.arange(m)
+    message = torch.randn(150, WIDTH).bfloat16()
+    pooled = plain.pna_pool(message, edges.by_target)
+    scale = torch.rand(m)
+    return {
+        "messages": (c, e, eps, edges),
+        "messages_backward": (h, c, e, eps, edges, s),
+        "gcn_sum": (h, scale, None, edges.source, edges.by_target),
+        "norm_constants": (h, norm_of(WIDTH).float(), k.real),
+        "norm_act": (h, k, True, s),
+        "norm_act_at": (h, k, s, at[:20], True),
+        "norm_act_backward": (s, h, k, True),
+        "norm_linear": (h, k, matrix, torch.randn(WIDER), k.real),
+        "norm_linear_backward": (grad, h, k, s, matrix, CentroidRows(c, at, at), into),
+        "gate_pool": (h, all_real, gate, hop, groups),
+        "gate_pool_backward": (gate, h, all_real, gate, hop, key, into),
+        "pair_sum": (h, c, e.bfloat16(), edges),
+        "pna_pool": (message, edges.by_target),
+        "pna_pool_backward": (
+            torch.randn_like(pooled),
+            message,
+            pooled,
+            edges.by_target,
+        ),
+    }
+
+
+def _listed(found):
+    found = [found] if isinstance(found, Tensor) else found
+    return [value for value in found if isinstance(value, Tensor)]
+
+
+def widened(value):
+    narrow = isinstance(value, Tensor) and value.dtype == torch.bfloat16
+    return value.float() if narrow else value
+
+
+@pytest.mark.parametrize("name", given())
+def test_kernel_on_bf16_sums_in_float32(few_parts, fast, name):
+    arguments = given()[name]
+    wide = tree_map(widened, arguments)
+    found, wanted = getattr(fast, name)(*arguments), getattr(plain, name)(*wide)
+    if name == "norm_linear":
+        found, wanted = found[:1], wanted[:1]
+    results, expected = _listed(found), _listed(wanted)
+    if name in WRITES:
+        results.append(arguments[-1])
+        expected.append(wide[-1])
+    for one, other in zip(results, expected, strict=True):
+        off = (one.double() - other.double()).norm() / other.double().norm()
+        assert off < 0.02, (name, one.dtype)
+
+
+def test_statistics_of_a_product_in_bf16_are_float32(fast):
+    h, k, matrix, offset, real = given()["norm_linear"]
+    found, moments = fast.norm_linear(h, k, matrix, offset, real)
+    assert (found.dtype, moments.partial.dtype) == (torch.bfloat16, torch.float)

@@ -1,16 +1,18 @@
 """Random GNN-AK layers around GINE and their inputs, to run fused and in PyTorch."""
 
-import copy
-
 import torch
 from torch import nn
 
 from gnnak import GNNAK, LayerOptions
+from gnnak.backend import use_backend
+from gnnak.fast.layers.layer import can_fuse
 from gnnak.nn.base.convs import gine
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs import egonets
-from tests.fast.backends import path
+from tests.fast.backends import fused_everywhere, num_fused_layers
+from tests.loading.test_padding import NEAR, assert_same_on_padded, padded_and_plain
+from tests.models.zoo import small_network
 
 CHANNELS, HOPS, OUT = 4, 3, 6
 BARE = {"hop_channels": 0, "encodings": ("centroid", "subgraph")}
@@ -36,10 +38,7 @@ LAYERS = {
 
 
 def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **options):
-    """Build a layer in float64 with random parameters and running statistics.
-
-    `dropout` is that of the base GNN; `conv` builds a conv of a given width.
-    """
+    """Build a layer in float64; `conv` builds a conv of a given width."""
     options = {"options": LayerOptions(mlp_layers=1), "max_hops": 3} | options
     width = CHANNELS + (hop_channels if options.get("hop") != "add" else 0)
     stack = Stack([conv(width) for _ in range(convs)], width, dropout)
@@ -49,7 +48,6 @@ def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **op
 
 
 def hops_of(options):
-    """Return the entry "hop_channels" of a layer's options, if any, for `inputs`."""
     return {k: v for k, v in options.items() if k == "hop_channels"}
 
 
@@ -72,30 +70,8 @@ def inputs(edge_index, num_nodes, hop_channels=HOPS, num_hops=2):
 
 
 def random_graph(num_nodes=12, num_edges=40):
-    """Return edges and number of nodes of a random graph.
-
-    It may have self loops and parallel edges; the last node has no edges.
-    """
+    """Return a random multigraph with self loops; the last node has no edges."""
     return torch.randint(num_nodes - 1, (2, num_edges)), num_nodes
-
-
-def fused_and_plain(layer, x, subgraphs, edge_attr):
-    """Return the results of `computed` for a layer, fused and in plain PyTorch."""
-    found = []
-    for fused in (True, False):
-        with path(fused):
-            found.append(computed(copy.deepcopy(layer), x, subgraphs, edge_attr))
-    return found
-
-
-def computed(layer, x, subgraphs, edge_attr):
-    """Run a layer and its gradients; return output, gradients and buffers, by name."""
-    x, edge_attr = (t.detach().clone().requires_grad_() for t in (x, edge_attr))
-    out = layer(x, subgraphs, edge_attr)
-    weights = torch.linspace(-1, 2, out.numel(), device=out.device).view_as(out)
-    (out * weights).sum().backward()
-    found = {"out": out.detach(), "x": x.grad, "edge_attr": edge_attr.grad}
-    return {name: _or_zero(value, out) for name, value in found.items()} | state(layer)
 
 
 def state(module: nn.Module):
@@ -107,6 +83,23 @@ def state(module: nn.Module):
     return gradients | dict(module.named_buffers())
 
 
-def _or_zero(value, like):
-    """Return a gradient, or a scalar 0 in place of None."""
-    return like.new_zeros(()) if value is None else value
+def is_fusable_on(layer, subgraphs, edge_attr) -> bool:
+    """Return whether the layer can be fused on these inputs, on any device."""
+    x = torch.zeros(subgraphs.num_nodes or 0, CHANNELS, dtype=torch.double)
+    return can_fuse(layer, x, subgraphs, edge_attr)
+
+
+def assert_padding_is_ignored(
+    name: str, recompute=False, before=lambda: None, **options
+) -> None:
+    """Compare a fused network on padded batches with a plain one without padding."""
+    used: list[str] = []
+    items, unpadded = padded_and_plain(name.endswith("-s"), NEAR)
+    network, reference = (small_network(name, **options).train() for _ in range(2))
+    randomize(network)
+    reference.load_state_dict(network.state_dict())
+    network.save_memory(recompute=recompute)
+    with use_backend(fused_everywhere(used)):
+        assert_same_on_padded((network, reference), items, unpadded, before)
+    times = 2 if recompute else 1
+    assert num_fused_layers(used) == times * len(network.layers) * len(items)

@@ -6,12 +6,11 @@ from hypothesis import HealthCheck, given, settings
 
 from gnnak import EgoNets, LayerOptions, SubgraphDrop
 from gnnak.testing import small_graphs
-from tests.fast.backends import num_fused_layers, path
+from tests.fast.backends import assert_fused_equals_plain, num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
-from tests.fast.layers.fused_checks import assert_same_on_padded
 from tests.fast.layers.fused_layers import (
     LAYERS,
-    fused_and_plain,
+    assert_padding_is_ignored,
     hops_of,
     inputs,
     make_layer,
@@ -19,7 +18,6 @@ from tests.fast.layers.fused_layers import (
     randomize,
     state,
 )
-from tests.loading.test_padding import padded_and_plain
 from tests.models.zoo import molecule_batch, small_network
 from tests.strategies import graphs
 
@@ -28,49 +26,34 @@ NETWORKS = ["gin-ak", "gin-ak+", "gin-ak+-s"]
 
 
 def sample(subgraphs, edge_index):
-    """Return a random sample of the subgraphs, by SubgraphDrop."""
     generator = torch.Generator().manual_seed(1)
     return SubgraphDrop("random", 2)(subgraphs, edge_index, generator)
 
 
 @TRAINING
-@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("kind", ["all", "sampled", "some roots"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_fused_layer_matches_plain(fused_operations, name, sampled, training):
+def test_fused_layer_matches_plain(fused_operations, name, kind, training):
     options, (edge_index, nodes) = LAYERS[name], random_graph()
-    layer = make_layer(**options).train(training)
     x, subgraphs, edge_attr = inputs(edge_index, nodes, **hops_of(options))
-    if sampled:
+    if kind == "sampled":
         subgraphs = sample(subgraphs, edge_index)
-    assert_same(*fused_and_plain(layer, x, subgraphs, edge_attr))
-    assert num_fused_layers(fused_operations) == 1
-
-
-@TRAINING
-@pytest.mark.parametrize("name", LAYERS)
-def test_fused_layer_matches_plain_for_some_roots(fused_operations, name, training):
-    options, (edge_index, nodes) = LAYERS[name], random_graph()
+    if kind == "some roots":
+        subgraphs = EgoNets(2)(edge_index, nodes, roots=torch.tensor([7, 2, 11, 3]))
     layer = make_layer(**options).train(training)
-    x, _, edge_attr = inputs(edge_index, nodes, **hops_of(options))
-    some = EgoNets(2)(edge_index, nodes, roots=torch.tensor([7, 2, 11, 3]))
-    found, wanted = fused_and_plain(layer, x, some, edge_attr)
-    assert found["out"].size(0) == 4
-    assert_same(found, wanted)
+    assert_fused_equals_plain(layer, x, subgraphs, edge_attr, close=1e-9)
     assert num_fused_layers(fused_operations) == 1
 
 
 @pytest.mark.parametrize("part", ["stack", "transforms", "subgraph", "context"])
-def test_fused_layer_matches_plain_with_some_norms_in_evaluation(
-    fused_operations, part
-):
-    layer = make_layer(
-        convs=2, options=LayerOptions(mlp_layers=2, gate_centroid=True)
-    ).train()
+def test_fused_layer_matches_plain_with_norms_in_evaluation(fused_operations, part):
+    options = LayerOptions(mlp_layers=2, gate_centroid=True)
+    layer = make_layer(convs=2, options=options).train()
     parts = {"stack": layer.gnn, "transforms": layer.transforms}
     parts |= dict(layer.transforms.items())
     parts[part].eval()
     edge_index, nodes = random_graph()
-    assert_same(*fused_and_plain(layer, *inputs(edge_index, nodes)))
+    assert_fused_equals_plain(layer, *inputs(edge_index, nodes), close=1e-9)
     assert num_fused_layers(fused_operations) == 1
 
 
@@ -80,7 +63,7 @@ def test_fused_layer_matches_plain_on_corner_cases(fused_operations, name, train
     graph = small_graphs()[name]
     x, subgraphs, edge_attr = inputs(graph.edge_index, graph.num_nodes)
     layer = make_layer(convs=2).train(training)
-    assert_same(*fused_and_plain(layer, x, subgraphs, edge_attr))
+    assert_fused_equals_plain(layer, x, subgraphs, edge_attr, close=1e-9)
     assert bool(num_fused_layers(fused_operations)) == (subgraphs.num_copies > 1)
 
 
@@ -95,17 +78,18 @@ def test_fused_layer_matches_plain_on_any_graph(fused_operations, graph):
     x, subgraphs, edge_attr = inputs(edge_index, nodes)
     layer = make_layer(convs=2)
     for training in (True, False):
-        assert_same(*fused_and_plain(layer.train(training), x, subgraphs, edge_attr))
+        given = (x, subgraphs, edge_attr)
+        assert_fused_equals_plain(layer.train(training), *given, close=1e-9)
     if nodes:
         sampled = sample(subgraphs, edge_index)
-        assert_same(*fused_and_plain(layer.train(), x, sampled, edge_attr))
+        assert_fused_equals_plain(layer.train(), x, sampled, edge_attr, close=1e-9)
 
 
 def test_fused_layer_matches_plain_at_the_largest_hop(fused_operations):
     path = torch.arange(5).unfold(0, 2, 1).t()
     x, subgraphs, edge_attr = inputs(path.contiguous(), 5, num_hops=3)
     assert subgraphs.hop.max() == 3
-    assert_same(*fused_and_plain(make_layer(), x, subgraphs, edge_attr))
+    assert_fused_equals_plain(make_layer(), x, subgraphs, edge_attr, close=1e-9)
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
@@ -147,14 +131,8 @@ def test_estimates_at_dropped_roots_are_fused(fused_operations, fused):
 
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_fused_network_ignores_padding(fused_operations, name, recompute):
-    items, unpadded_items = padded_and_plain(name.endswith("-s"), EgoNets(2))
-    network, reference = small_network(name).train(), small_network(name).train()
-    for module in (network, reference):
-        randomize_same(module)
-    network.save_memory(recompute=recompute)
-    assert_same_on_padded(network, reference, items, unpadded_items)
-    assert fused_operations
+def test_fused_network_ignores_padding(name, recompute):
+    assert_padding_is_ignored(name, recompute)
 
 
 def randomize_same(module):
@@ -165,9 +143,7 @@ def randomize_same(module):
 
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("name", ["gin", "gin-ak+", "gin-ak+-s"])
-def test_recomputed_layers_use_the_backend_of_the_forward_pass(
-    fused_operations, name, fused
-):
+def test_recomputed_layers_use_the_same_backend_again(fused_operations, name, fused):
     networks = [small_network(name).train() for _ in range(2)]
     networks[0].save_memory(recompute=True)
     for network in networks:

@@ -49,7 +49,7 @@ def error(found, wanted, names):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_fused_layer_with_autocast_is_as_exact_as_plain_pytorch(
+def test_fused_layer_with_autocast_is_as_exact_as_plain(
     fused_operations, name, training
 ):
     options = CASES[name]

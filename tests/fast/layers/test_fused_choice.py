@@ -9,10 +9,12 @@ from torch import nn
 from torch_geometric.nn import GIN, GINEConv, MaxAggregation
 
 from gnnak import GNNAK, PAPER, EgoNets, LayerOptions, uplift
+from gnnak.fast.layers.norm import norm_rows
+from gnnak.fast.layers.parts import can_fuse_norm
 from gnnak.nn.base.convs import gat, gatedgcn, gine, sage
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm, RealRows, real_rows
-from tests.fast.backends import num_fused_layers, path
+from tests.fast.backends import assert_fused_equals_plain, num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (
     CHANNELS,
@@ -28,7 +30,6 @@ WIDTH = CHANNELS + HOPS
 
 @pytest.fixture
 def given():
-    """Node states, rooted subgraphs and edge states."""
     return inputs(*random_graph())
 
 
@@ -64,38 +65,58 @@ UNFUSED_CONVS = {
 """By name, functions that build a conv of a given width."""
 
 
-@pytest.mark.parametrize("name", UNFUSED_CONVS)
-def test_other_convs_are_not_fused(fused_operations, given, name):
-    inputs_read = given[:2] if name == "no edge states" else given
-    make_layer(conv=UNFUSED_CONVS[name])(*inputs_read)
+def changed(change):
+    layer = make_layer()
+    change(layer, layer.gnn.convs[0])
+    return layer
+
+
+def outside_of_a_stack():
+    options = LayerOptions(mlp_layers=1)
+    return GNNAK(gine(WIDTH), CHANNELS, 5, hop_channels=HOPS, options=options).double()
+
+
+def multiply(x_j, edge_attr):
+    return x_j * edge_attr
+
+
+CHANGES = {
+    "another message": lambda layer, conv: setattr(conv, "message", multiply),
+    "another pool": lambda layer, conv: setattr(conv, "aggr_module", MaxAggregation()),
+    "a hook on messages": lambda layer, conv: conv.register_message_forward_hook(
+        lambda *_: None
+    ),
+    "a hook inside": lambda layer, conv: layer.transforms["context"][
+        0
+    ].register_forward_hook(lambda *_: None),
+}
+UNFUSED = {
+    **{n: lambda make=make: make_layer(conv=make) for n, make in UNFUSED_CONVS.items()},
+    **{n: lambda change=change: changed(change) for n, change in CHANGES.items()},
+    "outside of a stack": outside_of_a_stack,
+}
+"""By name, functions that build a layer."""
+
+
+@pytest.mark.parametrize("name", UNFUSED)
+def test_layers_with_other_modules_are_not_fused(fused_operations, given, name):
+    UNFUSED[name]()(*(given[:2] if name == "no edge states" else given))
     assert not num_fused_layers(fused_operations)
 
 
-def replace_message(layer):
-    layer.gnn.convs[0].message = lambda x_j, edge_attr: x_j * edge_attr
-
-
-def replace_pool(layer):
-    layer.gnn.convs[0].aggr_module = MaxAggregation()
-
-
-def hook_on_messages(layer):
-    layer.gnn.convs[0].register_message_forward_hook(lambda *_: None)
-
-
-def hook_inside(layer):
-    layer.transforms["context"][0].register_forward_hook(lambda *_: None)
-
-
 @pytest.mark.parametrize(
-    "change", [replace_message, replace_pool, hook_on_messages, hook_inside]
+    "kind", ["two dtypes", "no number of edges", "plain backend", "several processes"]
 )
-def test_a_layer_with_hooks_or_a_changed_conv_is_not_fused(
-    fused_operations, given, change
-):
-    layer = make_layer()
-    change(layer)
-    layer(*given)
+def test_a_layer_is_not_fused_with(fused_operations, given, kind, monkeypatch):
+    x, subgraphs, edge_attr = given
+    if kind == "two dtypes":
+        edge_attr = edge_attr.float()
+    if kind == "no number of edges":
+        subgraphs = replace(subgraphs, num_edges=None)
+    if kind == "several processes":
+        monkeypatch.setattr("gnnak.fast.layers.layer.several_processes", lambda: True)
+    with path(fused=kind != "plain backend"):
+        make_layer()(x, subgraphs, edge_attr)
     assert not num_fused_layers(fused_operations)
 
 
@@ -135,46 +156,6 @@ def test_layer_with_autocast_is_fused_in_bf16_alone(fused_operations, given):
         assert num_fused_layers(fused_operations) == fused
 
 
-def in_two_dtypes(x, subgraphs, edge_attr):
-    make_layer()(x, subgraphs, edge_attr.float())
-
-
-def without_a_number_of_edges(x, subgraphs, edge_attr):
-    make_layer()(x, replace(subgraphs, num_edges=None), edge_attr)
-
-
-def outside_of_a_stack(*given):
-    options = LayerOptions(mlp_layers=1)
-    GNNAK(gine(WIDTH), CHANNELS, 5, hop_channels=HOPS, options=options).double()(*given)
-
-
-def in_the_plain_backend(*given):
-    with path(fused=False):
-        make_layer()(*given)
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        in_two_dtypes,
-        without_a_number_of_edges,
-        outside_of_a_stack,
-        in_the_plain_backend,
-    ],
-)
-def test_a_layer_is_not_fused(fused_operations, given, run):
-    run(*given)
-    assert not num_fused_layers(fused_operations)
-
-
-def test_layer_is_not_fused_with_several_processes(
-    fused_operations, given, monkeypatch
-):
-    monkeypatch.setattr("gnnak.fast.layers.layer.several_processes", lambda: True)
-    make_layer()(*given)
-    assert not num_fused_layers(fused_operations)
-
-
 @pytest.mark.heavy
 def test_compiled_layer_is_not_fused(fused_operations, given):
     layer = make_layer()
@@ -193,28 +174,22 @@ def test_edge_states_of_wrong_width_raise(fused_operations, given, width):
             make_layer()(x, subgraphs, wrong)
 
 
-def test_norm_without_weights_or_running_statistics_matches_plain(fused_operations):
-    rows = torch.randn(9, 3)
-    for options in ({"affine": False}, {"track_running_stats": False}):
-        norm = BatchNorm(3, **options)
-        with path(fused=False):
-            wanted = copy.deepcopy(norm)(rows)
-        torch.testing.assert_close(norm(rows), wanted)
+@pytest.mark.parametrize("option", ["affine", "track_running_stats"])
+def test_norm_without_weights_or_statistics_matches_plain(fused_operations, option):
+    assert_fused_equals_plain(BatchNorm(3, **{option: False}), torch.randn(9, 3))
 
 
-def test_gradient_of_norm_on_one_real_row_matches_plain(
-    fused_operations,
-):
-    rows, gradients = torch.randn(5, 3).double(), []
+def test_gradient_of_norm_on_one_real_row_matches_plain(fused_operations):
     norm = BatchNorm(3).double()
     randomize(norm)
-    for fused in (True, False):
-        h = rows.clone().requires_grad_()
-        with path(fused), real_rows(RealRows(nodes=torch.tensor(1))):
-            out = copy.deepcopy(norm)(h)
-        (out[0] * torch.arange(3)).sum().backward()
-        gradients.append(h.grad)
-    assert_same(*gradients)
+    with real_rows(RealRows(nodes=torch.tensor(1))):
+        net = FirstRow(norm)
+        assert_fused_equals_plain(net, torch.randn(5, 3).double(), close=1e-9)
+
+
+class FirstRow(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x)[0]
 
 
 def test_second_derivative_of_fused_layer_raises(fused_operations, given):
@@ -227,11 +202,50 @@ def test_second_derivative_of_fused_layer_raises(fused_operations, given):
 
 def test_uplifted_pyg_model_equals_the_plain_one(fused_operations):
     edge_index, nodes = random_graph()
+    gin = GIN(CHANNELS, 8, num_layers=2, out_channels=3, norm="batch_norm")
     x = torch.randn(nodes, CHANNELS).double()
-    model = uplift(
-        GIN(CHANNELS, 8, num_layers=2, out_channels=3, norm="batch_norm"), EgoNets(2)
-    ).double()
-    with path(fused=False):
-        wanted = copy.deepcopy(model)(x, edge_index)
-    assert_same(model(x, edge_index), wanted)
+    model = uplift(gin, EgoNets(2)).double()
+    assert_fused_equals_plain(model, x, edge_index, close=1e-9)
     assert num_fused_layers(fused_operations) == 2
+
+
+@pytest.mark.parametrize("real", [0, 1, 2, 4])
+def test_fused_norm_uses_the_statistics_of_real_rows(real):
+    """With fewer than two real rows, the running statistics are used."""
+    x, weights = torch.randn(2, 4, 3, dtype=torch.double)
+    weights[real:] = 0
+    results = []
+    for fused in (False, True):
+        norm = BatchNorm(3).double()
+        norm.running_mean += torch.arange(3)
+        rows = x.clone().requires_grad_()
+        with real_rows(RealRows(nodes=torch.tensor(real))):
+            out = norm_rows(norm, rows) if fused else norm(rows)
+        (out * weights).sum().backward()
+        gradients = [rows.grad, norm.weight.grad, norm.bias.grad]
+        results.append([out[:real], *gradients, *norm.buffers()])
+    assert_same(*results)
+
+
+def test_norm_is_not_fused_on_strided_rows_or_with_other_options():
+    norm, rows = BatchNorm(4), torch.rand(8, 4)
+    assert can_fuse_norm(norm, rows)
+    one_row = rows[:1]
+    for other in (torch.rand(4, 8).t(), torch.rand(8, 8)[:, ::2], one_row):
+        assert not can_fuse_norm(norm, other)
+    for plain in (BatchNorm(4, affine=False), BatchNorm(4, momentum=None)):
+        assert not can_fuse_norm(plain, rows)
+
+
+def test_gradient_of_fused_norm_ignores_later_updates_of_running_statistics():
+    gradients = []
+    for trains in (False, True):
+        torch.manual_seed(0)
+        norm = BatchNorm(3).double().eval()
+        out = norm_rows(norm, torch.randn(4, 3, dtype=torch.double))
+        if trains:
+            norm.train()
+            norm(5 + torch.randn(4, 3, dtype=torch.double))
+        (out * torch.arange(12).view(4, 3)).sum().backward()
+        gradients.append(norm.weight.grad)
+    assert_same(*gradients)

@@ -1,32 +1,24 @@
 """Fused layers with dropout against plain PyTorch, with the same masks."""
 
-import copy
 from itertools import count
 
 import pytest
 import torch
 
 from gnnak import LayerOptions
-from tests.fast.backends import num_fused_layers, path
+from tests.fast.backends import assert_fused_equals_plain, num_fused_layers, outcome
 from tests.fast.kernels.kernel_inputs import assert_same
-from tests.fast.layers.fused_checks import assert_same_on_padded
 from tests.fast.layers.fused_layers import (
-    computed,
+    assert_padding_is_ignored,
     inputs,
     make_layer,
     random_graph,
-    randomize,
 )
-from tests.loading.test_padding import NEAR, padded_and_plain
-from tests.models.zoo import small_network
 
 
 @pytest.fixture
 def masks(monkeypatch):
-    """Derive masks from the number of the call; return a function that counts anew.
-
-    An entry of a mask depends on its row and column alone, not on the number of rows.
-    """
+    """Derive masks from the number of the call; return a function that counts anew."""
     calls = [count(1)]
 
     def dropout(values, p=0.5, training=True, inplace=False):
@@ -50,16 +42,13 @@ def masks(monkeypatch):
 )
 @pytest.mark.parametrize("mlp_layers", [1, 2])
 @pytest.mark.parametrize("convs", [1, 2])
-def test_fused_dropout_matches_plain(
-    fused_operations, masks, base, layer, mlp_layers, convs
-):
+def test_dropout_matches_plain(fused_operations, masks, base, layer, mlp_layers, convs):
     options = LayerOptions(mlp_layers=mlp_layers, gate_centroid=True, dropout=layer)
     module = make_layer(convs=convs, dropout=base, options=options)
     given, found = inputs(*random_graph()), []
     for fused in (True, False):
         masks()
-        with path(fused):
-            found.append(computed(copy.deepcopy(module), *given))
+        found.append(outcome(module, *given, fused=fused))
     assert_same(*found)
     assert num_fused_layers(fused_operations) == 1
 
@@ -67,18 +56,9 @@ def test_fused_dropout_matches_plain(
 def test_fused_dropout_is_off_in_evaluation(fused_operations, masks):
     options = LayerOptions(mlp_layers=1, dropout=0.5)
     module = make_layer(dropout=0.5, options=options).eval()
-    given = inputs(*random_graph())
-    with path(fused=False):
-        wanted = module(*given)
-    assert_same(module(*given), wanted)
+    assert_fused_equals_plain(module, *inputs(*random_graph()), close=1e-9)
 
 
 @pytest.mark.parametrize("name", ["gin-ak+", "gin-ak+-s"])
-def test_fused_dropout_ignores_padding(fused_operations, masks, name):
-    items, unpadded_items = padded_and_plain(name.endswith("-s"), NEAR)
-    networks = [small_network(name, dropout=0.3, base_layers=2) for _ in range(2)]
-    for network in networks:
-        torch.manual_seed(5)
-        randomize(network.train())
-    assert_same_on_padded(*networks, items, unpadded_items, masks)
-    assert num_fused_layers(fused_operations) == 2 * len(items)
+def test_fused_dropout_ignores_padding(masks, name):
+    assert_padding_is_ignored(name, before=masks, dropout=0.3, base_layers=2)

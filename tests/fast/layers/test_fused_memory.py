@@ -29,10 +29,7 @@ from tests.fast.layers.fused_layers import (
 
 
 def record_results(monkeypatch, name, wanted=lambda *arguments: True):
-    """Replace a plain kernel; return a list of weak references to its results.
-
-    Only calls are recorded for whose arguments `wanted` is true.
-    """
+    """Return weak references to the results of a plain kernel in `wanted` calls."""
     kernel, results = getattr(plain_kernels, name), []
 
     def recorded(*arguments):
@@ -47,7 +44,6 @@ def record_results(monkeypatch, name, wanted=lambda *arguments: True):
 
 
 def has_residual(h, k, relu, residual):
-    """Return whether a call of `norm_act` computes states of the base GNN."""
     return residual is not None
 
 
@@ -55,9 +51,7 @@ def has_residual(h, k, relu, residual):
     ("name", "wanted"),
     [("gin-ak+", 2), ("gin-ak", 2), ("two convs", 5), ("two blocks", 2)],
 )
-def test_fused_layer_saves_few_tensors_with_a_row_per_copy(
-    fused_operations, name, wanted
-):
+def test_fused_layer_saves_few_tensors_of_node_copies(fused_operations, name, wanted):
     options, (edge_index, nodes) = LAYERS[name], random_graph()
     layer = make_layer(**options).train()
     x, subgraphs, edge_attr = inputs(edge_index, nodes, **hops_of(options))

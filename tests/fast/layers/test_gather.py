@@ -10,7 +10,7 @@ from gnnak.graphs.named import undirected
 from gnnak.nn.copies import lift, lift_edges, pool_context, pool_subgraph
 from gnnak.sampling.estimate import fill
 from gnnak.testing import small_graphs
-from tests.fast.backends import path
+from tests.fast.backends import assert_fused_equals_plain, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.sampling.test_estimate import seeded
 
@@ -40,7 +40,7 @@ def computed(operation, inputs, subgraphs):
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("graph", sorted(small_graphs()))
-def test_operations_on_copies_match_plain_twice_differentiated(
+def test_operations_on_copies_match_plain_to_second_order(
     fused_operations, name, graph
 ):
     data = small_graphs()[graph]
@@ -60,46 +60,33 @@ def test_a_layer_around_any_conv_matches_plain(fused_operations, conv, reduce):
     data = small_graphs(4)["star"]
     layer = GNNAK(conv(4, 4), 4, 4, max_hops=2, hop="add", reduce=reduce).double()
     subgraphs = EgoNets(2)(data.edge_index, data.num_nodes)
-    results = []
-    for fused in (True, False):
-        layer.zero_grad()
-        x = data.x.clone().requires_grad_()
-        with path(fused):
-            out = layer(x, subgraphs)
-        out.square().sum().backward()
-        results.append([out.detach(), x.grad, *(p.grad for p in layer.parameters())])
-        results[-1] = [tensor.clone() for tensor in results[-1]]
-    assert_same(*results)
+    assert_fused_equals_plain(layer, data.x, subgraphs)
     assert {"embed", "encode"} <= set(fused_operations)
+
+
+def sample(name, min_coverage):
+    """Return a random sample of egonets, and values of its roots."""
+    graph = small_graphs()[name]
+    whole = EgoNets(1)(graph.edge_index, graph.num_nodes)
+    drop = SubgraphDrop("random", min_coverage)
+    sampled = drop(whole, graph.edge_index, seeded())
+    values = torch.randn(sampled.num_subgraphs, 3, dtype=torch.double)
+    return sampled, values.requires_grad_(), graph.num_nodes
 
 
 @pytest.mark.parametrize("name", sorted(small_graphs()))
 @pytest.mark.parametrize("min_coverage", [1, 3])
 def test_fused_fill_and_its_gradient_are_those_of_fill(name, min_coverage):
-    graph = small_graphs()[name]
-    edge_index, num_nodes = graph.edge_index, graph.num_nodes
-    whole = EgoNets(1)(edge_index, num_nodes)
-    sampled = SubgraphDrop("random", min_coverage)(whole, edge_index, seeded())
-    values = torch.randn(sampled.num_subgraphs, 3, dtype=torch.double)
-    weights = torch.randn(num_nodes, 3, dtype=torch.double)
+    sampled, values, nodes = sample(name, min_coverage)
+    weights = torch.randn(nodes, 3, dtype=torch.double)
     found = []
-    for filled in (
-        lambda one: fused_fill(one, sampled),
-        lambda one: fill(one, sampled.filling, num_nodes),
-    ):
-        given = values.clone().requires_grad_()
-        out = filled(given)
-        (out * weights).sum().backward()
-        found.append((out.detach(), given.grad))
+    for out in (fused_fill(values, sampled), fill(values, sampled.filling, nodes)):
+        found.append([out, *torch.autograd.grad((out * weights).sum(), values)])
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
 
 
 def test_fused_fill_can_be_differentiated_twice():
-    graph = small_graphs()["star"]
-    whole = EgoNets(1)(graph.edge_index, graph.num_nodes)
-    sampled = SubgraphDrop("random", 1)(whole, graph.edge_index, seeded())
-    values = torch.randn(sampled.num_subgraphs, 3, dtype=torch.double)
-    values.requires_grad_()
+    sampled, values, _ = sample("star", 1)
     assert torch.autograd.gradgradcheck(lambda v: fused_fill(v, sampled), values)
 
 

@@ -9,7 +9,10 @@ from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, EgoNets, SubgraphDrop, uplift
 from gnnak.fast.layers.convs import HOOKS
-from tests.fast.backends import path
+from tests.fast.backends import (
+    assert_fused_equals_plain,
+    assert_second_derivatives_equal,
+)
 
 CONVS = {
     "GINE": lambda: pyg.GINEConv(nn.Linear(6, 6)),
@@ -31,52 +34,36 @@ OPTIONS = {
 
 
 def random_graph(num_nodes):
-    """Return random directed edges, with self loops and duplicates, [2, 3 n]."""
     return torch.randint(num_nodes, (2, 3 * num_nodes))
 
 
-def edges_for(name, count):
-    """Return random edge states of the width that a conv reads, or None."""
-    width = {"GINE with wide edges": 3}.get(name, 6)
-    return torch.randn(count, width).double() if name.startswith("GINE") else None
-
-
-def values(net, x, fused, *given):
-    """Return the output of a copy of `net`, and the gradients of input and weights."""
-    net, x = copy.deepcopy(net), x.clone().requires_grad_()
-    with path(fused):
-        out = net(x, *given)
-        (out * torch.arange(out.numel()).view_as(out).cos()).sum().backward()
-    return [out.detach(), x.grad, *(p.grad for p in net.parameters())]
-
-
-def assert_equal(net, x, *given):
-    found, wanted = (values(net, x, fused, *given) for fused in (True, False))
-    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+def uplifted(name):
+    """Return an uplifted conv and its inputs; GINE also reads states of edges."""
+    edge_index = random_graph(12)
+    given = [torch.randn(12, 6).double(), edge_index]
+    if name.startswith("GINE"):
+        width = 3 if name == "GINE with wide edges" else 6
+        given.append(torch.randn(edge_index.size(1), width).double())
+    return uplift(CONVS[name]().double(), num_hops=2), *given
 
 
 @pytest.mark.parametrize("name", CONVS)
 def test_uplifted_convs_equal_those_in_plain_pytorch(fused_operations, name):
-    edge_index = random_graph(12)
-    net = uplift(CONVS[name]().double(), num_hops=2)
-    e = edges_for(name, edge_index.size(1))
-    given = (edge_index,) if e is None else (edge_index, e)
-    assert_equal(net, torch.randn(12, 6).double(), *given)
+    assert_fused_equals_plain(*uplifted(name))
     assert fused_operations.count("embed") == 1
     assert fused_operations.count("encode") == 1
 
 
 @pytest.mark.parametrize("hop", ["concat", "add"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_options_of_a_layer_equal_those_in_plain_pytorch(
-    fused_operations, options, hop
-):
+def test_options_of_a_layer_equal_plain_pytorch(fused_operations, options, hop):
     edge_index = random_graph(12)
     concat = hop == "concat" and options.get("hop_channels") != 0
     conv = pyg.GINEConv(nn.Linear(6 + 16 * concat, 6), edge_dim=3)
     layer = GNNAK(conv, 6, 6, hop=hop, mlp_layers=0, **options).double()
     e = torch.randn(edge_index.size(1), 3).double()
-    assert_equal(layer, torch.randn(12, 6).double(), EgoNets(2)(edge_index, 12), e)
+    given = torch.randn(12, 6).double(), EgoNets(2)(edge_index, 12), e
+    assert_fused_equals_plain(layer, *given)
     assert {"embed", "encode"} <= set(fused_operations)
 
 
@@ -84,38 +71,16 @@ def test_sampled_subgraphs_equal_those_in_plain_pytorch(fused_operations):
     edge_index = random_graph(20)
     sampled = SubgraphDrop("random", 2)(EgoNets(2)(edge_index, 20), edge_index)
     layer = GNNAK(pyg.GCNConv(6, 6), 6, 6, hop="add", mlp_layers=0).double()
-    assert_equal(layer, torch.randn(20, 6).double(), sampled)
+    assert_fused_equals_plain(layer, torch.randn(20, 6).double(), sampled)
     assert "embed" in fused_operations
-
-
-def penalty(net, x, fused, *given):
-    """Return the gradients of the weights of the squared gradient of the input."""
-    net, x = copy.deepcopy(net), x.clone().requires_grad_()
-    with path(fused):
-        out = net(x, *given).tanh().square().sum()
-        (grad,) = torch.autograd.grad(out, x, create_graph=True)
-        grad.square().sum().backward()
-    return [grad.detach(), *(p.grad for p in net.parameters())]
 
 
 @pytest.mark.parametrize("name", CONVS)
 def test_gradients_can_be_differentiated_again(fused_operations, name):
-    edge_index = random_graph(12)
-    net = uplift(CONVS[name]().double(), num_hops=2)
-    e, x = edges_for(name, edge_index.size(1)), torch.randn(12, 6).double()
-    given = (edge_index,) if e is None else (edge_index, e)
-    found, wanted = penalty(net, x, True, *given), penalty(net, x, False, *given)
-    for one, other in zip(found, wanted, strict=True):
-        if one is None or other is None:
-            # A weight that the gradient does not depend on.
-            assert (one if other is None else other).abs().max() < 1e-12
-        else:
-            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    assert_second_derivatives_equal(*uplifted(name))
 
 
 class Doubled(pyg.GINConv):
-    """A conv that sends doubled messages."""
-
     def message(self, x_j):
         return 2 * x_j
 
@@ -132,16 +97,15 @@ NOT_FUSED = {
 @pytest.mark.parametrize("name", NOT_FUSED)
 def test_other_convs_run_as_they_are(fused_operations, name):
     net = uplift(NOT_FUSED[name]().double(), num_hops=1)
-    assert_equal(net, torch.randn(12, 6).double(), random_graph(12))
+    assert_fused_equals_plain(net, torch.randn(12, 6).double(), random_graph(12))
     assert "embed" not in fused_operations
 
 
 def test_a_conv_with_a_message_hook_runs_as_it_is(fused_operations):
-    conv = pyg.GINConv(nn.Linear(6, 6)).double()
-    net = uplift(conv, num_hops=1)
+    net, *given = uplifted("GIN")
     seen = []
     net.layer.gnn.register_message_forward_hook(lambda *_: seen.append(1))
-    net(torch.randn(12, 6).double(), random_graph(12))
+    net(*given)
     assert seen
     assert "embed" not in fused_operations
 
@@ -157,15 +121,12 @@ def test_the_names_of_all_hooks_of_a_conv_are_known():
 
 @pytest.mark.parametrize("gate_centroid", [False, True])
 @pytest.mark.parametrize("name", ["GINE", "GIN", "GCN", "SAGE"])
-def test_bf16_autocast_stays_close_to_full_precision(
+def test_bf16_autocast_is_close_to_full_precision(
     fused_operations, name, gate_centroid
 ):
     torch.manual_seed(0)
-    edge_index = random_graph(12)
+    given = [x.float() if x.is_floating_point() else x for x in uplifted(name)[1:]]
     net = uplift(CONVS[name](), num_hops=2, gate_centroid=gate_centroid)
-    given = [torch.randn(12, 6), edge_index]
-    if name == "GINE":
-        given.append(torch.randn(edge_index.size(1), 6))
     found, wanted = copy.deepcopy(net), net(*given)
     wanted.square().mean().backward()
     with torch.autocast("cpu", torch.bfloat16):

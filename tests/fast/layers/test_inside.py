@@ -1,7 +1,5 @@
 """Messages of all subgraph GNNs: fused against plain PyTorch."""
 
-import copy
-
 import pytest
 import torch
 
@@ -9,7 +7,7 @@ from gnnak.models.options import SubgraphOptions
 from gnnak.nn.family.gnn import Conv
 from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
-from tests.fast.backends import fused_everywhere, path
+from tests.fast.backends import assert_fused_equals_plain, fused_everywhere
 from tests.models.zoo import continuous_network, molecule_batch, small_network
 from tests.training.small import edge_counts, small_config
 
@@ -27,20 +25,6 @@ NAMES = {
 """By name, how many convs of a layer pass messages inside and across subgraphs."""
 
 
-def values(net, data, fused):
-    """Return the output of a copy of `net`, and the gradients of all weights."""
-    net = copy.deepcopy(net)
-    with path(fused):
-        out = net(data)
-        (out * torch.arange(out.numel()).view_as(out).cos()).sum().backward()
-    return [out.detach(), *(weight.grad for weight in net.parameters())]
-
-
-def assert_equal(net, data):
-    found, wanted = (values(net, data, fused) for fused in (True, False))
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
-
-
 def network(name):
     return small_network(name, subgraphs=SubgraphOptions(num_hops=2)).double()
 
@@ -48,7 +32,7 @@ def network(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_fused_messages_equal_those_in_plain_pytorch(fused_operations, name):
     net, (inside, across) = network(name), NAMES[name]
-    assert_equal(net, molecule_batch())
+    assert_fused_equals_plain(net, molecule_batch())
     layers = len(net.layers[0].layers)
     assert fused_operations.count("inside") == inside * layers
     assert fused_operations.count("pass_across") == across * layers
@@ -58,7 +42,7 @@ def test_fused_messages_equal_those_in_plain_pytorch(fused_operations, name):
 def test_fused_messages_across_any_subgraphs(fused_operations, kind):
     options = SubgraphOptions(kind=kind, num_hops=1)
     net = small_network("sswl+-gin", subgraphs=options).double()
-    assert_equal(net, molecule_batch())
+    assert_fused_equals_plain(net, molecule_batch())
     assert "pass_across" in fused_operations
 
 
@@ -69,7 +53,7 @@ def test_edges_with_statistics_of_copies_are_not_fused(fused_operations):
     graph = molecule_batch()
     graph.x = torch.randn(graph.num_nodes, 4).double()
     graph.edge_attr = torch.randn(graph.num_edges, 3).double()
-    assert_equal(net.double(), graph)
+    assert_fused_equals_plain(net.double(), graph)
     assert "inside" not in fused_operations
 
 
@@ -88,47 +72,43 @@ def all_kinds_of_edges():
 @pytest.mark.parametrize("make", [molecule_batch, all_kinds_of_edges])
 def test_fused_messages_on_whole_graphs(fused_operations, name, make):
     net = network(name)
-    assert_equal(net, make())
+    assert_fused_equals_plain(net, make())
     assert fused_operations.count("run_on_graph") == len(net.layers)
 
 
 def test_a_conv_beside_a_fused_layer_reads_its_edge_states(fused_operations):
     options = SubgraphOptions(num_hops=2)
     net = small_network("gin-ak+", subgraphs=options, plain_conv=True).double()
-    assert_equal(net, all_kinds_of_edges())
+    assert_fused_equals_plain(net, all_kinds_of_edges())
     assert fused_operations.count("run_on_graph") == len(net.layers)
+
+
+def doubled(_module, _given, output):
+    return 2 * output
+
+
+HOOKS = {
+    "a conv": lambda conv: conv.register_forward_hook(doubled),
+    "edges": lambda conv: conv.edge_encoder.register_forward_hook(doubled),
+    "messages": lambda conv: conv.gnn.register_message_forward_hook(doubled),
+}
+
+
+@pytest.mark.parametrize("place", HOOKS)
+def test_convs_with_hooks_are_not_fused(fused_operations, place):
+    net = network("ds-gin")
+    for module in [each for each in net.modules() if isinstance(each, Conv)]:
+        HOOKS[place](module)
+    assert_fused_equals_plain(net, molecule_batch())
+    assert "inside" not in fused_operations
 
 
 def test_convs_on_whole_graphs_with_hooks_are_not_fused(fused_operations):
     net = network("gin")
     for layer in net.layers:
-        with_hook(layer.kernels[0].gnn)
-    assert_equal(net, molecule_batch())
+        layer.kernels[0].gnn.register_forward_hook(doubled)
+    assert_fused_equals_plain(net, molecule_batch())
     assert "run_on_graph" not in fused_operations
-
-
-def with_hook(conv):
-    conv.register_forward_hook(lambda module, args, output: 2 * output)
-
-
-def with_hook_of_edges(conv):
-    with_hook(conv.edge_encoder)
-
-
-def with_hook_of_messages(conv):
-    conv.gnn.register_message_forward_hook(lambda module, args, output: 2 * output)
-
-
-@pytest.mark.parametrize(
-    "change", [with_hook, with_hook_of_edges, with_hook_of_messages]
-)
-def test_convs_with_hooks_are_not_fused(fused_operations, change):
-    net = network("ds-gin")
-    for module in list(net.modules()):
-        if isinstance(module, Conv):
-            change(module)
-    assert_equal(net, molecule_batch())
-    assert "inside" not in fused_operations
 
 
 @pytest.mark.heavy

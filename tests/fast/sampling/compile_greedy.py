@@ -10,7 +10,6 @@ SIZES = (5, 40, 250)
 
 
 def main() -> None:
-    """Print the bytes of code of each kernel."""
     print_sizes_of_kernels()
     for size in SIZES:
         path = torch.stack([torch.arange(size - 1), torch.arange(1, size)])

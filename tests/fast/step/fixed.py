@@ -24,15 +24,11 @@ Step = Callable[[Item], Tensor]
 
 
 def fixed_config(model: str, **options: object) -> RunConfig:
-    """Return a small config for items of one shape."""
     return small_config(data__name="edges", model__name=model, **options)
 
 
 def fixed_items(config: RunConfig, count: int, device: str = "cpu") -> list[Item]:
-    """Return the same graphs `count` times, with random features and targets.
-
-    They have the fields of padded items, but no padding.
-    """
+    """Return the same graphs `count` times, with random features, without padding."""
     store = edge_counts(8).store
     batch = store[torch.arange(len(store))]
     subgraphs = None
@@ -89,16 +85,14 @@ def fixed_step(
     there = next(task.parameters()).device
     optimizer = task.configure_optimizers()
     make_ready(optimizer, there, captured=True)
-    step = make_step(
-        task.loss_of, optimizer, there, config.train.precision, config.train.clip
-    )
+    told = config.train.precision, config.train.clip
+    step = make_step(task.loss_of, optimizer, there, *told)
     if not captured:
         return step, optimizer
     return CapturedStep(step, make_recorder(there), optimizer.zero_grad), optimizer
 
 
 def trained(config: RunConfig, captured: bool, device: str = "cpu") -> Tensor:
-    """Return the losses of 20 steps."""
     step, _ = fixed_step(config, device, captured)
     torch.manual_seed(3)
     losses = torch.stack([step(item) for item in fixed_items(config, 20, device)])

@@ -13,7 +13,6 @@ PYG_GCN = "torch_geometric.nn:GCNConv"
 
 @pytest.fixture(autouse=True)
 def _gpus(monkeypatch):
-    """A machine with two GPUs."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
 
@@ -40,17 +39,9 @@ def test_machine_captures_steps_of_one_process_on_a_gpu(options, precision, capt
 
 
 def is_captured_by(machine, config):
-    """Whether a run is captured where the fast backend is there."""
     network = build_network(config, triangles().info)
     with use_backend(make_backend()):
         return machine.captures(network, config.train.precision)
-
-
-@pytest.mark.parametrize("precision", ["32", "bf16", "64"])
-@pytest.mark.parametrize("name", ["gcn", "gcn-ak", "gcn-ak+", "gcn-ak+-s", "dss-gcn"])
-def test_machine_captures_gcn_by_name(name, precision):
-    config = small_config(model__name=name, train__precision=precision)
-    assert is_captured_by(Machine(), config)
 
 
 @pytest.mark.parametrize(
@@ -77,18 +68,24 @@ def test_machine_captures_gcn_of_pyg_where_it_is_fused(options, captures, monkey
 
 
 @pytest.mark.parametrize(
-    ("options", "captures"),
+    ("name", "options", "captures"),
     [
-        ({"model__name": "dss-gin"}, True),
-        ({"model__name": "sun-gin"}, True),
-        ({"model__name": "sswl+-gin"}, True),
-        ({"model__name": "sswl+-gin", "model__subgraphs__kind": "egonets"}, False),
-        ({"model__name": "nested-gin"}, True),
-        ({"model__name": "ds-gin", "model__family__pairs": ["mark", "rrwp"]}, True),
-        ({"model__name": "id-fast-gin"}, True),
-        ({"model__name": "khop-gin"}, True),
-        ({"model__name": "dss-gat"}, False),
+        *(
+            (name, {"train__precision": precision}, True)
+            for name in ("gcn", "gcn-ak", "gcn-ak+", "gcn-ak+-s", "dss-gcn")
+            for precision in ("32", "bf16", "64")
+        ),
+        ("dss-gin", {}, True),
+        ("sun-gin", {}, True),
+        ("sswl+-gin", {}, True),
+        ("sswl+-gin", {"model__subgraphs__kind": "egonets"}, False),
+        ("nested-gin", {}, True),
+        ("ds-gin", {"model__family__pairs": ["mark", "rrwp"]}, True),
+        ("id-fast-gin", {}, True),
+        ("khop-gin", {}, True),
+        ("dss-gat", {}, False),
     ],
 )
-def test_machine_captures_subgraph_gnns_that_do_not_synchronise(options, captures):
-    assert is_captured_by(Machine(), small_config(**options)) is captures
+def test_machine_captures_networks_that_do_not_synchronise(name, options, captures):
+    config = small_config(model__name=name, **options)
+    assert is_captured_by(Machine(), config) is captures

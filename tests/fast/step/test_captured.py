@@ -64,7 +64,6 @@ def test_captured_step_takes_each_item_once_from_fixed_tensors():
 
 
 def items_of_shapes(count: int) -> list[Item]:
-    """One item each of so many shapes."""
     store = edge_counts(8).store
     batches = [store[torch.arange(few)] for few in range(1, count + 1)]
     sizes = [(b.num_graphs, b.num_nodes, b.num_edges, 0, 0, 0) for b in batches]
@@ -125,7 +124,6 @@ def test_captured_step_has_no_shape_as_the_largest_twice():
 
 
 def with_x(item: Item, x: torch.Tensor) -> Item:
-    """The same item with other features."""
     return replace(item, batch=replace(item.batch, x=x))
 
 

@@ -161,9 +161,8 @@ def trained(model, captured, device, precision):
     task, there = task.to(device).train(), torch.device(device)
     optimizer = task.configure_optimizers()
     make_ready(optimizer, there, captured=True)
-    step = make_step(
-        task.loss_of, optimizer, there, config.train.precision, config.train.clip
-    )
+    told = config.train.precision, config.train.clip
+    step = make_step(task.loss_of, optimizer, there, *told)
     if captured:
         step = CapturedStep(step, make_recorder(there), optimizer.zero_grad)
     store = in_double(data.store) if precision == "64" else data.store
@@ -181,9 +180,7 @@ def trained(model, captured, device, precision):
     "model", [*COMPUTES, pytest.param("khop-gin", marks=pytest.mark.slow)]
 )
 def test_steps_that_read_buffers_equal_steps_on_each_batch(model):
-    found, wanted = (
-        trained(model, captured, "cpu", "64") for captured in (True, False)
-    )
+    found, wanted = (trained(model, each, "cpu", "64") for each in (True, False))
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
@@ -191,7 +188,5 @@ def test_steps_that_read_buffers_equal_steps_on_each_batch(model):
 @pytest.mark.parametrize("precision", ["32", "64"])
 @pytest.mark.parametrize("model", [*COMPUTES, "khop-gin"])
 def test_captured_steps_equal_steps_on_each_batch(model, precision):
-    found, wanted = (
-        trained(model, captured, "cuda", precision) for captured in (True, False)
-    )
+    found, wanted = (trained(model, each, "cuda", precision) for each in (True, False))
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)

@@ -11,7 +11,7 @@ from gnnak.fast.step.captured import _Passes
 from gnnak.loop import training_step as training_step_module
 from gnnak.loop.training_step import MOST_CAPTURED
 from tests.fast.recorders import CallRecorder, maker_with
-from tests.loop.models import Gine, assert_same_weights, mae, molecules, twins
+from tests.loop.models import Gine, assert_same_weights, mae, molecules, sgd_step, twins
 
 
 def captured_backward(weight):
@@ -102,10 +102,6 @@ def test_a_loss_with_weights_of_its_own_trains_them(captured):
     assert_same_weights(one, other, 1e-9)
 
 
-def other_buffers(model):
-    model.norm.running_mean = model.norm.running_mean.clone()
-
-
 def other_weights(model):
     copies = {name: value.clone() for name, value in model.state_dict().items()}
     model.load_state_dict(copies, assign=True)
@@ -116,16 +112,24 @@ def other_addresses(model):
         weight.data = weight.data.clone()
 
 
-@pytest.mark.parametrize("replace", [other_buffers, other_weights, other_addresses])
-def test_steps_are_captured_anew_after(captured, replace):
+CHANGES = {
+    "other buffers": lambda model: setattr(
+        model.norm, "running_mean", model.norm.running_mean.clone()
+    ),
+    "other weights": other_weights,
+    "other addresses": other_addresses,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_steps_are_captured_anew_after(captured, name):
     model = Gine().double()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
-    batches = [*GraphLoader(molecules(), 6, pad=True)]
+    step, batches = sgd_step(model), [*GraphLoader(molecules(), 6, pad=True)]
     step(batches[0])
     before = [each.run for each in step._captured.values()]
     step(batches[1])
     assert [each.run for each in step._captured.values()] == before
-    replace(model)
+    CHANGES[name](model)
     step(batches[2])
     after = [each.run for each in step._captured.values()]
     assert len(after) == 1
@@ -146,8 +150,7 @@ class Sums(nn.Module):
 
 
 def test_fields_of_another_width_or_dtype_are_captured_separately(captured):
-    model = Sums()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.0))
+    step = sgd_step(Sums(), rate=0.0)
     kinds = (lambda x: x, lambda x: x[:, :1], lambda x: x.float())
     found, wanted, loader = [], [], GraphLoader(molecules(18), 6, pad=True)
     for _ in range(8):
@@ -162,8 +165,7 @@ def test_fields_of_another_width_or_dtype_are_captured_separately(captured):
 
 
 def test_a_new_loader_per_epoch_does_not_take_more_and_more_memory(captured):
-    model = Gine().double()
-    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    step = sgd_step(Gine().double())
     seen = []
     for _ in range(MOST_CAPTURED + 2):
         for batch in GraphLoader(molecules(6), 6, pad=True):
@@ -172,9 +174,8 @@ def test_a_new_loader_per_epoch_does_not_take_more_and_more_memory(captured):
         seen += [each for each in now if each not in seen]
     assert len(seen) == MOST_CAPTURED + 2
     assert len(step._captured) == MOST_CAPTURED
-    assert [each._largest is None for each in seen] == [True] * 2 + [
-        False
-    ] * MOST_CAPTURED
+    closed = [each._largest is None for each in seen]
+    assert closed == [True] * 2 + [False] * MOST_CAPTURED
 
 
 def test_a_frozen_model_with_a_trained_loss_is_not_captured(captured):

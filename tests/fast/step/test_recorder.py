@@ -19,7 +19,13 @@ from tests.fast.recorders import make_recorder
 from tests.fast.step.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.gpu import needs_gpu
 from tests.loading.fake_stream import FakeStream
-from tests.training.small import edge_counts, small_config, triangles, well_joined
+from tests.training.small import (
+    edge_counts,
+    small_config,
+    stopped_after,
+    triangles,
+    well_joined,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 
@@ -165,9 +171,8 @@ def test_graphs_with_random_numbers_survive_a_capture_that_fails():
     ("precision", "close"), [("64", 1e-6), ("32", 1e-3), ("bf16", 0.1)]
 )
 def test_captured_step_on_a_gpu_trains_as_the_step_does(model, precision, close):
-    config = fixed_config(
-        model, train__precision=precision, train__clip=0.5, model__dropout=0.2
-    )
+    options = {"train__clip": 0.5, "model__dropout": 0.2}
+    config = fixed_config(model, train__precision=precision, **options)
     one, other = (trained(config, captured, "cuda") for captured in (False, True))
     torch.testing.assert_close(other, one, rtol=close, atol=close)
 
@@ -207,9 +212,7 @@ class Blind(GraphRecorder):
 
 @needs_gpu
 @pytest.mark.parametrize("recorder", [GraphRecorder, Blind])
-def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried(
-    recorder, caplog
-):
+def test_captured_step_that_synchronises_goes_on_uncaptured(recorder, caplog):
     config = fixed_config("gin-ak+", model__dropout=0.5, train__precision="64")
     losses = []
     for captured in (False, True):
@@ -232,19 +235,16 @@ def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried(
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """Get an entry for each capture."""
     found, record = [], GraphRecorder.record
     monkeypatch.setattr(
-        GraphRecorder, "record", lambda *args: found.append(1) or record(*args)
+        GraphRecorder, "record", lambda *a: found.append(1) or record(*a)
     )
     return found
 
 
 @needs_gpu
 @pytest.mark.parametrize("model", MODELS)
-def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
-    model, tmp_path, recorded
-):
+def test_run_on_a_gpu_is_captured_and_equals_a_plain_one(model, tmp_path, recorded):
     config = small_config(
         model__name=model, train__precision="64", train__epochs=6, train__step=2
     )
@@ -269,7 +269,7 @@ def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
     ],
     ids=["graphs", "nodes"],
 )
-def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(
+def test_run_on_a_gpu_captures_a_few_shapes(
     data, more, tmp_path, monkeypatch, recorded
 ):
     monkeypatch.setattr(padder, "LEAST_STEP", 16)
@@ -291,12 +291,7 @@ def test_run_on_a_gpu_can_be_resumed_captured_or_not(fast, tmp_path, monkeypatch
     config = small_config(train__precision="64", train__epochs=6, train__step=2)
     first, second = (Machine("gpu", fast=wanted) for wanted in fast)
     whole = run(config, triangles(), tmp_path / "whole", second)
-
-    def stop(self, trainer):
-        trainer.should_stop |= self.epochs == 3
-
-    with monkeypatch.context() as patched:
-        patched.setattr(callbacks_module.RunHistory, "_stop_early", stop)
+    with stopped_after(3, monkeypatch):
         run(config, triangles(), tmp_path / "part", first)
     rest = run(config, triangles(), tmp_path / "part", second, resume=True)
     losses = [record["curves"]["train_loss"] for record in (rest, whole)]

@@ -60,10 +60,14 @@ class Loop:
                 self.replayed += 1
                 self.replay()
 
+    def step_with_rates(self, rates):
+        for rate in rates:
+            self.optimizer.param_groups[0]["lr"] = rate
+            self.step()
+
 
 @pytest.fixture
 def loop():
-    """A loop with Adam, after one step."""
     made = Loop()
     made.step()
     return made
@@ -82,9 +86,7 @@ def by_hand(build, rates):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_updates_equal_those_of_the_optimizer(name):
     loop, rates = Loop(OPTIMIZERS[name]), [0.1, 0.1, 0.05, 0.025]
-    for rate in rates:
-        loop.optimizer.param_groups[0]["lr"] = rate
-        loop.step()
+    loop.step_with_rates(rates)
     assert torch.equal(loop.weight, by_hand(OPTIMIZERS[name], rates))
     assert loop.replayed >= 3
     assert loop.optimizer.param_groups[0]["lr"] == 0.025
@@ -92,9 +94,7 @@ def test_updates_equal_those_of_the_optimizer(name):
 
 def test_learning_rates_are_copied_to_the_tensors_that_a_graph_reads():
     loop = Loop()
-    for rate in (0.1, 0.1, 0.05):
-        loop.optimizer.param_groups[0]["lr"] = rate
-        loop.step()
+    loop.step_with_rates([0.1, 0.1, 0.05])
     assert loop.update.rates[0].item() == pytest.approx(0.05)
 
 
@@ -123,28 +123,24 @@ def test_no_update_captured_with_an_old_state_is_replayed(loop):
     assert not loop.update.can_replay(large)
 
 
-def other_weight(optimizer):
-    optimizer.param_groups[0]["params"].append(weight())
-
-
-def other_group(optimizer):
-    optimizer.add_param_group({"params": [weight()]})
-
-
 def other_moments(optimizer):
     for state in optimizer.state.values():
         state["exp_avg"] = torch.zeros_like(state["exp_avg"])
 
 
-def no_state(optimizer):
-    optimizer.state.clear()
+CHANGES = {
+    "weights": lambda adam: adam.param_groups[0]["params"].append(weight()),
+    "groups": lambda adam: adam.add_param_group({"params": [weight()]}),
+    "moments": other_moments,
+    "state": lambda adam: adam.state.clear(),
+}
 
 
-@pytest.mark.parametrize("change", [other_weight, other_group, other_moments, no_state])
-def test_no_update_is_replayed_after_a_change_of(loop, change):
+@pytest.mark.parametrize("name", CHANGES)
+def test_no_update_is_replayed_after_a_change_of(loop, name):
     captured = loop.update.record()
     assert loop.update.can_replay(captured)
-    change(loop.optimizer)
+    CHANGES[name](loop.optimizer)
     assert not loop.update.can_replay(captured)
     loop.step()
 
@@ -222,9 +218,8 @@ def test_an_unknown_optimizer_is_called_as_it_is():
 def test_an_optimizer_with_hooks_is_called_as_it_is():
     optimizer = torch.optim.Adam([weight()])
     optimizer.register_step_post_hook(lambda *_: None)
-    update = CapturedUpdate(
-        optimizer.step, optimizer, CallRecorder(), torch.device("cpu")
-    )
+    given = optimizer.step, optimizer, CallRecorder()
+    update = CapturedUpdate(*given, torch.device("cpu"))
     assert "hooks" in update.reason
 
 
@@ -280,7 +275,6 @@ COUNT = 2 * WEIGHTS_PER_STREAM + 3
 
 
 def some_weights(device="cpu"):
-    """Weights of several sizes, more than one stream updates."""
     draw = torch.Generator().manual_seed(0)
     sizes = [(1 + number % 7, 3) for number in range(COUNT)]
     return [nn.Parameter(torch.randn(s, generator=draw).to(device)) for s in sizes]
@@ -291,7 +285,6 @@ def loss_of(weights):
 
 
 def step(optimizer, device="cpu"):
-    """One step on the weights of an optimizer."""
     weights = [w for group in optimizer.param_groups for w in group["params"]]
     optimizer.zero_grad()
     backward(loss_of(enumerate(weights)))
@@ -299,7 +292,6 @@ def step(optimizer, device="cpu"):
 
 
 def groups_of(weights):
-    """Two groups with options of their own."""
     return [{"params": weights[:40], "lr": 0.1}, {"params": weights[40:]}]
 
 
@@ -367,9 +359,8 @@ def test_adam_on_streams_updates_all_weights_once(monkeypatch, active):
     ours.register_step_pre_hook(lambda one, *_: sizes.append(size_of(one)))
     for _ in range(3):
         step(ours)
-        backward(
-            loss_of(enumerate(w for g in theirs.param_groups for w in g["params"]))
-        )
+        weights = [w for g in theirs.param_groups for w in g["params"]]
+        backward(loss_of(enumerate(weights)))
         theirs.step()
         theirs.zero_grad()
     assert ours.param_groups is whole
@@ -400,5 +391,4 @@ def streams_that(active):
 
 
 def size_of(optimizer):
-    """How many weights it would move."""
     return sum(len(group["params"]) for group in optimizer.param_groups)

@@ -106,7 +106,6 @@ SELF_LOOPS_AND_DUPLICATES = torch.tensor(
 
 
 def assert_equal_with_gradients(edge_index, num_nodes):
-    """Compare output and all gradients with those of PyG's conv."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(num_nodes, 4, generator=generator, dtype=torch.double)
     x.requires_grad_()

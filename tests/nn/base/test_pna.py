@@ -121,7 +121,7 @@ def test_pna_star_runs_in_bfloat16_autocast():
         (0, torch.zeros(10, 0), r"of shape \[10, 0\], .* give None"),
     ],
 )
-def test_pna_star_answers_wrong_edge_attributes_in_a_sentence(
+def test_pna_star_refuses_wrong_edge_attributes_in_a_sentence(
     edge_channels, given, wanted
 ):
     data = GRAPHS["star"]

@@ -69,9 +69,8 @@ def test_stack_gives_all_convs_the_same_edge_attributes():
 def test_stack_takes_weights_where_its_convs_do():
     stack = Stack([GCNConv(4, 4)], channels=4).double().eval()
     weight = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.double)
-    wanted = PATH.x + torch.relu(
-        stack.norms[0](stack.convs[0](PATH.x, PATH.edge_index, weight))
-    )
+    out = stack.norms[0](stack.convs[0](PATH.x, PATH.edge_index, weight))
+    wanted = PATH.x + torch.relu(out)
     got = stack(PATH.x, PATH.edge_index, edge_weight=weight)
     torch.testing.assert_close(got, wanted)
     assert try_out(stack, 4, "four").edge_arguments == ("edge_weight",)

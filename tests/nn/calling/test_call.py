@@ -333,11 +333,7 @@ def test_calling_does_not_reshape_edge_attributes():
 
 @pytest.mark.parametrize(
     "gnn",
-    [
-        gine(8),
-        gps(gine(8)),
-        Stack([pyg.GINEConv(nn.Linear(8, 8))], channels=8),
-    ],
+    [gine(8), gps(gine(8)), Stack([pyg.GINEConv(nn.Linear(8, 8))], channels=8)],
     ids=lambda gnn: type(gnn).__name__,
 )
 def test_calling_without_needed_edge_attributes_raises(gnn):

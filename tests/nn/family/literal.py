@@ -10,12 +10,7 @@ from tests.nn.literal import applied, distances
 
 
 class World:
-    """A graph, its rooted subgraphs and the sums over neighbours in the equations.
-
-    Args:
-        data: The graph, with edge states in `edge_attr`.
-        num_hops: Radius of the egonets; None = whole graphs.
-    """
+    """A graph, its egonets or whole graphs, and sums over neighbours."""
 
     def __init__(self, data, num_hops=None):
         self.n, self.x = data.num_nodes, data.x
@@ -46,11 +41,9 @@ class World:
         return sum(((x[a] + e).clamp(min=0) for a, e in near), 0 * x[v])
 
     def subgraph(self, h, u):
-        """Return the states of all nodes of the subgraph rooted at u."""
         return [h[u, v] for w, v in self.hop if w == u]
 
     def context(self, h, v):
-        """Return the states of node v in all subgraphs."""
         return [h[u, v] for u, w in self.hop if w == v]
 
 
@@ -198,6 +191,5 @@ def ego_layer(layer, world, x):
 
 
 def table(rows: dict, width: int) -> Tensor:
-    """Stack the states of the nodes 0, 1, ... to a matrix."""
     vectors = [rows[v] for v in sorted(rows)]
     return torch.stack(vectors) if vectors else torch.zeros(0, width).double()

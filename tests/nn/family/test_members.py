@@ -34,7 +34,6 @@ POLICIES = {"egonets": EgoNets(HOPS), "whole": WholeGraphs()}
 
 
 def run(gnn, data, policy="egonets"):
-    """The node states of a `Data` or `Batch`."""
     batch = getattr(data, "batch", None)
     given = (data.edge_index, data.num_nodes)
     if policy == "whole":

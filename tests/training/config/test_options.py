@@ -36,10 +36,7 @@ def test_change_applies_all_options_of_a_section_at_once():
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        (
-            "train.epoch=3",
-            r"unknown option 'train\.epoch'; did you mean train\.epochs\?",
-        ),
+        ("train.epoch=3", r"unknown option 'train\.epoch'; did you mean train\.epochs"),
         ("model.subgraphs.num_hop=2", r"did you mean model\.subgraphs\.num_hops\?"),
         ("zzz=1", "unknown option 'zzz'; there are: data, model, train"),
         ("train.epochs.more=1", "epochs is one value, it has no 'more'"),
@@ -47,10 +44,7 @@ def test_change_applies_all_options_of_a_section_at_once():
         ("train.epochs=true", r"train\.epochs is True; give a whole number"),
         ("train.epochs=0", r"train\.epochs is 0; give a whole number of at least 1"),
         ("train.learning_rate=-1", "give a finite number greater than 0"),
-        (
-            "train.learning_rate=fast",
-            r"train\.learning_rate is 'fast'; give a finite n",
-        ),
+        ("train.learning_rate=fast", r"train\.learning_rate is 'fast'; give a finite"),
         ("train.learning_rate=.inf", r"learning_rate is inf; give a finite number"),
         ("train.learning_rate=1e999", r"rate is '1e999'; give a finite number"),
         ("train.learning_rate=.nan", r"learning_rate is nan; give a finite number"),

@@ -43,7 +43,7 @@ def test_hash_of_recorded_configs_has_not_changed():
     pairs = change(RunConfig(), {"model.family.pairs": ["rrwp"]})
     assert pairs.hash() != "c10f537242f1"
     same, other = (
-        change(RunConfig(), {"train.recalibrate": value}) for value in (False, True)
+        change(RunConfig(), {"train.recalibrate": on}) for on in (False, True)
     )
     assert same.hash() == "c10f537242f1" != other.hash()
     assert other.cell(("train.recalibrate",)) == same.cell(("train.recalibrate",))

@@ -36,9 +36,7 @@ def test_stoppable_restores_default_handlers_after_one_signal():
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1000.0])
-def test_a_deferred_signal_is_raised_by_a_second_one_that_does_not_repeat_it_at_once(
-    seconds, monkeypatch
-):
+def test_a_deferred_signal_is_raised_by_a_second_later_one(seconds, monkeypatch):
     monkeypatch.setattr(stopping, "REPEAT_SECONDS", 1000.0)
     with stoppable() as request:
         request.deferred = True

@@ -106,7 +106,6 @@ def test_listener_counts_calls_without_a_heartbeat(folder):
 
 @pytest.fixture
 def started(monkeypatch):
-    """A monitor for this test only, and workers that sleep."""
     monkeypatch.delenv(workers.MAIN, raising=False)
     monkeypatch.setattr(workers_module, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(workers_module, "NOTICE_SECONDS", 0.2)

@@ -22,7 +22,6 @@ class Light:
     file: Path
 
     def __call__(self, job: Job) -> str:
-        """Do one job."""
         what = job.title.split()[0]
         first = what not in self.lines()
         with self.file.open("a") as file:
@@ -48,21 +47,16 @@ class Light:
         return f"did {what}"
 
     def lines(self) -> list[str]:
-        """Return the titles of the jobs that were begun so far."""
         text = self.file.read_text() if self.file.exists() else ""
         return [line.split()[0] for line in text.splitlines()]
 
 
 def light_task(title: str) -> Task:
-    """Return a task whose job does what the title says."""
     return Task(Job(title, "zinc", RunConfig()))
 
 
 class Lines:
-    """A watcher that keeps one line per ended run.
-
-    `when` maps a number of ended runs to a function that is called after that many.
-    """
+    """A watcher with one line per ended run; calls `when[n]` after n of them."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -71,15 +65,12 @@ class Lines:
         self.when: dict[int, Callable[[], object]] = {}
 
     def update(self, running, queue) -> None:
-        """Note how many tasks run at once."""
         self.most = max(self.most, len(running))
 
     def retried(self, task, reason) -> None:
-        """Note why a run is started again."""
         self.retries.append(f"{task.job.title}: {reason}")
 
     def ended(self, task, outcome, seconds) -> None:
-        """Note how a run ended."""
         word = "failed" if outcome.failed else "done"
         self.lines.append(f"{word} {task.job.title}: {outcome.text}")
         self.when.get(len(self.lines), lambda: None)()
