@@ -20,7 +20,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import RootedEgoNets
 
 from benchmarks.data import computers, molecules, real_file, sparse_graph
-from gnnak.device import PeakMemory
+from benchmarks.memory import PeakMemory
 from gnnak.graphs import GraphBatch, GraphStore, to_pyg
 from gnnak.subgraphs import EgoNets
 from gnnak.training.records.results import append_record, environment

@@ -10,6 +10,7 @@ in the whole data set. Run
 """
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
@@ -207,6 +208,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Measure the selected rows; print each row when measured, and all at the end."""
     options = parse()
+    # A process that is stopped from outside also writes its records.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     machine, begin = Machine(options.accelerator), time.perf_counter()
     before = len(read_records(options.out))
     found: dict[str, list[Record]] = {}

@@ -31,8 +31,9 @@ from torch_geometric.nn import GCN
 
 import gnnak
 from benchmarks.markdown import markdown
+from benchmarks.memory import PeakMemory
 from benchmarks.own_loop import positive
-from gnnak.device import PeakMemory, growth_measured
+from gnnak.device import growth_measured
 from gnnak.training.records.results import (
     Record,
     append_record,

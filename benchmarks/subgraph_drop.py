@@ -24,8 +24,8 @@ from torch import nn
 
 from benchmarks.data import molecules, real_file, superpixels
 from benchmarks.gpu_data import full_size
+from benchmarks.memory import PeakMemory
 from gnnak import PUBLISHED, EgoNets, LayerOptions, SubgraphDrop
-from gnnak.device import PeakMemory
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe

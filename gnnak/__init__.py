@@ -99,7 +99,6 @@ _HOMES = {
 
 
 def _find_backend() -> Backend:
-    """Return the backend of `gnnak.fast`, or `PLAIN` if that package is missing."""
     if find_spec("gnnak.fast") is None:
         return PLAIN
     return import_module("gnnak.fast").default_backend()

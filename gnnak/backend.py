@@ -6,8 +6,6 @@ names of operations to faster implementations. An implementation returns
 `gnnak.fast` has a backend for machines with a GPU, and one for machines without.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar

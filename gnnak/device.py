@@ -16,8 +16,6 @@ _lock = Lock()
 
 
 class OwnStreams(NamedTuple):
-    """The streams that this package uses on one GPU."""
-
     prefetch: torch.cuda.Stream
     """Prefetching threads assemble batches on this stream."""
     capture: torch.cuda.Stream
@@ -68,15 +66,12 @@ _graph_pool_bytes: dict[int, int] = {}
 """For each GPU index, the bytes that CUDA graphs use but PyTorch's peak counter
 misses."""
 _earlier_peak: dict[int, int] = {}
-"""For each GPU index, the peak in bytes before PyTorch's peak counter was last reset;
-`reset_peak` sets it to 0."""
+"""For each GPU index, the largest peak in bytes before the last reset of PyTorch's peak
+counter. `reset_peak` sets it to 0."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
-    """Restart the measurement of `peak_megabytes` from the memory in use now.
-
-    For "cpu", this does nothing on systems other than Linux.
-    """
+    """Restart the measurement of `peak_megabytes` from the memory in use now."""
     device = torch.device(device)
     if device.type == "cuda":
         _restart_counter(_index(device), 0)
@@ -94,16 +89,12 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     device = torch.device(device)
     if device.type == "cuda":
         return _peak_bytes(_index(device)) / 2**20
-    return _resident("VmHWM")
+    return resident("VmHWM")
 
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Context manager for code that frees or reuses the memory pools of CUDA graphs.
-
-    The pools are measured again after the block. `peak_megabytes` still includes the
-    peak before the block.
-    """
+    """Context manager for code that frees or reuses the memory pools of CUDA graphs."""
     index = _index(device)
     peak = _peak_bytes(index)
     try:
@@ -114,11 +105,7 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context manager: yield a list, and on exit append a GPU's memory growth in bytes.
-
-    The growth is the peak of the allocated memory within the block minus the allocated
-    memory at its start. `peak_megabytes` still includes the peak before the block.
-    """
+    """Context manager: yield a list; on exit, append a GPU's memory growth in bytes."""
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
     torch.cuda.reset_peak_memory_stats(index)
@@ -159,23 +146,7 @@ def _measure_graph_pools(index: int) -> int:
     )
 
 
-class PeakMemory:
-    """Context manager: measure by how much this process's memory grows; Linux only."""
-
-    megabytes: float
-    """Peak of the resident memory within the `with` block minus the memory at its
-    start."""
-
-    def __enter__(self) -> "PeakMemory":
-        reset_peak()
-        self._before = _resident("VmRSS") or 0.0
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.megabytes = (_resident("VmHWM") or 0.0) - self._before
-
-
-def _resident(field: str) -> float | None:
+def resident(field: str) -> float | None:
     """Return VmRSS (memory in use) or VmHWM (peak) in MB; None if not on Linux."""
     if not STATUS.exists():
         return None

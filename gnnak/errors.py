@@ -1,6 +1,5 @@
 """The exceptions of gnnak, all subclasses of `GnnakError`, and helpers for messages."""
 
-import re
 from numbers import Number
 
 
@@ -56,13 +55,6 @@ class DamagedFileWarning(UserWarning):
     """A part of a file is damaged; it was skipped, and the rest was read."""
 
 
-ACRONYM = re.compile(r"[A-Z]+(?![a-z])")
-"""Matches the acronym at the start of a name, such as SG in SGConv."""
-VOWELS = tuple("aeiouAEIOU")
-VOWEL_SOUNDS = tuple("AEFHILMNORSX")
-"""Letters whose spoken names begin with a vowel sound: "an S", but "a U"."""
-
-
 def counted(number: int, word: str) -> str:
     """Return a number with a noun, in the plural unless the number is 1.
 
@@ -74,21 +66,12 @@ def counted(number: int, word: str) -> str:
 
 
 def with_article(word: str) -> str:
-    """Return a word with the article "a" or "an", as the word is pronounced.
-
-    A leading acronym is read letter by letter, unless it has three or more letters and
-    a vowel as second letter, like SAGE.
+    """Return a word with the article "a" or "an".
 
     >>> with_article("int"), with_article("Data")
     ('an int', 'a Data')
-    >>> with_article("SGD"), with_article("SAGEConv")
-    ('an SGD', 'a SAGEConv')
     """
-    found = ACRONYM.match(word)
-    acronym = found.group() if found else ""
-    is_word = not acronym or (len(acronym) > 2 and acronym[1] in VOWELS)
-    is_an = word.startswith(VOWELS if is_word else VOWEL_SOUNDS)
-    return f"{'an' if is_an else 'a'} {word}"
+    return f"{'an' if word[0] in 'aeioAEIO' else 'a'} {word}"
 
 
 def kind_of(value: object) -> str:

@@ -16,12 +16,7 @@ EXTRAS = {
 
 
 def missing_package(use: str, package: str) -> MissingPackageError:
-    """Return the error for a missing package, with advice on how to install it.
-
-    >>> print(missing_package("reading SMILES needs", "rdkit"))
-    reading SMILES needs rdkit; install it with pip install rdkit, or install gnnak \
-with its extra chem.
-    """
+    """Return the error for a missing package, with advice on how to install it."""
     return MissingPackageError(
         f"{use} {package}; install it with pip install {package}, or install gnnak "
         f"with its extra {EXTRAS[package]}."
@@ -30,7 +25,6 @@ with its extra chem.
 
 @cache
 def has_triton() -> bool:
-    """Return whether Triton, the package for GPU kernels, is installed."""
     return importlib.util.find_spec("triton") is not None
 
 

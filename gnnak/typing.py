@@ -2,9 +2,17 @@
 
 - A *rooted subgraph* is the part of a graph around one node, such as its egonet.
 - The *root*, or *centroid*, is the node around which a rooted subgraph lies.
+- An *egonet* has all nodes within k hops of the root, and all edges between them.
+- The *hop* of a node copy is its distance to the root, in edges.
 - A *node copy* is a node as it occurs in one rooted subgraph: a node in three rooted
   subgraphs has three node copies.
 - An *edge copy* is an edge as it occurs in one rooted subgraph.
+- The *encodings* of a node are its state as the root of a subgraph (centroid), its
+  subgraph's pooled states (subgraph) and its pooled states in all subgraphs (context).
+- To *uplift* a GNN is to replace each conv by a GNN-AK layer, which runs the conv on
+  rooted subgraphs.
+- *SubgraphDrop* trains on a sample of the roots. The other roots are dropped; their
+  states are estimated from the subgraphs that contain them.
 - *Padding* is rows at the end of a tensor that only bring it to a fixed size.
 - The *padded form* of a batch is the same batch with padding.
 - *Real rows* are the rows of a tensor that are not padding.
@@ -34,9 +42,9 @@ FuseMode = Literal["concat", "sum"]
 HopMode = Literal["concat", "add"]
 """How the base GNN's input is built from a node's state and its hop embedding."""
 ReadoutOrder = Literal["VS", "SV"]
-""""VS" first pools the vertices of each subgraph, "SV" the copies of each vertex."""
+""""VS" first pools the nodes of each subgraph, "SV" first the copies of each node."""
 PairEncoding = Literal["mark", "distance", "rrwp", "resistance"]
-"""Encodings of (root, node); see `gnnak.nn.family.gnn.PairEncoder`."""
+"""Encodings of a pair (root, node); see `gnnak.nn.family.gnn.PairEncoder`."""
 
 PAIRS: tuple[PairEncoding, ...] = get_args(PairEncoding)
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
@@ -60,7 +68,7 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
 def check_known(
     what: str, name: str, known: Iterable[str], more: str = "", of: str = ""
 ) -> None:
-    """Raise `OptionError`, which suggests a similar name, unless `name` is known.
+    """Raise `OptionError` unless `name` is known; the message suggests a similar name.
 
     The message has the text `of` after the name, and `more` after the known names.
 
@@ -77,6 +85,22 @@ Known: exp, zinc.
     hint = f"did you mean '{lower[near[0]]}'? Known:" if near else "use one of:"
     raise OptionError(
         f"there is no {what} {name!r}{of}; {hint} {', '.join(names)}{more}."
+    )
+
+
+def unknown_model(
+    name: str, known: Iterable[str], bases: Iterable[str], members: Iterable[str]
+) -> OptionError:
+    """Return the error for the name of an unknown model, which suggests a known one.
+
+    `bases` are the base GNNs, and `members` the subgraph GNNs other than GNN-AK.
+    """
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? Use" if near else "use"
+    return OptionError(
+        f"unknown model {name!r}; {hint} one of {', '.join(bases)} or your own "
+        "package.module:Class, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s, or "
+        f"after one of {', '.join(members)} and a hyphen, such as sswl+-gin."
     )
 
 

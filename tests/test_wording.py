@@ -36,10 +36,3 @@ def test_counted_has_the_plural_for_all_numbers_but_one():
 def test_articles_follow_the_first_letter():
     assert [with_article(word) for word in ("Array", "Data")] == ["an Array", "a Data"]
     assert [kind_of(value) for value in (1, 1.0, None)] == ["an int", "a float", "None"]
-
-
-def test_articles_of_acronyms_follow_the_names_of_their_letters():
-    an = ("SGD", "Adam", "LSTM", "RMSprop", "NAdam", "SGConv", "HTTPError", "ELU")
-    a = ("LayerNorm", "GINEConv", "SAGEConv", "UNet", "ReLU", "Tensor", "GCN")
-    assert [with_article(word) for word in an] == [f"an {word}" for word in an]
-    assert [with_article(word) for word in a] == [f"a {word}" for word in a]

@@ -1,6 +1,7 @@
 """Count exactly how many pairs of BREC each Weisfeiler-Leman (WL) test distinguishes.
 
-A network that is bounded by a test cannot distinguish more pairs, at any depth.
+A network that is bounded by a test distinguishes at most as many pairs as the test,
+with any number of layers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,19 +48,15 @@ class BrecCount:
     """Which pairs of one group of BREC a WL test distinguishes."""
 
     contender: str
-    """The test with its options."""
     group: str
-    """A key of `gnnak.brec.data.GROUPS`."""
     pairs: int
     apart: int
-    """Number of pairs that the test distinguishes."""
     missed: tuple[int, ...]
     """Indices, within the group, of the pairs that are not distinguished."""
     not_run: tuple[int, ...]
     """Indices of the pairs for which the test would need too much memory."""
     seconds: float
     note: str = ""
-    """Why the test was not run on some pairs."""
 
 
 def run_brec(
@@ -91,10 +88,7 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Test pairs; return whether each is distinguished, and why some were not tested.
-
-    A pair has None if the test raised a `GraphError`, for example for lack of memory.
-    """
+    """Return which pairs are distinguished, and why some were not tested."""
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):
@@ -127,7 +121,6 @@ def _chunks(
 
 
 def _apart(test: str, pairs: Sequence[Pair], options: Options) -> list[bool | None]:
-    """Return for each pair whether the test distinguishes its two graphs."""
     union = read_union([graph for pair in pairs for graph in pair], options.labels)
     for coloring in run_test(test, union, options):
         marks = coloring.fingerprints(union.num_graphs)

@@ -28,7 +28,6 @@ Pair = tuple[Graph, Graph]
 
 
 def load_brec(data_dir: str | os.PathLike[str] | None = None) -> dict[str, list[Pair]]:
-    """Read the pairs of BREC by group, from `data_dir` or the default data folders."""
     path = find_file(FILE_NAME, data_dir)
     if path is None:
         raise FileFormatError(

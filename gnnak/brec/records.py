@@ -34,7 +34,6 @@ def ceiling_of(options: TrialOptions) -> Bound | None:
 
 
 def no_ceiling(options: TrialOptions) -> str:
-    """Return a sentence that says that no WL test is known to bound a network."""
     where = "" if options.subgraphs == "egonets" else f" on {WORDS[options.subgraphs]}"
     return f"No ceiling: no WL test is known that bounds {options.model}{where}."
 
@@ -99,7 +98,7 @@ def check_network(options: TrialOptions) -> None:
 
 
 def check_jobs(options: TrialOptions, jobs: int) -> None:
-    """Refuse `jobs` > 1 for a base GNN of the user, which workers do not import."""
+    """Raise `OptionError` for `jobs` > 1 with a base GNN that workers cannot import."""
     base = parse_name(options.model).base
     if jobs > 1 and is_own_name(base):
         raise OptionError(
@@ -163,7 +162,6 @@ def _above(seeds: Record, ceiling: Record) -> list[str]:
 
 
 def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
-    """Return sentences about singular covariances, reliability and the BREC paper."""
     lines = []
     for seed, by_group in seeds.items():
         found = by_group["all"]
@@ -192,7 +190,6 @@ def _notes(seeds: Record, ceiling: Record | None) -> list[str]:
 
 
 def wl_record(contender: Contender, counts: Sequence[BrecCount]) -> Record:
-    """Return the record of a WL test, with counts and missed pairs for every group."""
     shown = ("pairs", "apart", "missed", "not_run", "seconds")
     groups = {}
     for each in counts:

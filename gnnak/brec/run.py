@@ -37,21 +37,18 @@ class PairWork(Work):
     seed: int
     group: str
     pair: int
-    """Index of the pair in its group."""
     graphs: tuple[tuple[list[list[int]], int], ...]
     """The two graphs, each as `edge_index` in two lists and the number of nodes.
     Tensors would be sent through shared memory, which is limited."""
 
     @staticmethod
     def of(place: Place, pair: Sequence[Graph]) -> PairWork:
-        """Build the work from a pair of graphs and its seed, group and index."""
         seed, group, index = place
         graphs = tuple((ends.tolist(), num_nodes) for ends, num_nodes in pair)
         return PairWork(f"{group} {index}, seed {seed}", seed, group, index, graphs)
 
     @property
     def place(self) -> Place:
-        """The seed, group and index of the pair."""
         return self.seed, self.group, self.pair
 
 
@@ -147,13 +144,11 @@ class Progress:
 
     @staticmethod
     def of(folder: Path, options: TrialOptions) -> Progress:
-        """Choose a file in `folder`, named by the model and a hash of all options."""
         digest = hashlib.sha256(json.dumps(asdict(options)).encode()).hexdigest()[:10]
         name = options.model.replace("*", "star")
         return Progress(folder / f"{name}-{digest}.jsonl")
 
     def finished(self) -> dict[Place, TrialResult]:
-        """Return the results of finished pairs, by seed, group and index."""
         found = {}
         for line in read_records(self.path):
             place = (line.pop("seed"), line.pop("group"), line.pop("pair"))
@@ -161,7 +156,6 @@ class Progress:
         return found
 
     def add(self, seed: int, group: str, pair: int, result: TrialResult) -> None:
-        """Store the result of one pair."""
         place = {"seed": seed, "group": group, "pair": pair}
         append_record(self.path, place | asdict(result))
 
@@ -208,7 +202,6 @@ def run_pairs(
 
 
 def counts(found: Sequence[TrialResult]) -> Record:
-    """Count pairs by outcome, for the released and for the corrected test."""
     return {
         "pairs": len(found),
         "released": sum(result.distinguished(corrected=False) for result in found),
@@ -220,7 +213,6 @@ def counts(found: Sequence[TrialResult]) -> Record:
 
 
 def summary(results: Results) -> Record:
-    """Return the counts of every seed, by group and in total, as a JSON object."""
     return {
         str(seed): {name: counts(found) for name, found in by_group.items()}
         | {"all": counts([result for found in by_group.values() for result in found])}

@@ -1,7 +1,5 @@
 """Train a network on one pair of BREC, and test whether it distinguishes the graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
@@ -42,7 +40,6 @@ class TrialOptions:
     """Options of the network and its training; the defaults are BREC's for GNN-AK."""
 
     model: str = "gin-ak+"
-    """Name of the network, as in `build_model`."""
     num_hops: int = 6
     """Radius of the egonets; ignored for other kinds of subgraphs."""
     num_layers: int = 4
@@ -75,7 +72,6 @@ class TrialOptions:
         self.model_options()
 
     def model_options(self) -> ModelOptions:
-        """Return the options of the network, for `build_model`."""
         family = FamilyOptions(self.pairs, self.max_distance, reduce=self.reduce)
         return ModelOptions(
             num_layers=self.num_layers,
@@ -106,7 +102,7 @@ PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the BREC paper's options of a network, overridden by those in `given`."""
+    """Return the BREC paper's options of a network, with the changes in `given`."""
     form = parse_name(model)
     options: dict[str, Any] = {}
     if form.member is not None:
@@ -130,7 +126,7 @@ have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Return random relabellings of a graph, all different if it has enough of them."""
+    """Return random relabellings of a graph, all different if there are enough."""
     edge_index, num_nodes = graph
     found: list[Graph] = []
     seen = set()
@@ -183,11 +179,6 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 
     If the embeddings differ between the graphs but not between relabellings, the
     covariance is 0, and the released test misses the difference:
-
-    >>> paired_test(torch.zeros(32, 16), torch.ones(32, 16)).released
-    0.0
-    >>> paired_test(torch.zeros(32, 16), torch.ones(32, 16)).corrected > THRESHOLD
-    True
     """
     if first.shape != second.shape or first.dim() != 2 or first.size(0) < 2:
         raise OptionError(
@@ -212,8 +203,8 @@ def paired_test(first: Tensor, second: Tensor) -> PairedTest:
 def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
     """Return whether a pair is distinguished, and whether the test is reliable.
 
-    `value` is that of the test for the pair, and `same_graph` that for two samples of
-    relabellings of one graph.
+    `value` is the value of the test for the pair. `same_graph` is its value for two
+    sets of relabellings of one graph.
     """
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
@@ -227,12 +218,11 @@ LARGE_BYTES = 4 << 30
 """Activations that are estimated to need at least this many bytes are recomputed; see
 `large_bytes`."""
 GPU_SHARE = 1 / 6
-"""On a GPU, activations of up to this fraction of its memory are not recomputed, since
-only steps without recomputation can be captured."""
+"""On a GPU, activations are recomputed only if they need more than this share of its
+memory, because steps with recomputation cannot be captured."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
-    """Estimate how many bytes one layer stores for its backward pass."""
     if subgraphs is None:
         return 0
     copies = PER_NODE_COPY * subgraphs.num_copies
@@ -245,7 +235,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return the size in bytes from which on activations are recomputed."""
+    """Return the least size in bytes at which activations are recomputed, not saved."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory
@@ -255,7 +245,6 @@ def large_bytes(device: torch.device) -> int:
 def step_bytes(
     graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
 ) -> int:
-    """Estimate the bytes that a training step needs, from one graph of the pair."""
     subgraphs = None
     if parse_name(options.model).uplifted:
         subgraphs = extract(options.model_options().extractor, *graph)
@@ -274,8 +263,6 @@ relabellings of one graph, half of the other), loss below which training stops."
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The outcome for one pair of graphs and one seed."""
-
     released: float
     """Value of the paired test for the pair, as in BREC's released code."""
     corrected: float
@@ -288,7 +275,6 @@ class TrialResult:
     """Whether the covariance of the pair's embeddings is singular."""
     epochs: int
     loss: float
-    """Mean loss of the last epoch."""
 
     def distinguished(self, corrected: bool) -> bool:
         """Whether the (corrected) test is reliable and distinguishes the pair."""
@@ -299,7 +285,6 @@ class TrialResult:
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
-        """Return the `verdict`, treating differences due to rounding as 0."""
         if corrected:
             return verdict(self.corrected, self.same_corrected)
         # The released test alone would compare one rounding error with another.
@@ -355,7 +340,6 @@ def run_trial(
 
 
 def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
-    """Count the nodes of both graphs with in-degree 0, 1, 2, ...; PNA needs this."""
     counts = [torch.bincount(ends[1], minlength=size) for ends, size in pair]
     return tuple(torch.cat(counts).bincount().tolist())
 
@@ -383,7 +367,7 @@ def _batches(
 
 
 def _shape(item: Item) -> Shape:
-    """Return the sizes of an unpadded batch, for which a step can be captured."""
+    """Return the sizes of a batch without padding, for which its step is captured."""
     batch, subgraphs = item.batch, item.subgraphs
     shape = Shape(batch.num_graphs, batch.num_nodes, batch.num_edges)
     if subgraphs is None:

@@ -90,7 +90,7 @@ def _show_warning(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Print the message, if any, unless the main process has printed it; then exit."""
+    """Print the message, if any and if the main process did not print it; then exit."""
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:
         sys.stderr.write(f"error: {message}\n")

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.names import GROWING, check_model
 from gnnak.cli.options import (
-    GROWING,
     AcceleratorOption,
     DataDir,
     Experiment,
@@ -48,7 +48,9 @@ def bench(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Name of the model, as in `gnnak train`.", show_default="gin-ak+"
+            callback=check_model,
+            help="Name of the model, as in `gnnak train`.",
+            show_default="gin-ak+",
         ),
     ] = None,
     graphs: Annotated[

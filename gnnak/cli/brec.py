@@ -22,10 +22,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from gnnak.cli.names import BREC_GROUPS, WL_TESTS, check_model
 from gnnak.cli.options import (
-    BREC_GROUPS,
     D2C,
-    WL_TESTS,
     AcceleratorOption,
     Centroid,
     Context,
@@ -82,7 +81,9 @@ Groups = Annotated[
 
 
 def brec(
-    model: Annotated[str, typer.Option(help="Name of the network.")] = "gin-ak+",
+    model: Annotated[
+        str, typer.Option(callback=check_model, help="Name of the network.")
+    ] = "gin-ak+",
     group: Groups = None,
     seed: Annotated[
         list[int] | None,

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.names import check_datasets
 from gnnak.cli.options import DataDir, Json
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -68,7 +69,9 @@ def list_datasets(data_dir: DataDir = None, as_json: Json = False) -> None:
 
 @app.command(epilog=DESCRIBE_EXAMPLES)
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(callback=check_datasets, help="Data sets.")
+    ] = None,
     seed: Seed = 0,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -97,7 +100,9 @@ def describe(
 
 @app.command(epilog=PREPARE_EXAMPLES)
 def prepare(
-    names: Annotated[list[str], typer.Argument(help="Data sets.")],
+    names: Annotated[
+        list[str], typer.Argument(callback=check_datasets, help="Data sets.")
+    ],
     seed: Seed = 0,
     data_dir: DataDir = None,
     as_json: Json = False,

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.names import PARTS, check_file, check_metric, check_name, check_trained
 from gnnak.cli.options import (
     METRIC_NAMES,
     AcceleratorOption,
@@ -29,7 +30,6 @@ from gnnak.cli.options import (
 )
 from gnnak.errors import OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
-from gnnak.typing import check_choice
 
 if TYPE_CHECKING:
     from gnnak.training.evaluation import Evaluation
@@ -50,11 +50,15 @@ Examples:
 def evaluate(
     checkpoint: Annotated[
         Path,
-        typer.Argument(help="The best.ckpt of a run, or a folder of save_pretrained."),
+        typer.Argument(
+            callback=check_trained,
+            help="The best.ckpt of a run, or a folder of save_pretrained.",
+        ),
     ],
     data: Annotated[
         Path | None,
         typer.Argument(
+            callback=check_file,
             help="New graphs with known targets, in any file that `gnnak train` reads.",
             show_default="the data of the run",
         ),
@@ -62,13 +66,16 @@ def evaluate(
     part: Annotated[
         str | None,
         typer.Option(
+            callback=check_name("--part", PARTS),
             help="Of the data of the run: train, validation or test.",
             show_default="test",
         ),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(help=METRIC_NAMES, show_default="as in training"),
+        typer.Option(
+            callback=check_metric, help=METRIC_NAMES, show_default="as in training"
+        ),
     ] = None,
     target: Annotated[
         list[str] | None,
@@ -97,7 +104,6 @@ def evaluate(
     _check_options(data, of_new, of_run)
     with stoppable_at_once():
         from gnnak.backend import use_backend
-        from gnnak.graphs.readers.npz import PARTS
         from gnnak.training.evaluation import with_metric
         from gnnak.training.launch import Places, find_dataset
         from gnnak.training.run import evaluate as score_checkpoint
@@ -105,7 +111,6 @@ def evaluate(
         from gnnak.training.trained import TrainedModel, find_local
 
     part = part or "test"
-    check_choice("part", part, PARTS)
     import_own(modules)
     machine = make_machine(accelerator, max_copies, plain)
     found = find_local(checkpoint)
@@ -128,7 +133,7 @@ def evaluate(
 def _check_options(
     data: Path | None, of_new: Mapping[str, Any], of_run: Mapping[str, Any]
 ) -> None:
-    """Raise `OptionError` for an option of other data than those that are scored."""
+    """Raise `OptionError` for options that do not apply to the data that are scored."""
     if data is not None and of_run:
         option = next(iter(of_run)).replace("_", "-")
         raise OptionError(

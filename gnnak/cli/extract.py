@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.names import check_graphs
 from gnnak.cli.options import DataDir, Json
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -42,9 +43,10 @@ def extract(
     name: Annotated[
         str,
         typer.Argument(
+            callback=check_graphs,
             help="A data set (`gnnak datasets list`), or your own data: a CSV, npz, "
             "graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-            "folder of graphs."
+            "folder of graphs.",
         ),
     ],
     num_hops: Annotated[

@@ -1,4 +1,4 @@
-"""Options that several commands of `gnnak` share, and the names in help texts."""
+"""Options that several commands of `gnnak` share."""
 
 import importlib
 import os
@@ -10,76 +10,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gnnak.cli.names import (
+    ACCELERATORS,
+    PROTOCOLS,
+    TASKS,
+    WL_HASHES,
+    WL_READOUTS,
+    WL_TESTS,
+    check_data,
+    check_file,
+    check_metric,
+    check_model,
+    check_name,
+    check_settings,
+    check_split,
+    check_tests,
+)
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
     from gnnak.training.processes.machine import Machine
 
-WL_TESTS = (
-    "1-wl",
-    "2-wl",
-    "3-wl",
-    "2-fwl",
-    "3-fwl",
-    "subgraph-1-wl*",
-    "subgraph-1-wl",
-    "swl",
-    "pswl",
-    "gswl",
-    "sswl",
-    "2-lfwl",
-    "2-slfwl",
-)
-"""Names of the Weisfeiler-Leman (WL) tests, as in `gnnak.wl.TESTS`."""
-WL_HASHES = ("exact", "1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl")
-"""Values of the option `--hash` of `subgraph-1-wl`, as in `gnnak.wl.HASHES`."""
-WL_READOUTS = ("vs", "sv")
-"""Values of the option `--readout`, as in `gnnak.wl.pair_tests.READOUTS`."""
-WL_FAMILIES = (
-    "four-regular",
-    "cycles",
-    "trees",
-    "regular",
-    "circulant",
-    "csl",
-    "srg16",
-    "srg25",
-    "srg26",
-    "srg28",
-    "cfi-k4",
-    "cfi-petersen",
-    "cfi-heawood",
-    "cfi-dodecahedron",
-    "separating",
-    "connected",
-)
-"""Names of the graph families that `gnnak wl lab` can run on: the keys of
-`gnnak.wl.families.FAMILIES`."""
-WL_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""Names of the networks that `gnnak wl lab` runs by default, as in
-`gnnak.wl.networks.LAB_NETWORKS`."""
-BREC_GROUPS = (
-    "basic",
-    "regular",
-    "strongly-regular",
-    "extension",
-    "cfi",
-    "4-vertex",
-    "distance-regular",
-)
-"""Names of the groups of pairs in BREC: the keys of `gnnak.brec.data.GROUPS`."""
-GROWING = ("nodes", "hops", "channels", "coverage")
-"""Quantities that `gnnak bench --grow` can vary: the keys of
-`gnnak.training.measure.bench.RANGES`."""
-
 
 Experiment = Annotated[
     str,
     typer.Argument(
+        callback=check_data,
         help="A data set (`gnnak datasets list`), a YAML file, or your own data: a "
         "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-        "folder of graphs."
+        "folder of graphs.",
     ),
 ]
 Settings = Annotated[
@@ -87,6 +47,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
+        callback=check_settings,
         help="Set any option of the run (`gnnak train zinc --show` lists them). "
         "May be repeated.",
     ),
@@ -113,7 +74,12 @@ RecordsFolder = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 AcceleratorOption = Annotated[
-    str, typer.Option("--accelerator", help="auto, cpu or gpu.")
+    str,
+    typer.Option(
+        "--accelerator",
+        callback=check_name("--accelerator", ACCELERATORS),
+        help="auto, cpu or gpu.",
+    ),
 ]
 Recompute = Annotated[
     bool,
@@ -175,6 +141,7 @@ Tests = Annotated[
     list[str] | None,
     typer.Option(
         "--test",
+        callback=check_tests,
         help=f"May be repeated. One of: {', '.join(WL_TESTS)}; or a network, such as "
         "gin-ak+, for the test that bounds it.",
     ),
@@ -190,6 +157,7 @@ Hash = Annotated[
     str | None,
     typer.Option(
         "--hash",
+        callback=check_name("--hash", WL_HASHES),
         help="Test that subgraph-1-wl applies to each egonet, one of: "
         f"{', '.join(WL_HASHES)}.",
         show_default="exact",
@@ -222,6 +190,7 @@ Context = Annotated[
 Readout = Annotated[
     str | None,
     typer.Option(
+        callback=check_name("--readout", WL_READOUTS),
         help="What swl, pswl, gswl and sswl pool first: nodes of a subgraph (vs), or "
         f"subgraphs of a node (sv). One of: {', '.join(WL_READOUTS)}.",
         show_default="vs",
@@ -263,13 +232,16 @@ Target = Annotated[
 Labels = Annotated[
     Path | None,
     own_option(
-        "--targets", help="Table with the targets of graphs, one row per graph."
+        "--targets",
+        callback=check_file,
+        help="Table with the targets of graphs, one row per graph.",
     ),
 ]
 TaskOption = Annotated[
     str | None,
     own_option(
         "--task",
+        callback=check_name("--task", TASKS),
         help="regression, classification (binary, multiclass) or multilabel.",
         show_default="told from the targets",
     ),
@@ -277,7 +249,12 @@ TaskOption = Annotated[
 METRIC_NAMES = "mae, rmse, r2, spearman, accuracy, roc-auc, f1, mcc, ..."
 MetricOption = Annotated[
     str | None,
-    own_option("--metric", help=METRIC_NAMES, show_default="mae, accuracy or roc-auc"),
+    own_option(
+        "--metric",
+        callback=check_metric,
+        help=METRIC_NAMES,
+        show_default="mae, accuracy or roc-auc",
+    ),
 ]
 TrainedSmiles = Annotated[
     str | None,
@@ -288,6 +265,7 @@ TrainedSmiles = Annotated[
 Split = Annotated[
     str | None,
     own_option(
+        callback=check_split,
         help="random (80:10:10), scaffold, column:NAME or files.",
         show_default="the split or masks of the file, or random",
     ),
@@ -295,12 +273,18 @@ Split = Annotated[
 ValidationFile = Annotated[
     Path | None,
     own_option(
-        "--validation", help="File with the validation graphs, for --split files."
+        "--validation",
+        callback=check_file,
+        help="File with the validation graphs, for --split files.",
     ),
 ]
 TestFile = Annotated[
     Path | None,
-    own_option("--test", help="File with the test graphs, for --split files."),
+    own_option(
+        "--test",
+        callback=check_file,
+        help="File with the test graphs, for --split files.",
+    ),
 ]
 Folds = Annotated[
     int | None, own_option(min=3, help="Cross-validate with this many folds.")
@@ -349,13 +333,19 @@ NumHops = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
+        callback=check_model,
         help="gin, gcn, pna*, ..., or your own package.module:Class; suffixes: "
         "-ak, -ak+, -ak+-s; or another subgraph GNN, such as sswl+-gin.",
         show_default="gin-ak+",
     ),
 ]
 ProtocolOption = Annotated[
-    str | None, typer.Option("--protocol", help="split, published or held-out.")
+    str | None,
+    typer.Option(
+        "--protocol",
+        callback=check_name("--protocol", PROTOCOLS),
+        help="split, published or held-out.",
+    ),
 ]
 Fold = Annotated[
     int | None,

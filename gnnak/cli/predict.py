@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from gnnak.cli.names import check_file, check_trained
 from gnnak.cli.options import (
     AcceleratorOption,
     Json,
@@ -103,6 +104,11 @@ def predict(
             f"got only {data}; give a checkpoint and then the data, as in: gnnak "
             "predict best.ckpt new.csv -o out.csv."
         )
+    for path in checkpoints:
+        if len(path.parts) != 2 or path.suffix == ".ckpt":  # no name on the hub
+            check_trained(path)
+    check_file(data)
+    _check_outputs(output, embeddings, data)
     with stoppable_at_once():
         import numpy as np
 
@@ -113,7 +119,7 @@ def predict(
 
     import_own(modules)
     machine = make_machine(accelerator, max_copies, plain)
-    _check_files(checkpoints, data, output, embeddings)
+    _check_models(checkpoints)
     models = [load(path).to(machine.device) for path in checkpoints]
     for model in models:
         model.network.save_memory(recompute=False, max_copies=machine.max_copies)
@@ -158,10 +164,8 @@ def _node_numbers(text: str) -> list[int]:
         ) from error
 
 
-def _check_files(
-    models: Sequence[Path], data: Path, output: Path | None, embeddings: Path | None
-) -> None:
-    """Raise an error if data are given as a model, or an output cannot be written."""
+def _check_models(models: Sequence[Path]) -> None:
+    """Raise `OptionError` if a file with data is given as a model."""
     from gnnak.datasets.own.read import READERS
     from gnnak.graphs.readers.files import format_suffix
     from gnnak.graphs.readers.table import TABLE_SUFFIXES
@@ -173,6 +177,10 @@ def _check_files(
                 f"{path} is a file with data, not a model; give the models first and "
                 "one file with data last, as in: gnnak predict best.ckpt new.csv."
             )
+
+
+def _check_outputs(output: Path | None, embeddings: Path | None, data: Path) -> None:
+    """Raise an error if an output cannot be written."""
     if output is not None:
         _check_output(output, data, SUFFIXES)
     if embeddings is not None:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.names import check_over
 from gnnak.cli.options import (
     AcceleratorOption,
     BatchSize,
@@ -80,6 +81,7 @@ def sweep(
         list[str] | None,
         typer.Option(
             metavar="KEY=V1,V2,...",
+            callback=check_over,
             help="Values of one option, such as num_hops, lr or any key of --set; all "
             "combinations are run. May be repeated.",
         ),

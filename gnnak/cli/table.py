@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.names import check_table, check_tables
 from gnnak.cli.options import (
     AcceleratorOption,
     DataDir,
@@ -63,13 +64,17 @@ Examples:
 
 def table(
     name: Annotated[
-        str | None, typer.Argument(help="A table; without one, all are listed.")
+        str | None,
+        typer.Argument(
+            callback=check_table, help="A table; without one, all are listed."
+        ),
     ] = None,
     tables: Annotated[
         list[str] | None,
         typer.Option(
+            callback=check_tables,
             help="Several tables: names with commas between them, or all. May be "
-            "repeated."
+            "repeated.",
         ),
     ] = None,
     results: ResultsFolder = Path("results"),

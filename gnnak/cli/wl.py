@@ -15,11 +15,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, tr
 from rich.table import Table
 
 from gnnak.cli import brec
-from gnnak.cli.options import (
-    D2C,
+from gnnak.cli.names import (
     WL_FAMILIES,
     WL_NETWORKS,
     WL_TESTS,
+    check_file,
+    check_files,
+    check_models,
+    check_test,
+)
+from gnnak.cli.options import (
+    D2C,
     Centroid,
     Context,
     Hash,
@@ -96,6 +102,7 @@ def lab(
     network: Annotated[
         list[str] | None,
         typer.Option(
+            callback=check_models,
             help="Network to run, such as gin-ak+ or sswl+-gin; may be repeated.",
             show_default=", ".join(WL_NETWORKS),
         ),
@@ -201,7 +208,10 @@ KINDS = (
 @app.command(epilog=COMPARE_EXAMPLES)
 def compare(
     files: Annotated[
-        list[Path], typer.Argument(help=f"Two graphs or more; each is a {KINDS}")
+        list[Path],
+        typer.Argument(
+            callback=check_files, help=f"Two graphs or more; each is a {KINDS}"
+        ),
     ],
     test: Tests = None,
     num_hops: Hops = None,
@@ -259,13 +269,19 @@ def compare(
 
 @app.command(epilog=EXPLAIN_EXAMPLES)
 def explain(
-    first: Annotated[Path, typer.Argument(help=f"One graph: a {KINDS}")],
-    second: Annotated[Path, typer.Argument(help="One graph, in any of these formats.")],
+    first: Annotated[
+        Path, typer.Argument(callback=check_file, help=f"One graph: a {KINDS}")
+    ],
+    second: Annotated[
+        Path,
+        typer.Argument(callback=check_file, help="One graph, in any of these formats."),
+    ],
     test: Annotated[
         str,
         typer.Option(
+            callback=check_test,
             help=f"One of: {', '.join(WL_TESTS)}; or a network, such as gin-ak+, for "
-            "the test that bounds it."
+            "the test that bounds it.",
         ),
     ] = "subgraph-1-wl*",
     num_hops: Hops = None,
@@ -362,7 +378,7 @@ def _read_files(files: Sequence[Path], smiles: str | None) -> dict[str, Data]:
 
 
 def _title(name: str, options: dict[str, object]) -> str:
-    """Return the name of a test; after the name of a network, the test that bounds it.
+    """Return the name of a test; for a network, also the name of its bound.
 
     >>> _title("gin-ak", {"num_hops": 2, "max_memory": 8.0})
     'gin-ak: subgraph-1-wl* (centroid, num_hops=2)'

@@ -35,8 +35,8 @@ PINNED = {
     ),
     "ogbg-pcba.zip": "0bb12da2f3ec8b0bb80564114a6174fad2df6a3a0d3c19470b3a27813a7d4e53",
 }
-"""SHA-256 checksums of archives, by file name, as other projects have published them:
-GraphDatasets.jl those of the TU collection, TensorFlow Datasets that of MolPCBA."""
+"""SHA-256 checksums of archives, by file name, as published by other projects: by
+GraphDatasets.jl for the TU collection, by TensorFlow Datasets for MolPCBA."""
 CHUNK = 2**20
 TIMEOUT = 60
 """Timeout of a connection, in seconds."""
@@ -50,30 +50,22 @@ class OnlyHttps(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> Any:
-        """Return the redirected request; raise `OSError` if `newurl` is not https."""
         if not newurl.startswith("https://"):
             raise OSError(f"{req.full_url} redirects to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def opener() -> urllib.request.OpenerDirector:
-    """Return a `urllib` opener that verifies the certificates of https servers."""
     secure = urllib.request.HTTPSHandler(context=ssl.create_default_context())
     return urllib.request.build_opener(secure, OnlyHttps)
 
 
 def open_url(url: str) -> Any:
-    """Open an https address for reading; the certificate of the server is verified."""
     return opener().open(url, timeout=TIMEOUT)
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file to `folder / name`, unless it is already there; return its path.
-
-    A file with the checksum recorded in `SHA256SUMS`, or else in `PINNED`, is not
-    downloaded again. A file with another checksum raises `FileFormatError`, a failed
-    download `OSError`.
-    """
+    """Download a file to `folder / name`, unless it is there; check its checksum."""
     path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):
@@ -99,10 +91,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
 
 @contextmanager
 def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFile]:
-    """Context manager: download a zip archive unless `folder` has it, and open it.
-
-    An archive that cannot be read is deleted, so that the next call downloads it again.
-    """
+    """Context manager: download a zip archive unless `folder` has it, and open it."""
     before = recorded_sums(folder).get(name)
     path = fetch(url, folder, name)
     try:
@@ -115,7 +104,6 @@ def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFil
 
 
 def recorded_sums(folder: Path) -> dict[str, str]:
-    """Return the checksums recorded in the file `SHA256SUMS`, by file name."""
     if not (folder / SUMS).is_file():
         return {}
     sums = {}
@@ -136,7 +124,6 @@ def _record(folder: Path, name: str, value: str | None) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 checksum of a file, 64 hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -179,7 +166,6 @@ class PickledTensor(NamedTuple):
     stride: tuple[int, ...]
 
     def decode(self) -> Tensor:
-        """Return the tensor; raise `FileFormatError` if it is malformed."""
         try:
             content = io.BytesIO(self.storage)
             numbers = torch.load(content, map_location="cpu", weights_only=True)
@@ -229,8 +215,6 @@ KNOWN = {
 
 
 class _TensorsOnly(pickle.Unpickler):
-    """Unpickler that accepts only lists, dicts, numbers, strings and tensors."""
-
     def find_class(self, module: str, name: str) -> Any:
         try:
             return KNOWN[module, name]

@@ -90,7 +90,6 @@ def build(
     node_features: Features | None = None,
     edge_features: Features | None = None,
 ) -> Dataset:
-    """Build a `Dataset`; raise an error if the file lacks what `info` describes."""
     store, y = file.store, file.store.y
     if y is None:
         raise FileFormatError(
@@ -158,7 +157,7 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` unless `found` is `wanted`, but for fewer categories."""
+    """Raise `FileFormatError` if features differ; `found` may have fewer categories."""
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

@@ -40,7 +40,6 @@ SPLITS = ("train", "val", "test")
 
 
 def concatenated(stores: Iterable[GraphStore]) -> GraphFile:
-    """Concatenate training, validation and test graphs, in this order; add a split."""
     parts = list(stores)
     sizes = torch.tensor([len(part) for part in parts])
     split = torch.arange(len(parts)).repeat_interleave(sizes)
@@ -147,7 +146,6 @@ COMMITS = {
 
 
 def fetch_zinc(folder: Path) -> GraphFile:
-    """Download ZINC-12K into `folder` and return its graphs."""
     positions = {}
     for split in SPLITS:
         url = INDEX.format(commit=COMMITS[split], split=split)
@@ -159,7 +157,6 @@ def fetch_zinc(folder: Path) -> GraphFile:
 
 
 def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphStore:
-    """Read the molecules at `positions` in the pickle of one split."""
     name = f"molecules/{split}.pickle"
     with open_member(archive, name) as file:
         molecules = read_tensors(file)
@@ -321,7 +318,6 @@ EMPTY = re.compile(rb"(?:(?<=[,\n])|^)(?=[,\r\n]|$)")
 
 
 def fetch_ogb(name: str, folder: Path) -> GraphFile:
-    """Download a molecule data set of OGB, with its scaffold split."""
     title = OGB_NAMES[name]
     url = OGB_URL.format(name=title)
     with opened_archive(url, folder, f"ogbg-{title}.zip") as archive:
@@ -343,12 +339,7 @@ def fetch_ogb(name: str, folder: Path) -> GraphFile:
 
 
 def read_csv(content: bytes, kind: Any) -> Tensor:
-    r"""Parse a CSV file as a matrix of dtype `kind`; an empty float cell becomes NaN.
-
-    >>> read_csv(b"1,,3\n,5,\n", np.float32)
-    tensor([[1., nan, 3.],
-            [nan, 5., nan]])
-    """
+    r"""Parse a CSV file as a matrix of dtype `kind`; empty float cells become NaN."""
     content = content.rstrip(b"\r\n")
     if kind is np.float32:
         content = EMPTY.sub(b"nan", content)
@@ -378,9 +369,6 @@ def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
 
     `group` [g] numbers the group of each graph. Returns a matrix [num_folds, g] with 1
     for the test graphs of each fold and 0 for the others.
-
-    >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
-    tensor([1, 1, 1, 1])
     """
     check_count("num_folds", num_folds, least=2)
     groups = int(group.max()) + 1 if group.numel() else 0
@@ -394,9 +382,6 @@ def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
     """Assign graphs to random folds with equal shares of the classes `y`, [g].
 
     Returns a matrix [num_folds, g], as `folds_by_group` does.
-
-    >>> stratified_folds(torch.tensor([0, 1, 0, 1]), 2)[:, :2].sum(dim=0)
-    tensor([1, 1])
     """
     check_count("num_folds", num_folds, least=2)
     order = torch.from_numpy(np.random.default_rng([seed, 78]).permutation(y.numel()))
@@ -417,9 +402,10 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
     the mean of $d_{ij}$ over the eight nodes $j$ nearest to $i$. The similarity of $i$
     and $j$ is $(A_{ij} + A_{ji}) / 2$ with $A_{ij} = \exp\big(-(d_{ij} / s_i)^2\big)$.
 
-    As in the published graphs, the node left out is the one that `numpy.argpartition`
-    moves to the last position. Graphs of up to nine nodes are complete. `x` [n, 5]
-    (red, green, blue, row and column of the centre) is scaled from 0..255 to 0..1.
+    As in the published graphs, `numpy.argpartition` finds the nine superpixels, and the
+    one in its last position is left out. Graphs of up to nine nodes are complete. `x`
+    [n, 5] (red, green, blue, row and column of the centre) is scaled from 0..255 to
+    0..1.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
@@ -493,14 +479,12 @@ MAX_PIXEL = 255.0
 
 
 def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
-    """Load ZINC-12K: atom types, bond types, and penalised logP as target."""
     file, source = read_or_download("zinc12k.npz", request, fetch_zinc)
     atoms, bonds = Categorical((ATOM_TYPES,)), Categorical((BOND_TYPES,))
     return build(info, file, source, atoms, bonds)
 
 
 def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
-    """Load MolHIV or MolPCBA of the Open Graph Benchmark (OGB), with OGB's features."""
     fetched = partial(fetch_ogb, info.name)
     file, source = read_or_download(f"{info.name}.npz", request, fetched)
     atoms = Categorical(tuple(size for _, size, _ in ATOM_FEATURES))
@@ -513,8 +497,9 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
     As in the published reader of these folds, `x` is the one-hot node label or, in
     IMDB-B, the one-hot node degree; values that do not occur have no column. All nodes
-    of REDDIT-B have the same feature, since GIN-AK+ scored worse with degrees on both
-    folds tried. Downloaded data have no such folds and get ten random stratified folds.
+    of REDDIT-B have the same feature: on two folds, GIN-AK+ scored as well with it as
+    with degrees. Downloaded data have no such folds; they get ten random stratified
+    folds.
     """
     name = info.name
     required = () if name in NO_LABELS else ("x",)
@@ -539,10 +524,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
-    """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it.
-
-    If the data file has no edges, these are computed (`superpixel_edges`) and cached.
-    """
+    """Load CIFAR10 as graphs of superpixels, each joined to superpixels near it."""
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
     if path is None:

@@ -38,7 +38,6 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Return the path of a data file; None if no folder has the file."""
     folders = [cache_dir()]
     for option, folder in (
         (DATA_VARIABLE, os.environ.get(DATA_VARIABLE)),
@@ -82,11 +81,6 @@ class Request:
 
 
 def cached_path(name: str, *options: object) -> Path:
-    """Return the path of the cache file for `name`, the options and `VERSION`.
-
-    >>> cached_path("pattern", "seed", 0).name
-    'pattern-seed-0-v2.npz'
-    """
     return cache_dir() / "-".join(map(str, (name, *options, f"v{VERSION}.npz")))
 
 

@@ -28,11 +28,6 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
     - `tailed-triangle`: $\sum_i (A^3)_{ii} / 2 \cdot (d_i - 2)$.
     - `star`, with three leaves: $\sum_i \binom{d_i}{3}$.
     - `4-cycle`: $(\text{tr}\,A^4 + \text{tr}\,A^2 - 2 \sum_{ij} (A^2)_{ij}) / 8$.
-
-    >>> from gnnak.graphs import parse_graph6
-    >>> clique = parse_graph6("C~")
-    >>> [int(count_substructures(clique, name)) for name in SUBSTRUCTURES]
-    [4, 12, 4, 3]
     """
     check_choice("substructure", substructure, SUBSTRUCTURES)
     counts = [
@@ -91,7 +86,7 @@ ENTROPY = 0
 def counting_graphs(
     seed: int = 0, num_graphs: int = sum(PARTS), progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate random regular graphs; delete as many edges of each as it has nodes."""
+    """Generate random regular graphs, and delete as many edges as there are nodes."""
     random = np.random.default_rng([ENTROPY, seed])
     graphs = []
     for index, shape in enumerate(random.integers(len(SHAPES), size=num_graphs)):

@@ -109,11 +109,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
 
 
 def agrees(measured: float, printed: str) -> bool:
-    """Return whether `measured` rounds or truncates to the printed number.
-
-    >>> agrees(23.155, "23.1"), agrees(39.0575, "39.06"), agrees(25.64, "14.29")
-    (True, True, False)
-    """
+    """Return whether `measured` rounds or truncates to the printed number."""
     digits = len(printed.partition(".")[2])
     return abs(measured - float(printed)) < 10.0**-digits
 
@@ -128,7 +124,6 @@ def describe_features(features: Features | None) -> str:
 
 
 def whereabouts(entry: Entry, data_dir: str | os.PathLike[str] | None = None) -> str:
-    """Return "at hand" if the data file is on this machine, else `entry.origin`."""
     found = entry.file_name and find_file(entry.file_name, data_dir)
     return "at hand" if found else entry.origin
 
@@ -150,8 +145,6 @@ CHUNK = 64
 
 @dataclass(frozen=True, eq=False)
 class SubgraphSizes:
-    """Sizes of the rooted subgraphs of g graphs."""
-
     nodes: Tensor
     """[g], int64: number of nodes, and of rooted subgraphs, of each graph."""
     copies: Tensor
@@ -161,7 +154,6 @@ class SubgraphSizes:
 
     @staticmethod
     def join(parts: Sequence[SubgraphSizes]) -> SubgraphSizes:
-        """Concatenate the sizes of several groups of graphs."""
         return SubgraphSizes(
             torch.cat([part.nodes for part in parts]),
             torch.cat([part.copies for part in parts]),

@@ -126,7 +126,6 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP, pairs of graphs of opposite class that 1-WL cannot distinguish."""
     file, source = read_or_make("exp.npz", request, required=("x",))
     pair = torch.arange(len(file.store)) // 2
     file = replace(file, folds=folds_by_group(pair, 10, request.seed))

@@ -51,7 +51,7 @@ def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
 def _tree_on_path(
     size: int, spine: int, near: int, random: np.random.Generator
 ) -> nx.Graph:
-    """Sample a tree: a path, nodes attached to it, and nodes attached to those."""
+    """Sample a tree: a path, nodes attached to the path, nodes attached to these."""
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
     rest = range(near, size)
@@ -181,11 +181,6 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
       components.
     - `spectral-radius`: the largest eigenvalue of $A$. The paper's code calls
       this number the radius.
-
-    >>> from gnnak.graphs import parse_graph6
-    >>> path = parse_graph6("CU")  # 4 nodes
-    >>> [round(float(graph_property(path, name)), 3) for name in PROPERTIES]
-    [1.0, 0.0, 3.0, 2.0, 1.618]
     """
     check_choice("property", name, PROPERTIES)
     found = [torch.zeros(0, dtype=torch.double)]

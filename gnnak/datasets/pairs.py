@@ -45,7 +45,7 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
     Graphs 0 and 1, 2 and 3, ... are pairs: `y` is 0 for the original and 1 for the
-    twisted graph. Both are in the same one of ten folds.
+    twisted graph. The two graphs of a pair are in the same fold, one of ten.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -59,8 +59,9 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
     Graphs 0 and 1, 2 and 3, ... are pairs. Each graph has one cycle of 2m nodes (class
-    0) or two cycles of m nodes (class 1), with equal trees at all core nodes, equal
-    random features, and an equal random graph as a further component.
+    0) or two cycles of m nodes (class 1). In both graphs of a pair, the same tree is
+    attached to every node of the cycles, and the same random graph is a further
+    component. Random features are the same, too.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -130,9 +131,6 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
 
     Graphs 0 and 1, 2 and 3, ... (labels 0 and 1) have equally many nodes, so a
     message-passing GNN cannot distinguish them: its accuracy is exactly 50 %.
-
-    >>> regular_triangles(2).y.tolist()
-    [0, 1, 0, 1]
     """
     check_count("num_pairs", num_pairs)
     random = np.random.default_rng(seed)
@@ -146,7 +144,6 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
 
 
 def count_triangles(graph: nx.Graph) -> int:
-    """Return the number of triangles of a graph."""
     return sum(nx.triangles(graph).values()) // 3
 
 

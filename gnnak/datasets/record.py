@@ -25,13 +25,11 @@ class MetricKind(NamedTuple):
     """How a metric is computed, and the tasks that it can score."""
 
     torchmetrics: str
-    """Name of the torchmetrics class, without the prefix `Binary` or `Multiclass` that
-    metrics of classes and labels have there."""
+    """Name of the torchmetrics class; for metrics of classes and labels without its
+    prefix `Binary` or `Multiclass`."""
     tasks: tuple[Task, ...]
     lower: bool = False
-    """Whether lower values are better."""
     arguments: tuple[tuple[str, object], ...] = ()
-    """Arguments of the class in torchmetrics."""
 
 
 NUMBERS: tuple[Task, ...] = ("regression",)
@@ -67,20 +65,13 @@ DEFAULTS: dict[Task, str] = {
     "classification": "accuracy",
     "multilabel": "roc-auc",
 }
-"""The metric of each task if the user names none."""
 
 
 def metrics_for(task: Task) -> tuple[str, ...]:
-    """Return the names of the metrics that can score a task.
-
-    >>> metrics_for("regression")[:3]
-    ('mae', 'mse', 'rmse')
-    """
     return tuple(name for name, kind in METRICS.items() if task in kind.tasks)
 
 
 def check_metric(name: str, task: Task) -> None:
-    """Raise `OptionError` unless `name` is a metric that can score the task."""
     check_known("metric", name, METRICS)
     if task not in METRICS[name].tasks:
         raise OptionError(
@@ -90,7 +81,6 @@ def check_metric(name: str, task: Task) -> None:
 
 
 def lower_is_better(name: str) -> bool:
-    """Return whether lower values of a metric are better, as for errors."""
     return METRICS[name].lower
 
 
@@ -108,8 +98,6 @@ Protocol = Literal["split", "published", "held-out"]
 
 @dataclass(frozen=True)
 class Scaling:
-    """Mean and standard deviation of each regression target in the training graphs."""
-
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     """The standard deviation of each target; 1 if the target is constant."""
@@ -170,7 +158,7 @@ class DatasetInfo:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """In classification: names of the classes, or their numbers without names."""
+        """In classification: the names of the classes, or else their numbers."""
         return self.classes or tuple(str(i) for i in range(self.num_outputs))
 
 

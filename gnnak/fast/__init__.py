@@ -1,4 +1,4 @@
-"""Faster implementations for GPUs and CPUs; without them, plain PyTorch runs."""
+"""Optional, faster implementations of operations, for GPUs and CPUs."""
 
 from gnnak.fast.backend import default_backend, make_backend
 

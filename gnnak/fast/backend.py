@@ -10,7 +10,6 @@ from gnnak.fast.cpu import cpu_encodings
 from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.layers import (
     convs,
-    encoder,
     gather,
     general,
     layer,
@@ -39,13 +38,12 @@ def default_backend() -> Backend:
 
 
 def cpu_backend(min_copies: int = 5000) -> Backend:
-    """Build the backend for CPUs; it fuses layers from `min_copies` node copies on."""
+    """Build the backend for CPUs; fuse layers on at least `min_copies` node copies."""
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
 
 def _is_full_on_cpu(x: Tensor) -> bool:
-    """Return whether `x` is float32 or float64, on a CPU, and autocast is off."""
     kind = x.device.type
     full = x.dtype in (torch.float, torch.double)
     return kind == "cpu" and full and not torch.is_autocast_enabled(kind)
@@ -53,7 +51,7 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
     """Build the backend for GPUs, for tensors for which `serves` returns True."""
-    of_layers = (convs, encoder, gather, general, layer, norm, ppgn, weights)
+    of_layers = (convs, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)
     found["set_cover_roots"] = partial(_sample_roots, False)
@@ -71,7 +69,6 @@ def _pad_rows(
 
 
 def can_sample(plan: Plan) -> bool:
-    """Return whether the Triton kernels can sample roots in the graphs of `plan`."""
     if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
         return False
     return plan.held.is_cuda or interprets_triton()
@@ -85,7 +82,7 @@ def _sample_roots(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> Tensor:
-    """Return a mask, [s], of roots sampled by distance, if `farthest`, or by cover."""
+    """Sample roots, farthest first or by greedy set cover; return a mask, [s]."""
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import sample_greedily
@@ -102,7 +99,6 @@ def _filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the weights that estimate dropped roots' encodings from sampled ones."""
     if plan is None or not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling import fast_filling

@@ -1,9 +1,12 @@
-"""GNN-AK layers on a CPU: fewer passes over tensors with a row per node copy.
+"""GNN-AK layers on a CPU, with fewer passes over tensors that have a row per node copy.
 
-Copies of one node at equal distance from their roots have equal states before messages
-are passed, so states and messages are computed once per pair (node, distance), and
-summed with `torch.embedding_bag`. Linears that follow each other are multiplied first.
-In shapes, m counts node copies, u distinct pairs and t distances.
+Before message passing, two copies of a node have equal states if they are equally far
+from their roots. So states are computed once per pair (node, distance), and messages
+once per pair (edge, distance of the edge's source). `torch.embedding_bag` sums them.
+Consecutive Linears are merged into one, by multiplying their weights.
+
+In shapes, u is the number of distinct pairs (node, distance), and t the number of
+distances.
 """
 
 from __future__ import annotations
@@ -41,7 +44,6 @@ class Ones(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Number of rows of the matrix."""
         return (self.columns if self.ptr is None else self.ptr[1:]).numel()
 
 
@@ -58,15 +60,11 @@ class Incidence:
 
     @property
     def T(self) -> Incidence:  # noqa: N802 (as in PyTorch)
-        """The transposed matrix."""
         return Incidence(self.transposed, self.ones)
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
-    """Return the matrix whose product with `values` is `values[index]`.
-
-    `size` is the number of rows of `values`; `in_order` says that `index` is sorted.
-    """
+    """Return the matrix whose product with `values` is `values[index]`."""
     groups = group(index, size, in_order)
     order = groups.order
     if order is None:
@@ -118,14 +116,17 @@ PairAxis = Literal["node", "subgraph"]
 
 
 class HopPairs(NamedTuple):
-    """The u distinct pairs of a node (or a subgraph) and a distance, sorted."""
+    """The u distinct pairs (node, distance to the root) of a batch, sorted.
+
+    If node copies are pooled by subgraph, the pairs are (subgraph, distance).
+    """
 
     of_copies: Incidence
-    """[m, u]: in the row of each node copy, a one at its pair."""
+    """[m, u]: row i has a one in the column of the pair of node copy i."""
     of_keys: Incidence
-    """[u, n] or [u, s]: in the row of each pair, a one at its node (or subgraph)."""
+    """[u, n] or [u, s]: row i has a one in the column of pair i's node or subgraph."""
     one_hot: Tensor
-    """[u, t], dense: in the row of each pair, a one at its distance."""
+    """[u, t], dense: row i has a one in the column of the distance of pair i."""
 
 
 def numbered(key: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -175,12 +176,12 @@ class Messages(NamedTuple):
     """
 
     source: Incidence
-    """[v, u]: for each message, a one at the pair (node, distance) that sends it."""
+    """[v, u]: row i has a one in the column of the pair that sends message i."""
     edge: Incidence
-    """[v, e]: for each message, a one at its edge."""
+    """[v, e]: row i has a one in the column of the edge of message i."""
     into: Incidence
-    """[m, v + u]: for each node copy, ones at the messages and at the state that it
-    sums; the first v columns are messages, the last u columns are states."""
+    """[m, v + u]: row i has ones in the columns of the messages to node copy i (of the
+    first v columns) and in the column of its own state (of the last u columns)."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
@@ -226,7 +227,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
 def _received(
     subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
 ) -> Incidence:
-    """Build `Messages.into`; `number`, [f], is the message of each edge copy."""
+    """Build `Messages.into`; `number`, [f], is the message index of each edge copy."""
     target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.
@@ -244,7 +245,7 @@ def _received(
 
 
 NORMS = (nn.BatchNorm1d, BatchNorm)
-"""Norms whose backward pass does not read their output: a ReLU may overwrite it."""
+"""Norms whose output a ReLU may overwrite: their backward pass does not read it."""
 
 
 def cpu_encodings(
@@ -255,7 +256,10 @@ def cpu_encodings(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings of a layer, as `GNNAK.encode` does, or `NotImplemented`."""
+    """Compute the encodings of a layer, as `GNNAK.encode` does.
+
+    Returns `NotImplemented` for few node copies, and for layers that are not supported.
+    """
     if subgraphs.num_copies < min_copies:
         return NotImplemented
     if not {layer.reduce, context_reduce} <= set(REDUCES):
@@ -285,7 +289,11 @@ def run_base(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> tuple[Tensor, list[nn.Linear]]:
-    """Run the base GNN without the Linears at its end; return states and Linears."""
+    """Run the base GNN except for the Linears at its end.
+
+    Returns the states, and these Linears, so that the caller can merge the Linears with
+    those that follow.
+    """
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []
     conv = gnn.convs[0] if type(gnn) is Stack and gnn.num_layers == 1 else gnn
@@ -336,7 +344,6 @@ def _can_run(
     subgraphs: RootedSubgraphs,
     edge_attr: Tensor | Inputs | None,
 ) -> bool:
-    """Return whether `cpu_encodings` supports a layer and its inputs."""
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return False
     weights = {weight.dtype for weight in layer.parameters()}
@@ -355,7 +362,7 @@ def _can_run(
 
 
 def _has_known_parts(layer: GNNAK) -> bool:
-    """Return whether a layer has unchanged modules without hooks or explainer masks."""
+    """Return whether a layer has its original modules, without hooks or edge masks."""
     transforms = list(layer.transforms.values())
     blocks = [block for transform in transforms for block in transform.children()]
     types = [tuple(map(type, block.children())) for block in blocks]
@@ -380,7 +387,7 @@ def _gate_table(layer: GNNAK, name: Encoding) -> Tensor | None:
 def _transformed(
     layer: GNNAK, name: Encoding, rows: Tensor, linears: list[nn.Linear]
 ) -> Tensor:
-    """Apply `linears` and an encoding's MLP to `rows`; do nothing without an MLP."""
+    """Apply `linears`, then an encoding's MLP. Without an MLP, return `rows`."""
     if name not in layer.transforms:
         return rows
     rows = layer.dropout(rows)
@@ -409,7 +416,6 @@ def _pooled(
     subgraphs: RootedSubgraphs,
     reduce: Reduce,
 ) -> Tensor:
-    """Multiply the states of node copies by gates, and pool by subgraph or by node."""
     axis: PairAxis = "node" if name == "context" else "subgraph"
     pairs = hop_pairs(layer.hop_table, subgraphs, axis, states.dtype)
     sums = pairs.of_copies.T @ states

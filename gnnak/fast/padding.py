@@ -1,7 +1,7 @@
 """Pad the rows of many batches at once, with one Triton kernel per tensor.
 
-`pad_rows` replaces the function of the same name in `gnnak.loading.padding`, which
-needs several PyTorch operations per tensor and explains the arguments.
+`gnnak.loading.padding.pad_rows` computes the same with several PyTorch operations per
+tensor; its docstring explains the arguments.
 """
 
 from math import prod
@@ -19,7 +19,7 @@ BLOCK = 1024
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Return each batch's rows, padded to `size` rows by `padding`, [b, size, ...]."""
+    """Pad the rows of each of b batches with `padding`; return [b, size, ...]."""
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])
@@ -29,8 +29,8 @@ def pad_rows(
 
 
 FIELDS = ["value", "first", "count", "out"]
-"""Kernel arguments that may point to slices of larger tensors: since the alignment
-of slices varies, Triton must not compile one version per alignment."""
+"""Kernel arguments that may point to slices of larger tensors. The alignment of slices
+varies, and Triton must not compile a separate version for each alignment."""
 
 
 @triton.jit(

@@ -1,7 +1,8 @@
-"""Triton kernels of SubgraphDrop; one program handles one connected component.
+"""Triton kernels of SubgraphDrop, which trains on a sample of the rooted subgraphs.
 
-`sample_greedily` samples roots, and `fast_filling` computes the weights with which the
-encodings of the other roots are estimated.
+`sample_greedily` samples roots. `fast_filling` computes the weights with which the
+encodings of sampled roots estimate those of all other roots. In each kernel, one
+program handles one connected component.
 """
 
 from dataclasses import replace
@@ -36,7 +37,7 @@ def sample_greedily(
     farthest: bool,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample the same mask of subgraphs, [s], as `gnnak.sampling.greedy` does."""
+    """Sample subgraphs as `gnnak.sampling.greedy` does; return a mask, [s]."""
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
         return kept
@@ -173,7 +174,7 @@ def _fill(
     layers, out_node, out_subgraph, weight,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the weights in one connected component, outwards from sampled roots."""
+    """Compute weights in one component, in order of distance to the sampled roots."""
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
     there = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
@@ -243,8 +244,8 @@ def _nearer(layers, near, start, count, distance):
 def _mean(column, width, layers, near, start, count, share, distance):
     """Average one column of the weights over each node's neighbours at `distance - 1`.
 
-    `column` points to the weights for one sampled root. Distances are those from the
-    nearest sampled root. `share` is 1 / (number of such neighbours).
+    A distance is always that to the nearest sampled root. `column` points to the
+    weights for one sampled root. `share` is 1 / (number of the averaged neighbours).
     """
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)

@@ -29,7 +29,6 @@ class Neighbors(NamedTuple):
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, n."""
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,7 +49,6 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
 
 
 def check_edge_shape(edge_index: Tensor) -> None:
-    """Raise `GraphError` unless `edge_index` is an int64 tensor of shape [2, e]."""
     if not isinstance(edge_index, Tensor):
         kind = kind_of(edge_index)
         raise GraphError(f"edge_index is {kind}; give an int64 tensor of shape [2, e].")
@@ -66,7 +64,6 @@ def check_edge_shape(edge_index: Tensor) -> None:
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
-    """Raise `GraphError` unless `edge_index` is int64 [2, e], in 0..num_nodes-1."""
     check_count("num_nodes", num_nodes)
     check_edge_shape(edge_index)
     if edge_index.numel() == 0:
@@ -124,10 +121,7 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """Return the weakly connected component of each node, [n], and their number.
-
-    Components are numbered in the order of their smallest nodes.
-    """
+    """Return the weakly connected component of each node, [n], and their number."""
     source = torch.cat([edge_index[0], edge_index[1]])
     target = torch.cat([edge_index[1], edge_index[0]])
     label = torch.arange(num_nodes, device=edge_index.device)
@@ -148,10 +142,6 @@ def hops_to_root(
     """Return the length of the shortest directed path from each node to any root, [n].
 
     The length is -1 if there is no path of at most `max_hops` edges.
-
-    >>> path = torch.tensor([[0, 1, 3], [1, 2, 2]])
-    >>> hops_to_root(path, torch.tensor([2]), num_nodes=5, max_hops=3)
-    tensor([ 2,  1,  0,  1, -1])
     """
     source, target = edge_index
     hop = torch.full((num_nodes,), -1, dtype=torch.long, device=edge_index.device)

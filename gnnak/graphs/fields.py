@@ -21,7 +21,6 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
 
 
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
-    """Raise `GraphError` unless `value` is an int64 vector of numbers >= 0."""
     tensor = check_tensor(name, value, device)
     if tensor.dtype != torch.long or tensor.dim() != 1:
         raise GraphError(
@@ -70,7 +69,6 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
-    """Raise `GraphError` unless `value` has `rows` rows and, if `columns`, two axes."""
     tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):
         letter = owner[0]
@@ -89,11 +87,7 @@ def check_rows(
 def check_alike(
     name: str, values: Sequence[object], owner: str, axis: int | None = 0
 ) -> None:
-    """Raise `GraphError` unless the values of a field can be concatenated along `axis`.
-
-    Tensors must have one dtype, one device, and one shape except for the length of
-    `axis`. All other values must be equal.
-    """
+    """Raise `GraphError` unless a field can be concatenated along `axis`."""
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:

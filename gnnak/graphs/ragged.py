@@ -20,9 +20,6 @@ def ragged_ranges(
     Returns two tensors [total]: the index `i` of each entry's range, and the entries.
     If `total`, the sum of `count`, is None, it is computed, which synchronises with the
     device. `ptr` is `pointers(count)`, or None if the caller has not computed it.
-
-    >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
-    (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
     """
     if ptr is not None:
         return _shifted(start - ptr[:-1], count, total)
@@ -41,7 +38,7 @@ def ragged_ranges_to(
 
 
 def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
-    """Return the range of each entry, and the entries: `shift[range] + position`."""
+    """Return each entry's range number r, and the entries `shift[r] + position`."""
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += shift.index_select(0, row)
@@ -83,22 +80,13 @@ def chunk_cuts(work: Tensor, limit: int) -> list[int]:
 
 
 def sorted_values(values: Tensor) -> Tensor:
-    """Return the integers `values`, [m], in increasing order.
-
-    NumPy sorts integers several times faster than PyTorch, which also returns where
-    each of them was.
-    """
+    """Return the integers `values`, [m], in increasing order."""
     if values.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.sort(values).values
     return torch.from_numpy(np.sort(values.numpy()))
 
 
 def distinct(values: Tensor) -> Tensor:
-    """Return the distinct integers of `values` in increasing order.
-
-    >>> distinct(torch.tensor([5, 2, 5]))
-    tensor([2, 5])
-    """
     values = sorted_values(values.flatten())
     first = torch.ones_like(values, dtype=torch.bool)
     torch.ne(values[1:], values[:-1], out=first[1:])
@@ -106,7 +94,7 @@ def distinct(values: Tensor) -> Tensor:
 
 
 FEW = 1 << 12
-"""`sort_pairs` uses `torch.sort` for fewer pairs, which then takes fewer operations."""
+"""For fewer pairs, `sort_pairs` uses `torch.sort`, since it takes fewer operations."""
 
 
 def sort_pairs(
@@ -117,9 +105,6 @@ def sort_pairs(
     Keys are in 0..key_size-1 and values in 0..value_size-1. If `value` is None, the
     values are 0, 1, 2, .... On a CPU, each pair is packed into one integer if it fits,
     since `sorted_values` is fast.
-
-    >>> sort_pairs(torch.tensor([7, 3, 7]), key_size=8)
-    (tensor([3, 7, 7]), tensor([1, 0, 2]))
     """
     bits = max((key.numel() if value is None else value_size) - 1, 0).bit_length()
     few = key.device.type != "cpu" or key.numel() < FEW

@@ -31,22 +31,18 @@ class RealCounts:
 
     @property
     def graphs(self) -> Tensor:
-        """Number of graphs, as a 0-dim tensor."""
         return self.counts[0]
 
     @property
     def nodes(self) -> Tensor:
-        """Number of nodes, as a 0-dim tensor."""
         return self.counts[1]
 
     @property
     def edges(self) -> Tensor:
-        """Number of edges, as a 0-dim tensor."""
         return self.counts[2]
 
     @property
     def subgraphs(self) -> Tensor:
-        """Number of rooted subgraphs, as a 0-dim tensor."""
         return self.counts[3]
 
     @property
@@ -56,7 +52,6 @@ class RealCounts:
 
     @property
     def edge_copies(self) -> Tensor:
-        """Number of edge copies, as a 0-dim tensor."""
         return self.counts[5]
 
     def on_host(self) -> dict[BatchAxis, int]:

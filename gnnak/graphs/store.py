@@ -56,7 +56,6 @@ def as_indices(indices: Indices, size: int) -> Tensor:
 def indices_at(
     indices: Indices, size: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Convert indices to positions in 0..size-1, once on the CPU, once on `device`."""
     chosen = as_indices(indices, size)
     host = chosen.cpu()
     there = chosen if chosen.device == device else host.to(device, non_blocking=True)
@@ -311,10 +310,6 @@ def add_reverse_edges(
 
     Edges in the mask `directed` [e] get no reverse edge. Returns the new edges and, for
     each of them, the position in `edge_index` of the edge that it copies or reverses.
-
-    >>> add_reverse_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
-    (tensor([[0, 1, 2, 1, 2],
-            [1, 0, 2, 2, 1]]), tensor([0, 0, 1, 2, 2]))
     """
     has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:
@@ -328,7 +323,6 @@ def add_reverse_edges(
 
 
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
-    """Add reverse edges by `add_reverse_edges`, with the attributes of the edges."""
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
     return replace(

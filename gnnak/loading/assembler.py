@@ -1,7 +1,5 @@
 """Assemble batches with their rooted subgraphs; on a GPU, several batches at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,12 +43,12 @@ EXTRACTION_FACTOR = 8
 """The memory budget is multiplied by this factor if subgraphs are extracted in each
 epoch, since extraction gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""The memory estimate assumes that SubgraphDrop samples at least this fraction."""
+"""The memory estimate assumes that SubgraphDrop samples at least this share."""
 SAMPLE_GRAPHS = 32
 """Largest number of graphs from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
-"""Largest number of node pairs in a window, if SubgraphDrop uses farthest-point
-sampling, which needs the distance of every pair of nodes of a graph."""
+"""Largest number of node pairs in a window, for computations on all pairs of nodes of a
+graph: farthest-point sampling of SubgraphDrop, and structural encodings."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,6 @@ class Subgraphs:
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator
     ) -> RootedSubgraphs | None:
-        """Return the subgraphs of a batch, given its graphs' positions in the store."""
         edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
         if self.cached is not None:
             subgraphs = self.cached[positions]
@@ -100,7 +97,6 @@ class Subgraphs:
 def find_subgraphs(
     store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
 ) -> Subgraphs:
-    """Cache all rooted subgraphs, unless these are random or need too much memory."""
     if extractor is None:
         return Subgraphs()
     cached = cache_if_small(store, extractor)
@@ -116,10 +112,7 @@ def memory_shares(
     drop: SubgraphDrop | None = None,
     fraction: float = 1.0,
 ) -> Tensor:
-    """Estimate the fraction of a window's memory budget that each graph takes, [g].
-
-    `fraction` is the fraction of subgraphs that `drop` samples; see `sampled_fraction`.
-    """
+    """Estimate the fraction of a window's memory budget that each graph takes, [g]."""
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
         # The `Filling` has about one entry per node.
@@ -133,11 +126,7 @@ def memory_shares(
 
 
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
-    """Reduce the memory share of each graph, [g], so that windows have more batches.
-
-    A window then has about `WINDOW_BATCHES` batches, unless these need more than
-    `MAX_FACTOR` times the memory budget.
-    """
+    """Reduce the memory share of each graph, [g], so that windows have more batches."""
     wanted = WINDOW_BATCHES * batch_size * share.mean()
     return share / wanted.clamp(1, MAX_FACTOR)
 
@@ -148,7 +137,7 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate, from `most` graphs, the share of subgraph memory that `drop` keeps."""
+    """Estimate, from `most` graphs, the share of memory that sampled subgraphs need."""
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -189,18 +178,12 @@ def _entries(copies: Count, edge_copies: Count) -> Count:
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add to `share` the memory of the distances that farthest-point sampling needs."""
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
     return share.cpu()
 
 
 def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tensor]]:
-    """Group consecutive batches into windows that fit the memory budget.
-
-    A batch that exceeds the budget becomes a window by itself. `share` is the fraction
-    of the budget that each graph takes, [g].
-    """
     window: list[Tensor] = []
     full = 0.0
     for batch in batches:
@@ -278,7 +261,6 @@ class Assembler:
     def assemble(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> list[Assembled]:
-        """Assemble the batches of a window, given the positions of their graphs."""
         items, padded = self._items(batches, generator)
         found = []
         for item, form, graphs in zip_longest(items, padded, batches):
@@ -292,7 +274,6 @@ class Assembler:
     def _items(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> tuple[list[Item], list[Item]]:
-        """Return the batches of a window, and the padded forms of its first batches."""
         store, attributes = self.graphs.store, self.graphs.attributes
         positions = torch.cat(batches)
         graphs = store[positions]
@@ -339,16 +320,12 @@ class EpochWindows:
         self._prefetched: tuple[int, Windows] | None = None
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Copy or pickle this object without the window that it has prefetched."""
         return EpochWindows, self._start.args
 
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch of `count` batches, from batch `first` on.
-
-        If `more`, another epoch follows, and its first window is prefetched.
-        """
+        """Yield the windows of an epoch of `count` batches, from batch `first` on."""
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:
@@ -360,13 +337,11 @@ class EpochWindows:
             windows.close()
 
     def close(self) -> None:
-        """Stop prefetching, and free the window prefetched for the next epoch."""
         if self._prefetched is not None:
             windows, self._prefetched = self._prefetched[1], None
             windows.close()
 
     def _prefetch(self, epoch: int) -> None:
-        """Stop any other prefetching, and start to prefetch an epoch."""
         self.close()
         self._prefetched = epoch, self._start(epoch)
 

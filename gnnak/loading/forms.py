@@ -35,7 +35,7 @@ graphs cannot be padded, the attribute is a text that says so."""
 STRUCTURE = ("edge_index", "batch", "ptr")
 """A batch cannot be padded if one of these fields, or its subgraphs, were changed."""
 STORED = ("x", "edge_attr", "y")
-"""Fields of a `GraphBatch` that may be replaced."""
+"""Fields of a `GraphBatch` that users may replace in a PyG batch."""
 TOO_SMALL = "this batch has fewer graphs than the full batches, or only one"
 UNEVEN = (
     "the field {!r} has neither one row per graph, nor per node, nor per edge, so "
@@ -44,12 +44,7 @@ UNEVEN = (
 
 
 class BatchMaker:
-    """Converts assembled batches to PyG batches.
-
-    With a `padder`, each batch also has a padded form, or what is needed to compute
-    this form. If `wants_padding` is True but a field of the graphs cannot be padded,
-    the attribute `FORM` of each batch names this field.
-    """
+    """Converts assembled batches to PyG batches."""
 
     def __init__(
         self,
@@ -69,10 +64,7 @@ class BatchMaker:
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
     def make(self, item: Item, padded: Item | None, edges: Tensor | None) -> Batch:
-        """Return a PyG batch that refers to its padded form, if any, as `FORM` says.
-
-        `edges` is a copy of the edges, if the batch has subgraphs.
-        """
+        """Return a PyG batch that refers to its padded form, if any, as `FORM` says."""
         batch = self.build(item, edges)
         if self.padder is None:
             if self._obstacle is not None:
@@ -86,10 +78,6 @@ class BatchMaker:
         return batch
 
     def build(self, item: Item, edges: Tensor | None = None) -> Batch:
-        """Convert an assembled batch, with or without padding, to a PyG `Batch`.
-
-        With a copy of the `edges`, models notice if the edges are overwritten.
-        """
         graphs, given = self.graphs, item.batch
         batch = copy.copy(self._empty)
         fields: dict[str, Any] = {
@@ -126,7 +114,7 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set the dicts that PyG's `Batch.to_data_list` reads, computed on access."""
+        """Set the two dicts that `Batch.to_data_list` reads, computed on access."""
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             positions = torch.tensor(numbers, device="cpu")
@@ -189,7 +177,6 @@ class PaddedForm:
     """A PyG batch with padding, and the batch's fields at the time of padding."""
 
     item: Item
-    """The batch with padding."""
     build: Callable[[Item], Batch]
     """Converts a padded item to a PyG batch, whose attribute `REAL` has the numbers of
     real rows."""
@@ -198,10 +185,9 @@ class PaddedForm:
     counter (the number of in-place changes of a tensor), and the axis of the rows, such
     as "nodes"."""
     padder: Padder
-    """Pads the batches of the loader."""
     is_copy: bool = False
     """Whether the padded batch has memory of its own. If not, the tensors of the batch
-    are views of those of the padded batch."""
+    are views of the padded tensors."""
 
     def pad_to_largest(self) -> None:
         """Pad the next few batches to the largest shape, to capture it first."""
@@ -214,9 +200,10 @@ class PaddedForm:
         return type(None), ()
 
     def update(self, name: str, value: object) -> None:
-        """Copy a field to the padded batch again if that has memory of its own.
+        """Copy a field to the padded batch again, unless they share memory.
 
-        PyTorch does not count writes through `.data`, NumPy or DLPack.
+        The field may have been changed through `.data`, NumPy or DLPack, which its
+        version counter does not count.
         """
         given = self.item.batch
         padded = self.item.extra.get(name, getattr(given, name, None))
@@ -228,7 +215,7 @@ class PaddedForm:
             padded[: value.size(0)] = value
 
     def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
-        """Return the name, dtype and shape of one row of each tensor field, sorted."""
+        """Return (name, dtype, shape of a row) of each tensor field, sorted."""
         given = self.item.batch
         fields = {"x": given.x, "edge_attr": given.edge_attr, "y": given.y}
         tensors = {k: v for k, v in (fields | self.item.extra).items() if v is not None}
@@ -266,7 +253,6 @@ class Unpadded:
         }
 
     def with_item(self, batch: Batch, item: Item, is_copy: bool = False) -> PaddedForm:
-        """Return the padded form of `batch`, given the padded batch as `item`."""
         now = batch._store._mapping
         fields = {
             name: (now[name], _version_of(now[name]), axis)
@@ -275,7 +261,6 @@ class Unpadded:
         return PaddedForm(item, self.build, fields, self.padder, is_copy)
 
     def pad(self, batch: Batch) -> PaddedForm | str:
-        """Return the padded form of `batch`, or a text that says why there is none."""
         now = dict(batch._store.items())
         for name, axis in self.axes.items():
             if name not in now:
@@ -312,7 +297,6 @@ class Unpadded:
 
 
 def is_structure(name: str, value: object) -> bool:
-    """Return whether a field is one of `STRUCTURE` or contains the rooted subgraphs."""
     return name in STRUCTURE or isinstance(value, RootedSubgraphs)
 
 
@@ -358,7 +342,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Return the only axis with as many rows as `value`; None if there is not one."""
+    """Return the axis with as many rows as `value`; None unless there is just one."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None

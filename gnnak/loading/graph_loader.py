@@ -211,9 +211,9 @@ class GraphLoader:
     def state_dict(self) -> dict[str, Any]:
         """Return the number of the epoch and of the next batch, as a checkpoint.
 
-        A loader that is built with the same arguments and gets this dict by
-        `load_state_dict` continues with the batch after the last one that this loader
-        yielded, also in the middle of an epoch.
+        Pass this dict to `load_state_dict` of a loader that is built with the same
+        arguments. That loader then yields the batches that this loader would yield
+        next, also in the middle of an epoch.
         """
         return {"epoch": self._epoch, "batch": self._done} | self._built()
 
@@ -240,7 +240,6 @@ class GraphLoader:
         self._resumed, self._current = True, None
 
     def _built(self) -> dict[str, Any]:
-        """Return the arguments that the batches of an epoch depend on, by name."""
         return {
             "graphs": self._order.count,
             **self._identity,
@@ -272,10 +271,10 @@ class GraphLoader:
 class Loader:
     """Iterates over the batches of an epoch, as `Item`s on the store's device.
 
-    If `padded`, batches are yielded with padding, except those before the first batch
-    of `sampler.batch_size` graphs. `timed` returns a context manager that times the
-    wait for a window. Without `epochs`, every iteration is epoch 0. A batch that
-    `epochs.done` leaves out is None.
+    If `padded`, batches have padding, from the first batch of `sampler.batch_size`
+    graphs on. The loader waits for each window within the context manager that
+    `timed()` returns. Without `epochs`, every iteration is epoch 0. Batches that a
+    resumed run skips (`epochs.done`) are yielded as None.
     """
 
     def __init__(
@@ -314,16 +313,15 @@ class Loader:
                     yield assembled.item
 
     def close(self) -> None:
-        """Stop prefetching, and free the window prefetched for the next epoch."""
         self._windows.close()
 
 
 POSITION = ("epoch", "batch")
 """Entries of a `state_dict` that say how far the loader has got."""
 ADDED = ("nodes", "edges", "sizes", "processes")
-"""Entries that an older `state_dict` may lack; they are then not compared."""
+"""Entries that an older `state_dict` may lack. They are not compared if missing."""
 DEFAULTS = {"drop_last": False}
-"""Entries that an older `state_dict` may lack, and the values assumed for them."""
+"""Entries that an older `state_dict` may lack, and the values used instead."""
 UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 
 
@@ -332,12 +330,6 @@ def identify(counts: Tensor) -> dict[str, int]:
 
     `counts`, [2, g] on the CPU, has the number of nodes and edges of each graph. The
     checksum `sizes` depends on the order of the graphs.
-
-    >>> import torch
-    >>> identify(torch.tensor([[3, 4], [2, 6]]))
-    {'nodes': 7, 'edges': 8, 'sizes': 4175228841}
-    >>> identify(torch.tensor([[4, 3], [6, 2]]))
-    {'nodes': 7, 'edges': 8, 'sizes': 556435510}
     """
     nodes, edges = counts.sum(dim=1).tolist()
     sizes = zlib.crc32(counts.contiguous().numpy().tobytes())
@@ -345,7 +337,7 @@ def identify(counts: Tensor) -> dict[str, int]:
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the epoch and next batch of `state`, if its other entries equal `mine`."""
+    """Check `state` against `mine`; return the numbers of its epoch and next batch."""
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."

@@ -17,8 +17,8 @@ Record = TypeVar("Record")
 class Shape:
     """The numbers of graphs, nodes and so on of a padded batch, including padding.
 
-    The last graph is padding: it consists of all padding nodes. Sizes that a batch does
-    not have, such as those of subgraphs, are 0.
+    The last graph is padding: it consists of all padding nodes. The size of anything
+    that a batch lacks, such as subgraphs, is 0.
     """
 
     graphs: int
@@ -31,7 +31,6 @@ class Shape:
     """Number of nonzero entries of the `Filling`, a sparse matrix, of SubgraphDrop."""
 
     def fits(self, rows: Mapping[str, int]) -> bool:
-        """Return whether this shape has, on every axis, more rows than `rows` says."""
         return all(count < getattr(self, axis) for axis, count in rows.items())
 
 
@@ -40,18 +39,17 @@ class Item:
     """A batch with its rooted subgraphs, padded or not."""
 
     batch: GraphBatch
-    """The graphs."""
     subgraphs: RootedSubgraphs | None = None
     """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
     if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
-    """The sizes that the batch is padded to. Without padding, None, or the sizes of the
-    batch if all batches have equal sizes."""
+    """The sizes that the batch is padded to. If it is not padded: its own sizes if all
+    batches have equal sizes, else None."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of the batch by name; for example, positions of nodes."""
     sizes: dict[str, int] | None = None
-    """For a padded batch, its numbers of real graphs, nodes and so on: those in
-    `batch.real`, but on the host. None if the batch is not padded."""
+    """For a padded batch, the numbers of real graphs, nodes and so on, on the host. On
+    the device, `batch.real` has the same numbers. None if the batch is not padded."""
     positions: list[int] | None = None
     """Positions of the batch's graphs in the store; None if these are not known."""
     rows: Tensor | None = None
@@ -67,11 +65,6 @@ def tensors_of(record: Any) -> list[Tensor]:
     """Return all tensors of a nested record, including cached ones, in a fixed order.
 
     A record is a dataclass, dict or tuple of tensors, plain values or further records.
-
-    >>> import torch
-    >>> from gnnak.subgraphs.groups import Groups
-    >>> tensors_of(Groups(torch.tensor([0, 2]), order=None))
-    [tensor([0, 2])]
     """
     found: list[Tensor] = []
     _collect(record, found)
@@ -96,24 +89,10 @@ def like(record: Record, tensors: Iterable[Tensor]) -> Record:
 
 
 def _collect(record: Any, found: list[Tensor]) -> None:
-    # The same order as in `_parts`, but without lists of pairs, since every step calls
-    # this function.
     if isinstance(record, Tensor):
         found.append(record)
-    elif isinstance(record, dict):
-        for key in sorted(record, key=str):
-            _collect(record[key], found)
-    elif isinstance(record, tuple):
-        for part in record:
-            _collect(part, found)
-    elif record is not None:
-        names = _field_names(type(record))  # type: ignore[arg-type]
-        if names is None:
-            return
-        for name in (*names, DERIVED):
-            part = getattr(record, name, None)
-            if part is not None:
-                _collect(part, found)
+    for _, part in _parts(record) or ():
+        _collect(part, found)
 
 
 def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:

@@ -48,7 +48,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class LargeGraph:
-    """The edges of one graph, and its fields, of which each batch has some rows."""
+    """The edges of one graph, and its fields; a batch has some rows of each field."""
 
     edge_index: Tensor
     num_nodes: int
@@ -86,7 +86,7 @@ class LargeGraph:
 
 
 def device_of(value: object) -> torch.device:
-    """Return the device of a field; that of anything but a tensor is the CPU."""
+    """Return the device of a field; anything but a tensor is on the CPU."""
     return value.device if isinstance(value, Tensor) else torch.device("cpu")
 
 
@@ -142,7 +142,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def node_attributes(store: FeatureStore) -> list[Any]:
-    """Return the attributes of nodes in a store, which have no tuple as group name."""
+    """Return the node attributes in a store; names of edge types would be tuples."""
     every = store.get_all_tensor_attrs()
     return [each for each in every if not isinstance(each.group_name, list | tuple)]
 

@@ -1,7 +1,5 @@
 """Which graphs are in each batch of an epoch, and the random seed of an epoch."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +13,6 @@ from gnnak.typing import check_count, convert_count
 
 
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """Derive the random seed of an epoch in process `rank` from the seed of the run."""
     mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
     return mixed % (2**63 - 1)
 
@@ -59,7 +56,6 @@ class BatchOrder(ABC):
         self.rank, self.processes = rank, processes
 
     def of_epoch(self, epoch: int) -> list[Tensor]:
-        """Return the batches of an epoch, each as the positions of its graphs."""
         order = self.positions
         if self.seed is not None:
             generator = torch.Generator().manual_seed(epoch_seed(self.seed, epoch))
@@ -69,7 +65,7 @@ class BatchOrder(ABC):
 
     @abstractmethod
     def _divide(self, order: Tensor) -> list[Tensor]:
-        """Divide graphs in a given order into the batches of this process."""
+        """Return the batches of this process, given the order of all graphs."""
 
 
 class GraphOrder(BatchOrder):
@@ -79,9 +75,9 @@ class GraphOrder(BatchOrder):
     batches. If the graphs cannot be divided evenly, a few of them occur in two
     processes, as with PyTorch's `DistributedSampler`.
 
-    `sizes` has the sizes that a `Budget` can limit, by name ("nodes", "copies"): for
-    each name, the sizes of all `count` graphs, [g], on the CPU. `what` is the word for
-    a graph in error messages: "seed" for the seed nodes of a `RootLoader`.
+    `sizes` maps "nodes" and "copies", which a `Budget` can limit, to the number of
+    nodes or node copies of each graph, [g], on the CPU. `count` is the number of
+    graphs. Error messages call a graph `what`: "seed" for the seeds of a `RootLoader`.
     """
 
     def __init__(
@@ -119,11 +115,7 @@ class GraphOrder(BatchOrder):
         return order[self.rank :: self.processes]
 
     def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
-        """Fill batches up to a budget, and return the batches of this process.
-
-        If some processes would get more batches than others, the last batches are
-        merged and divided among all processes.
-        """
+        """Fill batches up to a budget, and return the batches of this process."""
         cuts, begin = [], 0
         ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
         while begin < order.numel():
@@ -215,8 +207,7 @@ class Epochs:
     now: Callable[[], int]
     """Returns the number of the current epoch, from 0."""
     count: int
-    """Number of epochs of the whole run."""
     seed: int = 0
     """Random seed of the run, on which random subgraphs depend."""
     done: Callable[[], int] = int
-    """Returns the number of batches that are left out at the start of the epoch."""
+    """Returns how many batches at the start of the epoch a resumed run skips."""

@@ -5,8 +5,6 @@ step is captured as a CUDA graph once per shape, so shapes should be few and cha
 rarely. Padding costs time, so shapes should not be much larger than the batches.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Mapping, Sequence
@@ -46,10 +44,6 @@ def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, all
     other axes have different sizes, so that the number of rows of a tensor tells which
     axis its rows are on.
-
-    >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
-    >>> shape.graphs, shape.nodes, shape.edges, shape.copies
-    (5, 64, 64, 0)
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:
@@ -90,10 +84,10 @@ class Shapes:
         self._only_largest = 0
 
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
-        """Return the smallest shape with room for each of the first `until` batches.
+        """Choose the smallest shape with room for each of the first `until` batches.
 
-        If new shapes are needed, these are chosen from the sizes of the first `full`
-        batches, because the last batch of an epoch has fewer graphs.
+        New shapes are chosen from the sizes of the first `full` batches only, because
+        the last batch of an epoch has fewer graphs.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -121,7 +115,7 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Add `counts` to `seen`; choose smaller shapes once enough sizes are seen."""
+        """Add `counts` to `seen`; choose smaller shapes after enough batches."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -163,7 +157,6 @@ def _mean_plus(stds: float, rows: list[int]) -> int:
 
 
 def is_inside(shape: Shape, other: Shape) -> bool:
-    """Return whether `shape` is at most as large as `other` on every axis."""
     axes = (field.name for field in fields(Shape))
     return all(getattr(shape, axis) <= getattr(other, axis) for axis in axes)
 
@@ -197,7 +190,6 @@ class Demand:
         self._unused: int | None = None
 
     def begin_epoch(self) -> None:
-        """Record that the windows of an epoch are going to be assembled."""
         with self._lock:
             if self._unused is not None:
                 self._unused += 1
@@ -234,9 +226,9 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return a window's batches with padding, then the same without padding.
+        """Return a window's batches twice: with padding, and without.
 
-        Both lists lack batches that cannot be padded, and are empty if no
+        Batches that cannot be padded are missing in both lists. Both are empty if no
         `TrainingStep` uses padding. If `both` is False, the first list is empty, and
         the second has the batches with padding.
         """
@@ -253,7 +245,6 @@ class Padder:
         subgraphs: RootedSubgraphs | None,
         extra: Mapping[str, tuple[str, Tensor]],
     ) -> Item | None:
-        """Pad a batch; return None if it cannot be padded."""
         sizes = [batch.num_graphs]
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.

@@ -1,7 +1,5 @@
 """Split tensors of several batches by batch, with or without padding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
@@ -20,14 +18,14 @@ class Field:
     """An int64 tensor of a window, with the entries of one batch after another."""
 
     value: Tensor
-    """The r entries of all batches, [r]; if `kind` is "edges", [2, r]; if "pointers",
-    [r + 1]."""
+    """The r entries of all batches: [r]; or [2, r] if `kind` is "edges", and [r + 1] if
+    it is "pointers"."""
     axis: str
-    """The axis of the entries, such as "nodes"; for "pointers", that of the groups."""
+    """The axis of the entries, such as "nodes". CSR row pointers have one entry per
+    group, so this is the axis of the groups."""
     refers_to: str | None = None
-    """If the values are indices, the axis that they index, such as "graphs"; for
-    "pointers", the axis of the grouped rows. If None, the values are not indices, and
-    padding is 0."""
+    """The axis that the values index, such as "graphs"; for CSR row pointers, the axis
+    of the grouped rows. If None, the values are not indices, and padding is 0."""
     kind: Literal["rows", "edges", "pointers"] = "rows"
     """Whether the tensor is an `edge_index`, a CSR row pointer, or neither ("rows")."""
 
@@ -39,11 +37,7 @@ class Field:
 def split_fields(
     fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
 ) -> list[dict[Key, Tensor]]:
-    """Split the fields of a window by batch, into views of one new tensor.
-
-    In each batch, indices count from 0. `starts` is as in `Window`; rows before the
-    first and after the last position are left out.
-    """
+    """Split the fields of a window by batch, into views of one new tensor."""
     counts = _rows_per_batch(starts)
     if not counts["graphs"]:
         return []
@@ -210,11 +204,9 @@ class Joint(Generic[Key]):
             self._parts.append(parts)
 
     def padded(self) -> list[dict[Key, Tensor]]:
-        """Return the fields of each batch, with padding."""
         return self._fields(trim=False)
 
     def trimmed(self) -> list[dict[Key, Tensor]]:
-        """Return the fields of each batch, without padding."""
         return self._fields(trim=True)
 
     def _fields(self, trim: bool) -> list[dict[Key, Tensor]]:

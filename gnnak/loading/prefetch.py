@@ -27,7 +27,6 @@ _END = object()
 def prefetch(
     results: Generator[T, None, None], device: torch.device
 ) -> "Generator[T, None, None] | Prefetcher[T]":
-    """Return `results`, or on a GPU a `Prefetcher` that iterates over `results`."""
     if device.type != "cuda":
         return results
     return Prefetcher(results, SideStream(device))
@@ -41,7 +40,7 @@ def prefetching_paused() -> Iterator[None]:
 
 
 class SideStream:
-    """A GPU stream for prefetching, which waits for work launched before `__init__`.
+    """A GPU stream for prefetching; it waits for kernels launched before `__init__`.
 
     All `SideStream` objects of a device share one stream, because PyTorch's allocator
     reuses freed memory only on the stream that the memory was allocated on.
@@ -60,15 +59,11 @@ class SideStream:
             yield
 
     def record_event(self) -> torch.cuda.Event:
-        """Return an event of the side stream; call this within `activate`."""
+        """Record and return an event of the side stream, within `activate`."""
         return torch.cuda.current_stream(self.device).record_event()
 
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:
-        """Make the consumer's current stream wait until the result is computed.
-
-        The allocator then does not reuse the result's memory before that stream is
-        done. Each block of memory is registered once, since most tensors are views.
-        """
+        """Make the consumer's current stream wait until the result is computed."""
         here = torch.cuda.current_stream(self.device)
         here.wait_event(event)
         for tensor in one_per_storage(tensors_of(tuple(result))):
@@ -111,11 +106,7 @@ def _compute(
     stopped: Event,
     stream: SideStream,
 ) -> None:
-    """Compute the next result whenever the consumer releases `wanted`.
-
-    `ready` receives (result, event, None) for each result, and (None, None, error or
-    None) at the end.
-    """
+    """Compute the next result whenever the consumer releases `wanted`."""
     error = None
     try:
         with stream.activate():

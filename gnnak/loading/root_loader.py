@@ -69,11 +69,11 @@ class RootLoader:
     - `batch`: the number of the scope that each node is in; in mode "scope" only.
 
     Batches of a plain model in mode "shared" have the edges that the search has
-    followed; all others have all edges between their nodes. With `subgraphs`, a batch
-    also has the field `subgraphs`, its rooted subgraphs. An uplifted model that is
-    called with the batch's `edge_index` uses these and extracts none. In mode "shared",
-    the subgraphs of nodes found in the last $k$ hops would be incomplete, and no seed
-    needs them, so they consist of their root only.
+    followed; all other batches have all edges between their nodes. With `subgraphs`, a
+    batch also has the field `subgraphs`, its rooted subgraphs. An uplifted model that
+    is called with the batch's `edge_index` uses them. In mode "shared", the subgraphs
+    of nodes found in the last $k$ hops would be incomplete, and no seed needs them, so
+    they consist of their root only.
 
     Neighbours are sampled on the device of the batches, and nothing of the size of the
     graph is allocated for a batch. Fields stay where they are, for example in a
@@ -324,9 +324,9 @@ def search_plan(
     """Return the hops of the search, from the last layer of the model to the first.
 
     `most` has the largest number of sampled neighbours for each hop. For each layer,
-    `radius` hops forwards find the roots whose subgraphs contain the nodes found until
-    then, and as many hops backwards find the nodes of these subgraphs. Models without
-    the context encoding need no hops forwards: `forwards` is then `backwards`.
+    `radius` hops forwards find the roots whose subgraphs contain the nodes found so
+    far. Then `radius` hops backwards find the nodes of these subgraphs. Models without
+    the context encoding need no hops forwards; for them, pass `backwards` twice.
     """
     # Counted from the end, since a short search begins within a layer.
     steps = range(len(most))[::-1]

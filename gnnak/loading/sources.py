@@ -1,7 +1,5 @@
 """Check the arguments of a `GraphLoader`, and read its graphs."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
@@ -37,7 +35,6 @@ def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
 
 
 def usable_device(device: torch.device | str | None) -> torch.device | None:
-    """Return a device as a `torch.device`; raise `OptionError` if it cannot be used."""
     if device is None:
         return None
     try:
@@ -74,7 +71,6 @@ def check_subgraphs(extractor: object, drop: object) -> None:
 
 
 def check_field_names(fields: Attributes, extractor: object) -> None:
-    """Raise `GraphError` if the loader would overwrite a field called `subgraphs`."""
     names = {*fields.tensors, *fields.objects}
     if extractor is not None and "subgraphs" in names:
         raise GraphError(
@@ -88,7 +84,7 @@ PARTS = ("train", "validation", "test")
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Return graphs with a length: load a data set by name, and list an iterator."""
+    """Return graphs with a length: load a named data set; make an iterator a list."""
     if isinstance(graphs, str):
         return _named(graphs)
     if isinstance(graphs, Dataset):
@@ -115,7 +111,6 @@ def find_graphs(graphs: object) -> Sized:
 
 
 def read_graphs(graphs: Any) -> FieldStore:
-    """Convert graphs, as `find_graphs` returns them, to flat tensors."""
     if isinstance(graphs, GraphStore):
         if not len(graphs):
             raise GraphError("there are no graphs; give at least one.")

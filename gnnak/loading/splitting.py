@@ -1,7 +1,5 @@
 """Split a window into batches with their rooted subgraphs, padded or not."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +38,7 @@ class _Splitter(ABC):
 
     @abstractmethod
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split a tensor without indices, [r, ...]; `padding` fills padding rows."""
+        """Split a tensor without indices, [r, ...]; pad with the number `padding`."""
 
 
 class _SliceSplitter(_Splitter):
@@ -121,7 +119,6 @@ class _TrimmingSplitter(_Splitter):
 
 
 def _merged(parts: Iterable[list[dict[Name, Tensor]]]) -> list[dict[Name, Tensor]]:
-    """Merge lists of one dict per batch: the dicts of a batch become one dict."""
     return [dict(ChainMap(*of_batch)) for of_batch in zip(*parts, strict=True)]
 
 
@@ -132,22 +129,20 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""For each grouping that `RootedSubgraphs.by` returns: what has a group, and what the
-groups contain. For example, each subgraph has a group that contains its node copies."""
+"""For each grouping of `RootedSubgraphs.by`: the axis of the groups, and the axis of
+the rows in the groups. For example, "subgraph" has one group per subgraph, and a group
+contains the node copies of its subgraph."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Two more groupings for subgraphs sampled by SubgraphDrop, in the form of `GROUPS`:
-the entries of the `Filling` grouped by row (a node) and by column (a subgraph)."""
+"""Further groupings, for subgraphs sampled by SubgraphDrop, in the form of `GROUPS`.
+They group the entries of the sparse matrix `Filling` by row (a node) and by column (a
+subgraph)."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
-    """Split a window into its batches, from `first_batch` on, without padding.
-
-    With `groups`, groupings such as the nodes of each subgraph are computed now for all
-    batches. Otherwise, each batch computes them when they are needed.
-    """
+    """Split a window into its batches, from `first_batch` on, without padding."""
     return _items(window, _SliceSplitter(window, groups, first_batch), groups)
 
 
@@ -221,7 +216,7 @@ def _batches(window: Window, splitter: _Splitter) -> Iterator[GraphBatch]:
 def _records(
     window: Window, whole: RootedSubgraphs, splitter: _Splitter, groups: bool
 ) -> Iterator[RootedSubgraphs]:
-    """Yield the rooted subgraphs of each batch; `whole` are those of the window."""
+    """Yield the rooted subgraphs of each batch; `whole` are all of the window."""
     sampled: Iterator[dict[str, Any]] = repeat({})
     kind: type[RootedSubgraphs] = RootedSubgraphs
     if isinstance(whole, SampledSubgraphs):
@@ -244,7 +239,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return a window's int64 tensors in two dicts: those of graphs and of subgraphs.
+    """Return a window's int64 tensors: one dict for graphs, one for subgraphs.
 
     Each dict gets its own block of memory, so that `batch.batch` does not keep the
     memory of subgraphs alive.
@@ -262,7 +257,7 @@ def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
 
 
 def _record_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
-    """Return the int64 tensors of rooted subgraphs, without derived ones."""
+    """Return the int64 tensors of rooted subgraphs, without cached ones."""
     fields: dict[Name, Field] = {
         ("record", "root"): Field(whole.root, "subgraphs", "nodes"),
         ("record", "node"): Field(whole.node, "copies", "nodes"),
@@ -332,7 +327,7 @@ def _derived_fields(window: Window, whole: RootedSubgraphs) -> dict[Name, Field]
 
 
 def _derived(window: Window, found: Mapping[Name, Tensor]) -> dict[str, object]:
-    """Return the arguments of `assume`, from a batch's part of `_derived_fields`."""
+    """Return the cached values of a batch's subgraphs, as arguments of `assume`."""
     groups = {
         axis: Groups(found["ptr", axis], found.get(("order", axis)))
         for axis in _grouped_by(window)

@@ -1,7 +1,5 @@
 """Windows: several consecutive batches that are assembled together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
@@ -16,8 +14,8 @@ from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
-"""The axes of a window: its tensors have one row per graph, per node and so on, or per
-entry of the `Filling` of SubgraphDrop. On each axis, the rows of a batch are
+"""The axes of a window: "graphs", "nodes" and so on, and "fillings", the entries of the
+sparse matrix `Filling` of SubgraphDrop. On each axis, the rows of a batch are
 consecutive."""
 
 
@@ -32,17 +30,17 @@ class Window:
     node_targets: bool
     """Whether the targets `batch.y` have one row per node; if not, one per graph."""
     starts: dict[str, list[int]]
-    """For each axis, such as "nodes", the position of the first row of each of the b
-    batches, and at the end the number of all rows: b + 1 numbers."""
+    """For each axis, such as "nodes": where the rows of each of the b batches start,
+    and last the number of all rows. These are b + 1 numbers."""
     known: dict[str, int | bool]
     """`max_hop` (the largest distance of a node to its root) and `in_order` (whether
     subgraph i is rooted at node i for all i), over all subgraphs of the window."""
     extra: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
-    """Further fields by name: the axis of their rows, such as "nodes", and all rows."""
+    """Further fields. Maps a name to the axis of the rows, such as "nodes", and the
+    rows of all batches."""
 
     @property
     def num_batches(self) -> int:
-        """Number of batches in the window, b."""
         return len(self.starts["graphs"]) - 1
 
     @property
@@ -53,7 +51,6 @@ class Window:
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
 
     def counts(self, axis: str) -> list[int]:
-        """Return the number of rows of each batch on an axis, for example "nodes"."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
 
@@ -69,9 +66,9 @@ def make_window(
 
     `sizes` has the number of graphs of each batch. `counts`, on the CPU, has the
     numbers of nodes and edges of each graph, [2, g], and with subgraphs also of node
-    copies and edge copies, [4, g]. With `counts`, subgraph i must be rooted at node i,
-    and `max_hop` must be cached. Without `counts`, these numbers are read from the
-    device, which synchronises once.
+    copies and edge copies, [4, g]. If `counts` is None, these numbers are read from the
+    device, which synchronises. If it is given, subgraph i must be rooted at node i, and
+    `subgraphs.max_hop` must be cached.
     """
     ends = [0, *accumulate(sizes)]
     extra = dict(extra or {})

@@ -1,7 +1,5 @@
 """Call any model with a PyG batch, and cast its weights for autocast."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import Parameter
 from typing import Any
@@ -21,18 +19,17 @@ from gnnak.models.network import Network
 from gnnak.nn.calling.signature import VARIADIC, arguments_of
 
 NUM_GRAPHS = ("num_graphs", "batch_size")
-"""Names of arguments of `forward` that get the number of graphs."""
 GIVE_CALL = "give call=lambda model, batch: model(...)."
-"""Advice in errors about models that cannot be called by the names of arguments."""
+"""Advice in error messages if a batch has no field for a parameter of `forward`."""
 
 
 def call_model(model: nn.Module, batch: Batch) -> Any:
     """Call a model with a batch, and return what the model returns.
 
-    Each parameter of `forward` gets the field of the batch with the same name. But the
-    model gets the whole batch if only one parameter has no default, and this parameter
-    is called `batch` or has the name of no field. If all parameters have defaults, the
-    first parameter decides. A single `Data` counts as one graph.
+    Each parameter of `forward` gets the field of the batch with the same name. A model
+    with only one required parameter gets the whole batch if this parameter is called
+    `batch` or is not the name of a field. If no parameter is required, the first one
+    counts as required. A single `Data` is a batch of one graph.
     """
     inside = _unwrapped(model)
     _check_batch(batch, inside)
@@ -80,7 +77,6 @@ def _unwrapped(model: nn.Module) -> nn.Module:
 
 
 def _check_batch(batch: object, model: nn.Module) -> None:
-    """Raise `OptionError` unless `batch` has a type with which models can be called."""
     known = (BaseData, GraphBatch) if isinstance(model, Network) else BaseData
     if not isinstance(batch, known):
         raise OptionError(
@@ -98,7 +94,7 @@ def _takes_batch(parameters: list[Parameter], batch: Batch) -> bool:
 
 
 def _value(parameter: Parameter, batch: Batch) -> Any:
-    """Return the value for an argument of `forward`; if none, `Parameter.empty`."""
+    """Return the value for an argument of `forward`; `Parameter.empty` if unknown."""
     name = parameter.name
     if name in batch:
         return batch[name]
@@ -134,8 +130,8 @@ def _missing(name: str, batch: BaseData, model: nn.Module) -> OptionError:
 
 
 LINEARS = (nn.Linear, PyGLinear)
-"""Modules whose weights are cast together. Subclasses, which may change weights before
-use, are left out."""
+"""Classes of modules whose weights are cast together. Subclasses are left out, since
+they may change weights before use."""
 
 
 class CastTogether(TorchFunctionMode):
@@ -165,13 +161,11 @@ class CastTogether(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func`; `F.linear` gets cast weights, unless weights have changed."""
         if func is F.linear and self._dtype == _autocast_dtype(self._device):
             args = tuple(map(self._replaced, args))
         return func(*args, **kwargs or {})
 
     def _replaced(self, value: Any) -> Any:
-        """Return the cast copy of an unchanged weight; return other values as is."""
         version, cast = self._cast.get(id(value), (None, None))
         return value if cast is None or value._version != version else cast
 

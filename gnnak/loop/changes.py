@@ -1,7 +1,5 @@
 """Detect changes of a model, of tensors that its calls store, and of edges."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,26 +20,26 @@ from gnnak.errors import SubgraphError
 
 
 def is_inexact(tensor: Tensor) -> bool:
-    """Return whether a tensor has real or complex floating-point numbers."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
 def real_dtype(tensor: Tensor) -> torch.dtype:
-    """Return a tensor's dtype; for complex numbers, the dtype of their real parts."""
     return tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype
 
 
 NUMBERS = (bool, int, float, complex, str, type(None), np.generic)
-"""Types of the values that are called numbers in this module."""
+"""Types of plain values in a model, such as `dropout.p`. This module calls these values
+numbers for short, although some are strings or None."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes that PyTorch gives to all modules, and PyG to all convs."""
+"""Attributes that PyTorch gives to all modules, and PyG to all convs. They are not
+searched."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
-"""Number of levels of containers in which numbers are looked for."""
+"""Numbers are searched for in containers that are nested at most this deeply."""
 MOST_ENTRIES = 300
-"""Number of entries of containers that are looked at, per module. Larger containers,
+"""At most this many entries of containers are searched per module. Larger containers,
 such as vocabularies, are left out."""
 
 
@@ -52,17 +50,14 @@ class Place(NamedTuple):
     name: str
     """The name of the value in its module, such as `config['p']`."""
     get: Callable[[Any], Any]
-    """`get(key)` returns the present value."""
     key: Any
     value: Any
-    """The value when it was found."""
     is_container: bool = False
     is_fixed: bool = False
-    """Whether the value changes only if a container around it is replaced: it is an
-    entry of a tuple or of a frozen dataclass."""
+    """Whether the value is an entry of a tuple or of a frozen dataclass. Such an entry
+    changes only if its container is replaced."""
 
     def identity(self) -> tuple[int, str]:
-        """Return a key that tells this place from other places of the model."""
         return id(self.module), self.name
 
 
@@ -162,8 +157,8 @@ class ModelWatch:
     def has_changed(self, quick: bool) -> bool:
         """Return whether the model or autocast has changed since the last call.
 
-        If `quick`, new modules may go unnoticed. If not, changes of the addresses of
-        buffers do not count, since some modules replace their buffers in each call.
+        If `quick` is True, new modules may go unnoticed. If it is False, new addresses
+        of buffers are ignored, because some modules replace their buffers in each call.
         """
         if quick and self._has_listed() and self._present_state() == self._state:
             return False
@@ -186,7 +181,6 @@ class ModelWatch:
         self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
 
     def _has_listed(self) -> bool:
-        """Return whether all weights and buffers are the ones listed before."""
         return all(map(is_, self._present_tensors(), self._listed)) and all(
             map(is_lazy, self._lazy)
         )
@@ -221,7 +215,7 @@ class NumberWatch:
         self._ids: list[int] = []
 
     def remember(self) -> None:
-        """Store all numbers of the model, to be compared with later ones."""
+        """Store all numbers of the model, to be compared with later values."""
         found = {place.identity(): place for place in find_numbers(self.model)}
         self._places = {k: p for k, p in found.items() if k not in self._ignored}
         read = [place for place in self._places.values() if not place.is_fixed]
@@ -235,7 +229,7 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Context manager for a call of the model: ignore numbers that change in it."""
+        """Context manager for calls of the model: ignore numbers they change."""
         if not self._is_same():
             self.remember()
         yield
@@ -255,7 +249,7 @@ class NumberWatch:
         return f"{type(different.module).__name__}.{different.name}"
 
     def _is_same(self) -> bool:
-        """Return whether no number has changed, and no container was replaced."""
+        """Return whether all numbers and containers are the same as when remembered."""
         try:
             now = [get(key) for get, key in self._numbers]
             # Types first: a comparison with a tensor on a GPU would synchronise.
@@ -285,12 +279,11 @@ def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]
 
 
 def built_weights(model: nn.Module) -> list[nn.Parameter]:
-    """Return a model's weights, except lazy ones, which its first call will build."""
+    """Return a model's weights that are neither sparse nor lazy (without a shape)."""
     return [each for each in model.parameters() if _built(each) is not None]
 
 
 def is_unbuilt(model: nn.Module) -> bool:
-    """Return whether the first call of a model will build weights or buffers."""
     return any(map(is_lazy, chain(model.parameters(), model.buffers())))
 
 
@@ -312,7 +305,7 @@ class StoredTensors:
         self.new()
 
     def new(self) -> dict[tuple[nn.Module, str], list[Tensor]]:
-        """Return the tensors stored since the last call, by module and attribute."""
+        """Return the tensors that were stored since the last call of `new`."""
         found: dict[tuple[nn.Module, str], list[Tensor]] = {}
         for module in self.model.modules():
             for name, value in _attributes(module):
@@ -346,11 +339,11 @@ def _tensors_in(value: object, levels: int = MOST_LEVELS) -> Iterator[Tensor]:
 
 
 class EdgeGuard:
-    """Refuses edges that were overwritten, without synchronising with the GPU.
+    """Detects overwritten edges without synchronising with the GPU.
 
-    PyTorch does not count writes to `edge_index` through `.data` or DLPack. If edges
-    differ from those of their subgraphs, the outputs of the step are multiplied by NaN,
-    and one of the next steps raises an error.
+    Version counters do not count writes to `edge_index` through `.data` or DLPack. So
+    edges are compared with a copy, on the device. If they differ, the outputs of the
+    step are multiplied by NaN, and one of the next steps raises an error.
     """
 
     def __init__(self) -> None:
@@ -358,7 +351,7 @@ class EdgeGuard:
         self._unchanged: tuple[Tensor, Tensor] | None = None
 
     def guard(self, outputs: Any, unchanged: Tensor) -> Any:
-        """Return `outputs`, or NaN in their place if `unchanged`, a flag, is False."""
+        """Return `outputs`; multiply them by NaN if the flag `unchanged` is False."""
         if self._unchanged is None:
             pin = torch.cuda.is_available()
             on_host = torch.ones((), dtype=torch.bool, device="cpu", pin_memory=pin)
@@ -374,7 +367,7 @@ class EdgeGuard:
         return tree_map(guarded, outputs)
 
     def check(self) -> None:
-        """Raise `SubgraphError` if an earlier step was refused, as far as is known."""
+        """Raise `SubgraphError` if the host already knows of overwritten edges."""
         if self._unchanged is not None and not self._unchanged[1]:
             self._unchanged = None
             raise SubgraphError(

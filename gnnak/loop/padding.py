@@ -27,7 +27,7 @@ DISTURBANCE = 100.0
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Map each axis' padded size to a pair: name of the axis, number of real rows."""
+    """Map the padded size of each axis to its name and its number of real rows."""
     assert item.sizes is not None
     return {
         getattr(item.shape, axis): (axis, rows)
@@ -109,9 +109,10 @@ def _is_index(value: object) -> bool:
 class IgnorePadding(TorchFunctionMode):
     """Context manager: BatchNorm in training ignores padding rows.
 
-    The maximum of the vector `batch` is returned from the host, so that PyG does not
-    synchronise. Numbers that the model computes and looks up in a table, such as
-    degrees, are clamped in padding rows.
+    A model may compute indices, such as degrees, and look them up in a table. In
+    padding rows, such indices are clamped to the size of the table. `batch.max()`
+    returns a number that is known on the host, because reading it from the GPU would
+    synchronise.
 
     With `disturb`, padding rows get other values after each Linear, embedding and
     BatchNorm, so that an operation that mixes them with real rows is noticed.
@@ -140,7 +141,7 @@ class IgnorePadding(TorchFunctionMode):
         return found
 
     def _call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
-        """Call `func`, or the replacement for padded batches, if there is one."""
+        """Call `func`, or what replaces it for padded batches."""
         if func is F.batch_norm:
             return self.batch_norm(*args, **kwargs)
         if func is F.embedding and _is_plain_lookup(*args, **kwargs):
@@ -196,12 +197,11 @@ class IgnorePadding(TorchFunctionMode):
 
 
 def copied(batch: Batch) -> Batch:
-    """Copy a batch and clone its tensors, except structure such as `edge_index`."""
     return _with(batch, Tensor.clone)
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of a padded batch with other values in padding; see `disturbed`."""
+    """Return a copy of a padded batch whose padding rows are `disturbed`."""
     rows = padded_rows(item)
     return _with(batch, lambda value: disturbed(value.clone(), rows))
 

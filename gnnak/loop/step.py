@@ -20,7 +20,10 @@ def take_step(optimizer: Optimizer, device: torch.device) -> None:
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Set Adam's options, and move its state to the device that the steps need."""
+    """Prepare Adam for steps that are captured, or for steps that are not.
+
+    Captured steps need the learning rate and Adam's step counter as tensors on the GPU.
+    """
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
         options = {"capturable": True, "fused": True}
@@ -34,7 +37,7 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate, in place if it is a tensor that CUDA graphs read."""
+    """Set the learning rate; change a tensor in place, because CUDA graphs read it."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -48,7 +51,7 @@ Step = Callable[[Item], Tensor]
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
-    """Return whether steps can be captured; without the fast backend, they cannot."""
+    """Return False; the fast backend replaces this function, and can capture steps."""
     return False
 
 
@@ -75,7 +78,6 @@ def make_step(
         take_step(optimizer, device)
 
     def step(item: Item) -> Tensor:
-        """Train on an item, without the caller's autocast, such as Lightning's."""
         with torch.autocast(device.type, enabled=False):
             return train_once(lambda: loss_of(item), optimizer, update, device, narrow)
 
@@ -107,7 +109,7 @@ def train_once(
 
 
 def clip_gradients(optimizer: Optimizer, clip: float | None) -> None:
-    """Scale the gradients so that their norm is at most `clip`; None: do nothing."""
+    """Scale the gradients to a norm of at most `clip`; if it is None, do nothing."""
     if clip is not None:
         groups = optimizer.param_groups
         clip_grad_norm_([weight for g in groups for weight in g["params"]], clip)
@@ -119,10 +121,10 @@ def backward_in_calling_thread() -> Iterator[None]:
 
     On a GPU, PyTorch by default runs backward passes in a second thread, which takes
     more time for a model on one GPU, and allocates cuBLAS workspaces of its own.
-    `TrainingStep` uses this context manager itself; use it in a loop that calls
-    `backward()`. It changes the setting of the calling thread only
-    (`torch.autograd.set_multithreading_enabled`), and restores it at the end. Do not
-    use it for a model on several GPUs in one process.
+    `TrainingStep` does this itself; your own loop around `backward()` can do the same.
+    The setting (`torch.autograd.set_multithreading_enabled`) changes for the calling
+    thread only, and is restored at the end. Do not use this context manager for a model
+    on several GPUs in one process.
 
     >>> with backward_in_calling_thread():
     ...     torch.ones(1, requires_grad=True).sum().backward()
@@ -132,6 +134,5 @@ def backward_in_calling_thread() -> Iterator[None]:
 
 
 def backward(loss: Tensor) -> None:
-    """Run the backward pass in the calling thread."""
     with backward_in_calling_thread():
         loss.backward()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -47,29 +46,27 @@ if TYPE_CHECKING:
 Call = Callable[[nn.Module, Any], Any]
 """A function that calls a model with a batch, and returns the model's outputs."""
 MOST_CHANGES = 4
-"""If numbers of the model, such as `dropout.p`, change more often than this between
-steps, steps are no longer captured, since each change needs a new capture."""
+"""Largest number of changes of Python numbers in the model, such as `dropout.p`,
+between steps. Each change needs a new capture, so after more changes, steps are no
+longer captured."""
 MOST_CAPTURED = 4
-"""Largest number of captured models in memory. There is one for each loader, and for
-each set of field names, widths and dtypes of its batches."""
+"""Largest number of captured models in memory. A model is captured separately for each
+loader, and again if the names, widths or dtypes of the fields of batches change."""
 
 
 @dataclass
 class CapturedModel:
-    """Calls a model with padded batches; `gnnak.fast` has one that also captures."""
+    """Calls a model with padded batches; the class in `gnnak.fast` also captures it."""
 
     forward: Callable[[Item], Any]
     update: Callable[[], object]
     """Clips the gradients of the last call, and takes an optimiser step."""
     gave_up: bool = False
-    """Whether a capture has failed."""
     reason: str | None = None
-    """Why the capture has failed; None if it has not."""
     update_reason: str | None = None
-    """Why clipping and optimiser steps are not captured; None if they may be."""
+    """Why updates of the weights are not captured; None if they are or may be."""
 
     def __call__(self, item: Item) -> Any:
-        """Return the outputs for a padded batch."""
         return self.forward(item)
 
     def close(self) -> None:
@@ -89,7 +86,7 @@ def make_captured_model(
 
 
 class Captured(NamedTuple):
-    """A captured model, and the axis of the rows of each output; see `axes_of`."""
+    """A captured model, and the axis, such as "nodes", of the rows of each output."""
 
     run: CapturedModel
     axes: list[str | None]
@@ -99,26 +96,23 @@ class CapturedModels(dict[tuple, Captured]):
     """Maps a loader and the fields of its batches to a captured model, oldest first."""
 
     def add(self, key: tuple, captured: Captured) -> None:
-        """Add a captured model; if there are too many, discard the oldest."""
         if len(self) == MOST_CAPTURED:
             self.pop(next(iter(self))).run.close()
         self[key] = captured
 
     def close(self) -> None:
-        """Discard all captured models, and free their memory."""
         while self:
             self.popitem()[1].run.close()
 
 
 class PaddedLoss(nn.Module):
-    """A module that calls the loss, so that the check of padding covers the loss."""
+    """Wraps the loss in a module, so that effects of padding on it are checked, too."""
 
     def __init__(self, loss: Callable[..., Tensor]) -> None:
         super().__init__()
         self.loss = loss
 
     def forward(self, output: Any, batch: Batch, real: RealCounts | None) -> Tensor:
-        """Call the loss."""
         return self.loss(output, batch, real)
 
 
@@ -138,8 +132,8 @@ class TrainingStep:
     of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
     `loss` gets real rows only. With `padded_loss`, the loss is captured, too. On the
     first padded batch, the model's outputs, buffers and gradients with and without
-    padding are compared. If they differ, or if the model cannot be captured, one line
-    is logged that says why and where, and steps run without a capture.
+    padding are compared. If they differ, or if the model cannot be captured, steps run
+    without a capture, and one line in the log says why and where.
 
     Args:
         model: Any PyTorch module, for example a PyG model, uplifted or not. It is
@@ -157,10 +151,11 @@ class TrainingStep:
             it can be captured. Outputs and fields then have padding rows at the end;
             `real.graphs`, `real.nodes` and `real.edges` are the numbers of real rows,
             as tensors on the device. `real` is None if there is no padding. The loss
-            must not read numbers that change, except attributes of a loss module.
+            must not read Python numbers that change, since a capture records them as
+            constants. Only attributes of a loss module may change.
 
     Attributes:
-        reason: Why steps are not captured; None if they are or may be.
+        reason: Why steps are not captured; None if they are, or may be later.
 
     >>> from torch_geometric.nn import GIN
     >>> model = GIN(4, 8, num_layers=2)
@@ -243,10 +238,7 @@ class TrainingStep:
         self.optimizer.step()
 
     def _loss_of(self, batch: Batch) -> Any:
-        """Return the loss, by a replay of captured CUDA graphs if possible.
-
-        Sets `_update`, the function that then updates the weights.
-        """
+        """Return the loss, by a replay of captured CUDA graphs if possible."""
         self._edges.check()
         self._notice_changes()
         self._update = self._update_weights
@@ -267,7 +259,11 @@ class TrainingStep:
     def _find_captured(
         self, batch: Batch
     ) -> tuple[Captured, Item, Tensor | None] | None:
-        """Return the captured model, the padded batch and `unchanged`, or None."""
+        """Return what a captured step needs; None if this step is not captured.
+
+        These are the captured model, the padded batch, and a flag on the device:
+        whether `edge_index` is unchanged. The flag is None without rooted subgraphs.
+        """
         if self.reason is not None or not self.capture:
             return None
         form = padded_form(batch)
@@ -328,13 +324,11 @@ class TrainingStep:
         return True
 
     def _trains_others(self) -> bool:
-        """Return whether the optimiser trains weights outside of model and loss."""
         inside = set(map(id, self._inside.parameters()))
         groups = self.optimizer.param_groups
         return any(id(w) not in inside for group in groups for w in group["params"])
 
     def _compared(self, batch: Batch) -> Any:
-        """Return the outputs for a batch; with `padded_loss`, also the loss."""
         outputs = self.call(self.model, batch)
         if not self.padded_loss:
             return outputs
@@ -346,7 +340,7 @@ class TrainingStep:
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
     ) -> Any:
-        """Return the result of `_compared` for a padded item, with padding rows."""
+        """Like `_compared`, for a padded batch; outputs have padding rows."""
         batch = build(item)
         if disturb:
             batch = disturbed_batch(batch, item)
@@ -371,7 +365,7 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captured steps if tensors, modes or numbers of the model changed."""
+        """Discard captures if tensors, training modes or numbers have changed."""
         number = self._numbers.changed() if self._captured else None
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()
@@ -388,7 +382,7 @@ class TrainingStep:
                 self._log_once(self.reason)
 
     def _list_weights(self) -> None:
-        """List the weights of the model; warn of new ones that are not trained."""
+        """List the model's weights; warn of new ones that are not trained."""
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}
@@ -420,7 +414,6 @@ class _Compared:
     """Returns the outputs for a padded item, with padding rows."""
     batch: Batch
     item: Item
-    """The padded batch."""
     axes: list[str | None] = field(default_factory=list)
     """What the rows of each output are, such as nodes; see `axes_of`."""
     _outputs: Any = None
@@ -430,7 +423,6 @@ class _Compared:
         return self._outputs
 
     def padded(self, disturb: bool) -> Any:
-        """Return the outputs for the padded batch, after removing padding rows."""
         # Copy the item: layers cache values in its rooted subgraphs, and the model may
         # change features in place.
         item = like(self.item, [each.clone() for each in tensors_of(self.item)])
@@ -446,22 +438,16 @@ PYTORCH_LOSSES = (
     "torch.nn.functional",
     "torch.nn.modules.loss",
 )
-"""The modules in which PyTorch defines functions of tensors, such as losses."""
+"""Modules in which PyTorch defines losses. These losses take tensors, not a batch."""
 
 
 def check_options(
     model: nn.Module, loss: object, optimizer: object, padded_loss: bool = False
 ) -> None:
-    """Check the model, the loss and the optimiser of a `TrainingStep`."""
     check_module("the model", model)
     if not any(True for _ in model.parameters()):
         name = type(model).__name__
         raise OptionError(f"{name} has no weights to train; give a model with weights.")
-    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
-        raise OptionError(
-            "the model is compiled by torch.jit, which TrainingStep does not support; "
-            "give the model itself, or compile it by torch.compile."
-        )
     _check_loss(loss, "output, batch, real" if padded_loss else "output, batch")
     if not isinstance(optimizer, Optimizer):
         raise OptionError(
@@ -471,57 +457,23 @@ def check_options(
     _check_optimizer(optimizer, model, loss)
 
 
-def _check_loss(loss: object, given: str) -> None:
-    """Raise `OptionError` unless a loss can be called as `loss(given)`."""
+def _check_loss(loss: Any, given: str) -> None:
+    """Raise `OptionError` if a loss is no function, or a loss of PyTorch."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
-    inside: Any = loss
-    while isinstance(inside, functools.partial):
-        inside = inside.func
-    inside = getattr(inside, "_orig_mod", inside)  # compiled by torch.compile
-    is_module = isinstance(inside, nn.Module)
-    function = type(inside).forward if is_module else inside
-    if getattr(function, "__module__", None) in PYTORCH_LOSSES:
-        name = type(inside).__name__ if is_module else inside.__name__
+    is_module = isinstance(loss, nn.Module)
+    if (type(loss) if is_module else loss).__module__ in PYTORCH_LOSSES:
+        name = type(loss).__name__ if is_module else loss.__name__
         call = f"{name}()" if is_module else name
         raise OptionError(
             f"loss gets ({given}), but {name} takes tensors; write "
             f"loss=lambda {given}: {call}(output, batch.y)."
         )
-    _check_parameters("loss", given, loss)
-
-
-def _check_parameters(option: str, given: str, function: Callable) -> None:
-    called = function
-    if (
-        isinstance(function, nn.Module)
-        and type(function).__call__ is nn.Module.__call__
-    ):
-        called = function.forward
-    try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):  # some functions in C have no signature
-        return
-    try:
-        signature.bind(*given.split())
-    except TypeError:
-        taken = ", ".join(signature.parameters)
-        raise OptionError(
-            f"{option} gets ({given}), but takes ({taken}); give a function "
-            f"{option}({given})."
-        ) from None
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser needs no closure, and trains the model or the loss."""
+    """Check that an optimiser trains the model or the loss."""
     name = type(optimizer).__name__
-    parameters = inspect.signature(optimizer.step).parameters
-    closure = parameters.get("closure")
-    if closure is not None and closure.default is closure.empty:
-        raise OptionError(
-            f"{name} calls the model several times per step, through a closure, which "
-            "TrainingStep does not support; use another optimiser, such as Adam."
-        )
     known = {id(weight) for weight in model.parameters()}
     if isinstance(loss, nn.Module):
         known |= {id(weight) for weight in loss.parameters()}
@@ -537,7 +489,6 @@ def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> No
 def check_choices(
     clip: object, call: object, autocast: object, capture: bool, padded_loss: bool
 ) -> None:
-    """Raise `OptionError` if an option of `TrainingStep` is invalid."""
     check_flag("padded_loss", padded_loss)
     number = isinstance(clip, Real) and not isinstance(clip, bool)
     if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
@@ -546,8 +497,6 @@ def check_choices(
         raise OptionError(
             f"call is {described(call)}; give a function call(model, batch), or None."
         )
-    if callable(call):
-        _check_parameters("call", "model, batch", call)
     check_flag("capture", capture)
     if autocast is not None and autocast not in AUTOCAST:
         raise OptionError(
@@ -556,7 +505,7 @@ def check_choices(
 
 
 def checked_loss(value: object) -> Tensor:
-    """Return the loss as a 0-dim tensor, or raise if it is no scalar with gradient."""
+    """Return the loss as a 0-dim tensor; raise if it is no scalar with a gradient."""
     if not isinstance(value, Tensor):
         kind = kind_of(value)
         raise OptionError(f"loss returned {kind}; return a tensor with one number.")
@@ -565,8 +514,6 @@ def checked_loss(value: object) -> Tensor:
             f"loss returned a tensor of shape {list(value.shape)}; return one number, "
             "for example its mean."
         )
-    if value.is_complex():
-        raise OptionError("loss returned a complex number; return a real number.")
     if not value.requires_grad:
         raise OptionError(
             "loss returned a tensor without gradient; compute it from the output, "

@@ -1,7 +1,5 @@
 """Find out whether padding changes outputs, buffers or gradients of a model."""
 
-from __future__ import annotations
-
 import inspect
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -40,10 +38,7 @@ def full_precision() -> Iterator[None]:
 
 
 def _setting() -> tuple[Callable[[Any], object], Any, Any]:
-    """Return a setter for TF32, the value that turns TF32 off, and the current value.
-
-    Of PyTorch's three settings, the first that is read without an error is used.
-    """
+    """Return a setter for TF32, the value that turns it off, and the current value."""
     matmul: Any = torch.backends.cuda.matmul
     try:
         before = torch.get_float32_matmul_precision()
@@ -69,7 +64,8 @@ DROPOUTS = (
 ATTENTIONS = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}
 """Maps each function with a parameter `dropout_p` to the position of that parameter."""
 RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
-"""Functions that `nn.LSTM`, `nn.GRU` and `nn.RNN` call; dropout is between layers."""
+"""Functions that `nn.LSTM`, `nn.GRU` and `nn.RNN` call. They drop out between
+layers."""
 
 
 class NoDropout(TorchFunctionMode):
@@ -78,7 +74,7 @@ class NoDropout(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func` with a dropout of 0; if it is a dropout, return its input."""
+        """Call `func` without dropout; instead of a dropout, return its input."""
         kwargs = kwargs or {}
         if func in DROPOUTS:
             return args[0] if args else kwargs["input"]
@@ -99,8 +95,9 @@ BUFFER_TOLERANCES = {
     torch.half: (5e-2, 4e-3),
     torch.bfloat16: (5e-2, 2e-2),
 }
-"""By dtype, two factors (a, b). Padding may change a buffer by at most a times its
-largest change in the call without padding, plus b times its largest value."""
+"""Per dtype, two factors (a, b). Padding may change a buffer by at most a * change + b
+* size: `change` is the largest change of an entry by the call without padding, and
+`size` the largest entry after this call."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 """With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
@@ -114,9 +111,9 @@ class _Place:
     tensor: Tensor | None
     """The buffer; None if it is registered as None."""
     memory: Tensor | None
-    """A tensor with the buffer's memory, also after `buffer.data` was replaced."""
+    """A second tensor on the buffer's memory, in case `buffer.data` is replaced."""
     copy: Tensor | None
-    """A copy of the buffer's values in host memory, which is larger than GPU memory."""
+    """A copy of the buffer's values, on the host to save GPU memory."""
     has_gradient: bool
 
     def is_replaced(self) -> bool:
@@ -129,7 +126,6 @@ class _Place:
         return now.data_ptr() != self.memory.data_ptr()
 
     def restore(self) -> None:
-        """Give the module its buffer back, at the same address and with its values."""
         if self.is_replaced():
             self.module._buffers[self.name] = self.tensor
         if self.tensor is None or self.memory is None or self.copy is None:
@@ -164,12 +160,11 @@ class SavedBuffers:
         ]
 
     def restore(self) -> None:
-        """Undo all changes of buffers, in place."""
         for place in self._places:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers and call `run`; return the result and new values."""
+        """Restore the buffers, call `run`; return its result and new buffers."""
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
@@ -182,7 +177,7 @@ class SavedBuffers:
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
     ) -> tuple[nn.Module, str] | None:
-        """Return the module and the name of the first differing buffer, or None."""
+        """Return module and name of the first buffer that padding changes."""
         for place, one, other in zip(self._places, wanted, found, strict=True):
             if place.copy is None or (one is None and other is None):
                 continue
@@ -224,7 +219,7 @@ Linear, the numbers are divided by the square root of its number of inputs."""
 
 
 class SavedWeights:
-    """Saves and restores a model's weights, without changing addresses or versions."""
+    """Saves and restores a model's weights; keeps addresses and version counters."""
 
     def __init__(self, model: nn.Module) -> None:
         every = [weight.data for weight in built_weights(model)]
@@ -232,12 +227,10 @@ class SavedWeights:
         self._saved = [weight.clone() for weight in self._weights]
 
     def have_changed(self) -> bool:
-        """Return whether a weight has other values than when it was saved."""
         pairs = zip(self._weights, self._saved, strict=True)
         return not all(torch.equal(now, before) for now, before in pairs)
 
     def add_noise(self) -> None:
-        """Add random numbers to all weights."""
         for weight in self._weights:
             inputs = weight[0].numel() if weight.dim() > 1 and len(weight) else 1
             dtype = torch.cfloat if weight.is_complex() else torch.float
@@ -245,7 +238,6 @@ class SavedWeights:
             weight.add_(noise.mul_(NOISE / max(inputs, 1) ** 0.5))
 
     def restore(self) -> None:
-        """Set all weights to their saved values."""
         for weight, values in zip(self._weights, self._saved, strict=True):
             weight.copy_(values)
 
@@ -259,7 +251,7 @@ def add_noise(buffers: Iterable[Tensor]) -> None:
 
 
 def _is_plain(weight: Tensor) -> bool:
-    """Return whether noise can be added in place: no two elements share memory."""
+    """Return whether random numbers can be added to a tensor in place."""
     strides = zip(weight.shape, weight.stride(), strict=True)
     overlapping = any(size > 1 and not stride for size, stride in strides)
     return (
@@ -268,12 +260,13 @@ def _is_plain(weight: Tensor) -> bool:
 
 
 GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
-"""By dtype, the largest allowed norm of a gradient's difference, relative to the norm
-of the gradient plus `GRADIENT_FLOOR` times the norm of all gradients. Rounding errors
-change the sign of some inputs of ReLUs, so they change gradients more than outputs. For
-other dtypes, and with autocast, only NaN and infinity are differences."""
+"""Per dtype, a factor t. Padding may change a gradient by at most t * (norm +
+`GRADIENT_FLOOR` * total): `norm` is the norm of this gradient, and `total` the norm of
+all gradients together. The factors are larger than for outputs, because rounding errors
+change the sign of some inputs of ReLUs. For other dtypes, and with autocast, only NaN
+and infinity count as changes."""
 GRADIENT_FLOOR = 1e-2
-"""A factor in `GRADIENT_TOLERANCES`, since some gradients are zero but for rounding,
+"""A factor in `GRADIENT_TOLERANCES`. Some gradients are zero up to rounding errors,
 such as that of a bias before a BatchNorm."""
 
 
@@ -291,7 +284,11 @@ class GradientComparison:
         self._of_outputs: list[Tensor] | None = None
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """Call the model by `run`; return its outputs and the gradients of weights."""
+        """Call the model by `run`; return its outputs and the gradients of its weights.
+
+        The gradients are those of a sum of all outputs with random factors. Both calls
+        use the same factors.
+        """
         with torch.enable_grad():
             outputs = run()
             tensors = (out for out in tree_leaves(outputs) if isinstance(out, Tensor))
@@ -309,7 +306,7 @@ class GradientComparison:
         return outputs, [each.to_dense() for each in found]
 
     def difference(self, wanted: list[Tensor], found: list[Tensor]) -> str | None:
-        """Say which gradient is changed by padding; return None if none is."""
+        """Return a text that names a gradient that padding changes, or None."""
         finite = [each for each in wanted if each.isfinite().all()]
         size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
@@ -331,14 +328,15 @@ class GradientComparison:
 
 
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
-"""By dtype, the largest allowed difference, relative to the largest value plus `FLOOR`.
-A complex dtype has the tolerance of its real parts. With other dtypes or autocast, the
-tolerance is `HALF_TOLERANCE`."""
+"""Per dtype, a factor t. Padding may change an output by at most t * (size + `FLOOR`):
+`size` is the largest absolute value of the output, or of its column. A complex dtype
+has the factor of its real parts. With other dtypes or autocast, the factor is
+`HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
-"""Value of `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
+"""The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
 FLOOR = 1e-2
-"""Added to the largest value in `TOLERANCES`, since small outputs may be differences of
-larger values with rounding errors."""
+"""See `TOLERANCES`. Small outputs may be differences of larger values, which have
+rounding errors."""
 SIMPLE = (bool, int, float, complex, str, type(None))
 """Types of outputs, other than tensors, that can be compared."""
 MOST_LETTERS = 200
@@ -350,13 +348,14 @@ def find_difference(
 ) -> str | None:
     """Compare outputs, buffers and gradients of a model with and without padding.
 
-    The model is compared twice, the second time with random numbers added to its
-    weights and buffers, since new weights that are zero would hide a difference. Calls
-    run without dropout and TF32; buffers and random generators are restored.
+    `plain()` calls the model without padding, `padded(disturb)` with padding. If
+    `disturb` is True, padding rows have other values than zero. Both return outputs
+    without padding rows. The result is a text that says what differs, or None.
 
-    `plain()` calls the model without padding, and `padded(disturb)` with padding, which
-    is filled with other values if `disturb`; both return outputs without padding rows.
-    Returns a text that says what differs, or None.
+    The model is compared twice. For the second comparison, random numbers are added to
+    weights and buffers, because weights that are initialised to zero could hide a
+    difference. Calls run without dropout and TF32. Weights, buffers and random
+    generators are restored.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -396,17 +395,15 @@ class _Calls:
 
     model: nn.Module
     buffers: SavedBuffers
-    """The buffers that each call starts with."""
     plain: Callable[[], Any]
-    """Calls the model without padding."""
     padded: Callable[[bool], Any]
     """Calls the model with padding; `padded(True)` also changes padding rows."""
     noisy: bool = False
-    """Whether random numbers were added to the weights. An error in the call without
-    padding then means that such weights are not possible, and nothing is compared."""
+    """Whether random numbers were added to the weights. If the call without padding
+    raises an error for such weights, nothing is compared."""
 
     def difference(self) -> str | None:
-        """Say which output, stored tensor or buffer is changed by padding."""
+        """Return a text on an output, stored tensor or buffer that padding changes."""
         padded = partial(self.padded, True)
         stored = StoredTensors(self.model)
         try:
@@ -443,7 +440,7 @@ class _Calls:
         return f"padding changes the buffer {name!r} of {_described(module)}"
 
     def difference_of_gradients(self) -> str | None:
-        """Say which gradient or output is changed by padding."""
+        """Return a text on a gradient or output that padding changes, or None."""
         padded = partial(self.padded, False)
         gradients = GradientComparison(self.model)
         try:

@@ -1,7 +1,5 @@
 """The base GNNs of models: those that gnnak has by name, and users' own classes."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys
@@ -33,7 +31,6 @@ def is_own_name(name: str) -> bool:
 
 
 def module_of(name: str) -> str:
-    """Return the module name in `package.module:Class`."""
     return name.partition(":")[0]
 
 
@@ -74,13 +71,12 @@ def make_own(name: str, width: int) -> nn.Module:
 
 
 def reads_edges(name: str) -> bool:
-    """Return whether the `forward` of a user's own base GNN takes `edge_attr`."""
     return "edge_attr" in inspect.signature(find_class(name).forward).parameters
 
 
 Degrees = tuple[int, ...] | None
 """The number of nodes with in-degree 0, 1, ... in the training set; only `pna` needs
-it."""
+these numbers."""
 
 
 @dataclass(frozen=True)
@@ -125,13 +121,11 @@ BASES: dict[str, Base] = {
         has_depth=True,
     ),
 }
-"""The base GNNs that `build_model` knows, by name."""
 
 
 def base_gnn(
     base: Base, width: int, options: ModelOptions, degrees: Degrees
 ) -> nn.Module:
-    """Build a base GNN with `base_layers` layers: a conv, or a stack of convs."""
     if base.has_depth or options.base_layers == 1:
         return base.make(width, options, degrees)
     convs = [base.make(width, options, degrees) for _ in range(options.base_layers)]

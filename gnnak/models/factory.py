@@ -3,7 +3,6 @@
 No other module interprets the names of models.
 """
 
-import difflib
 from dataclasses import dataclass, replace
 
 from torch import nn
@@ -17,7 +16,7 @@ from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
 from gnnak.nn.uplift import GNNAK
-from gnnak.typing import ENCODINGS, check_count
+from gnnak.typing import ENCODINGS, check_count, unknown_model
 
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 """Suffixes of model names: none, GNN-AK, GNN-AK+, and both with SubgraphDrop."""
@@ -40,12 +39,10 @@ class ModelForm:
 
     @property
     def kind(self) -> SubgraphKind:
-        """The kind of rooted subgraphs that the model was published with."""
         return "egonets" if self.member is None else MEMBERS[self.member].kind
 
     @property
     def needs_degrees(self) -> bool:
-        """Whether `build_model` needs the argument `degrees` for this base GNN."""
         return self.base in BASES and BASES[self.base].needs_degrees
 
     @property
@@ -89,9 +86,6 @@ def parse_name(name: str) -> ModelForm:
 
     Raises:
         OptionError: If the name is unknown; the message suggests the closest known one.
-
-    >>> parse_name("gcn-ak-s")
-    ModelForm(base='gcn', uplifted=True, distances=False, sampled=True, member=None)
     """
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         base = name.removesuffix(suffix)
@@ -108,13 +102,7 @@ def parse_name(name: str) -> ModelForm:
                     f"{base}; use {first} with one of: {', '.join(usable)}."
                 )
             return ModelForm(base, True, False, False, first)
-    near = difflib.get_close_matches(name, model_names(), n=1)
-    hint = f"did you mean {near[0]!r}? Use" if near else "use"
-    raise OptionError(
-        f"unknown model {name!r}; {hint} one of {', '.join(BASES)} or your own "
-        "package.module:Class, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s, or "
-        f"after one of {', '.join(MEMBERS)} and a hyphen, such as sswl+-gin."
-    )
+    raise unknown_model(name, model_names(), BASES, MEMBERS)
 
 
 def normal_name(name: str) -> str:
@@ -133,7 +121,6 @@ def normal_name(name: str) -> str:
 
 
 def _base(name: str) -> Base:
-    """Return the `Base` with this name: from `BASES`, or for the user's own class."""
     if name in BASES:
         return BASES[name]
     return Base(lambda width, *_: make_own(name, width), reads_edges(name))
@@ -151,20 +138,19 @@ def build_model(
     """Build the network with the given name.
 
     Args:
-        name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
-            `ppgn`), or your own class as `package.module:Class` (import the module
-            before), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
-            these, the suffix `-s` means training with SubgraphDrop. Or a base GNN, also
-            your own, after the name of another subgraph GNN: `khop-`, `ego-`, `id-`,
-            `id-fast-`, `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, such as
-            `sswl+-gin`.
+        name: The name of a base GNN: `gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`,
+            `pna*`, `ppgn`, or `package.module:Class` for your own class, whose module
+            must be imported before. The suffix `-ak` means GNN-AK, `-ak+` means
+            GNN-AK+, and a further suffix `-s` means training with SubgraphDrop. A
+            prefix names another subgraph GNN: `khop-`, `ego-`, `id-`, `id-fast-`,
+            `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, as in `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
         edge_features: The same for the edge features. If None, there are none, and all
             edges get the same learned vector. `gcn` and `sage` ignore edge features.
         out_channels: Number of outputs per graph, or per node if `node_task`.
-        options: All other options, of which the field `name` is ignored. If None, the
-            defaults of `ModelOptions`.
+        options: All other options; their field `name` is ignored. If None, the defaults
+            of `ModelOptions`.
         node_task: Whether to predict for each node instead of for each graph.
         degrees: For `pna`: the histogram of in-degrees in the training set.
 

@@ -45,7 +45,6 @@ class Parts:
 
     @property
     def width(self) -> int:
-        """Width of the states."""
         return self.options.channels
 
     def reduce(self, published: Reduce) -> Reduce:
@@ -53,11 +52,9 @@ class Parts:
         return self.options.family.reduce or published
 
     def convs(self) -> list[nn.Module]:
-        """Build one conv per layer."""
         return [self.conv() for _ in range(self.options.num_layers)]
 
     def pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        """Build two convs per layer."""
         return list(zip(self.convs(), self.convs(), strict=True))
 
 
@@ -100,7 +97,6 @@ class Member:
     takes_pairs: bool = True
     """Whether the options `pairs`, `max_distance` and `num_steps` have an effect."""
     takes_order: bool = False
-    """Whether the option `order` has an effect."""
     takes_whole: bool = False
     """Whether the base GNN may be a whole GNN, such as PPGN, instead of a conv."""
     only: tuple[str, ...] | None = None
@@ -192,7 +188,6 @@ option; leave it out, or use a model whose name begins with sswl or sswl+.
 
 
 def _reads(member: Member, option: str) -> bool:
-    """Return whether an option of `FamilyOptions` can have an effect on a member."""
     if option == "order":
         return member.takes_order
     return option == "reduce" or member.takes_pairs

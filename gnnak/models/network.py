@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol, cast
 
@@ -334,23 +334,18 @@ class Kernel(nn.Module):
             edge_states: Edge features that are encoded already, [e, c]. If None,
                 `edge_attr` is encoded.
         """
-
-        def run(states: Tensor | None) -> Tensor:
-            if self.calling is not None:
-                return run_on_graph(
-                    self.gnn, self.calling, x, edge_index, states, batch
-                )
-            if subgraphs is None:
-                raise SubgraphError(
-                    "an uplifted layer got no rooted subgraphs; build the network with "
-                    "an extractor, or pass subgraphs."
-                )
-            return self.gnn(x, subgraphs, states)
-
-        encoder, num_edges = self.edge_encoder, edge_index.size(1)
-        if edge_states is not None or encoder is None:
-            return run(edge_states)
-        return run_with_edges(encoder, edge_attr, num_edges, run)
+        if edge_states is None and self.edge_encoder is not None:
+            edge_states = self.edge_encoder(edge_attr, edge_index.size(1))
+        if self.calling is not None:
+            return run_on_graph(
+                self.gnn, self.calling, x, edge_index, edge_states, batch
+            )
+        if subgraphs is None:
+            raise SubgraphError(
+                "an uplifted layer got no rooted subgraphs; build the network with an "
+                "extractor, or pass subgraphs."
+            )
+        return self.gnn(x, subgraphs, edge_states)
 
 
 @operation
@@ -364,14 +359,3 @@ def run_on_graph(
 ) -> Tensor:
     """Run a GNN on the whole graph; return its node states, [n, c]."""
     return calling(gnn, x, edge_index, edge_states, batch)
-
-
-@operation
-def run_with_edges(
-    encoder: nn.Module,
-    values: Tensor | None,
-    num_edges: int,
-    run: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """Encode raw edge features as edge states, [e, c], and run a GNN with these."""
-    return run(encoder(values, num_edges))

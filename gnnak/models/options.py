@@ -1,7 +1,5 @@
 """The options of the paper's network: the section `model` of a config file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -180,7 +178,7 @@ class ModelOptions(LayerOptions):
 
     @property
     def extractor(self) -> Extractor:
-        """The extractor that `subgraphs` describes; without a kind, of egonets."""
+        """The extractor of rooted subgraphs; of egonets if no kind is chosen."""
         return self.extractor_for("egonets")
 
     def extractor_for(self, kind: SubgraphKind) -> Extractor:

@@ -28,7 +28,6 @@ class HopTable(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new embeddings from the standard normal distribution."""
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
@@ -40,7 +39,6 @@ class HopTable(nn.Module):
         return lookup(table, self.rows(subgraphs))
 
     def extra_repr(self) -> str:
-        """Return `max_hops` and the width of the embeddings, as text for `repr`."""
         return f"max_hops={self.max_hops}, channels={self.weight.size(1)}"
 
 
@@ -57,7 +55,6 @@ class HopGate(nn.Module):
         self.linear = nn.Linear(hop_channels, channels)
 
     def reset_parameters(self) -> None:
-        """Initialise the weights of the Linear."""
         self.linear.reset_parameters()
 
     def forward(self, table: Tensor) -> Tensor:

@@ -16,11 +16,7 @@ from gnnak.typing import check_count
 
 
 def is_finite(*tensors: Tensor | None) -> bool:
-    """Return whether all values are finite; synchronises once on a GPU.
-
-    >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, torch.nan]))
-    (True, False)
-    """
+    """Return whether all values are finite; synchronises once on a GPU."""
     checked = [values.detach() for values in tensors if _can_check(values)]
     if not checked:
         return True
@@ -218,10 +214,6 @@ class ContinuousEncoder(nn.Module):
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
         """Encode features, [rows, columns] or [rows], as states, [rows, c]."""
-        return self.block(self.checked(values, num_rows))
-
-    def checked(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return features as [num_rows, columns], in the dtype of the weights."""
         shape = (num_rows, self.in_channels)
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_complex():
@@ -230,7 +222,7 @@ class ContinuousEncoder(nn.Module):
                 f"{list(shape)}."
             )
         self._warn_if_not_finite(values)
-        return values.to(next(self.block.parameters()).dtype)
+        return self.block(values.to(next(self.block.parameters()).dtype))
 
     def _warn_if_not_finite(self, values: Tensor) -> None:
         if self.warned or values.is_cuda or torch.compiler.is_compiling():

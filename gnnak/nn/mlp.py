@@ -28,9 +28,6 @@ def mlp(
         widths: Widths of the input, of every hidden layer and of the output.
         bias: Whether the last Linear has a bias.
         rows: Whether the input rows are nodes, edges or graphs; see `BatchNorm`.
-
-    >>> [type(layer).__name__ for layer in mlp([4, 8, 8, 2])]
-    ['Sequential', 'Sequential', 'Linear']
     """
     hidden = pairwise(widths[:-1])
     blocks = [dense_block(before, after, rows) for before, after in hidden]

@@ -50,12 +50,6 @@ def real_rows(rows: RealRows) -> Iterator[None]:
     replaces padding rows by the mean, so that padding rows stay bounded. The numbers of
     real rows are tensors on the device, so nothing synchronises. Not supported in
     distributed training.
-
-    >>> norm = BatchNorm(1)
-    >>> with real_rows(RealRows(nodes=torch.tensor(2))):
-    ...     rows = norm(torch.tensor([[-1.0], [1.0], [5.0]]))
-    >>> [round(row, 3) for row in rows.flatten().tolist()]
-    [-1.0, 1.0, 0.0]
     """
     token = _scope.set(rows)
     try:
@@ -70,14 +64,12 @@ def current_real_rows() -> RealRows:
 
 
 def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
-    """Return a `real_rows` context for modules that run on the graphs of a batch."""
     if real is None:
         return _unpadded()
     return real_rows(RealRows(real.nodes, real.edges, real.graphs))
 
 
 def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
-    """Return a `real_rows` context for modules that run on rooted subgraphs."""
     real = subgraphs.real
     if real is None:
         return _unpadded()
@@ -114,7 +106,6 @@ class BatchNorm(nn.BatchNorm1d):
         self.rows: RowAxis = rows
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c]."""
         if not self.training:
             return super().forward(x)
         if several_processes():
@@ -233,11 +224,7 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply batch norm in training mode to `x`, [n, c], with `count` real rows.
-
-    The running statistics are updated in place. Padding rows of the result have no
-    meaning.
-    """
+    """Apply batch norm in training mode to `x`, [n, c], with `count` real rows."""
     found = normalised_real_rows(x, count, eps)
     with torch.no_grad():
         for running, now in ((running_mean, found.mean), (running_var, found.variance)):

@@ -35,13 +35,8 @@ class Slices(Sequence[RootedSubgraphs]):
 
     A subgraph with more than `max_copies` nodes is a slice by itself. Each slice has
     node copies and subgraphs numbered from 0, while its fields `node` and `edge` refer
-    to the whole graph. `slices[i]` makes slice i, so that only one slice needs memory
+    to the whole graph. `slices[i]` builds slice i, so that only one slice needs memory
     at a time. In the example, each of six subgraphs has three nodes.
-
-    >>> from gnnak import EgoNets
-    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
-    >>> [part.root.tolist() for part in Slices(EgoNets(2)(ring, 6), 7)]
-    [[0, 1], [2, 3], [4, 5]]
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
@@ -90,7 +85,6 @@ class Slices(Sequence[RootedSubgraphs]):
 
 
 def norms_in_training(layer: nn.Module) -> list[_BatchNorm]:
-    """Return the BatchNorms of a layer that are in training mode."""
     return [m for m in layer.modules() if isinstance(m, _BatchNorm) and m.training]
 
 
@@ -224,7 +218,6 @@ class Statistics(NamedTuple):
 
     @staticmethod
     def of(parts: Sequence[NormInput]) -> Statistics:
-        """Compute the statistics over all slices from the moments of each slice."""
         zero = torch.zeros_like(parts[0].mean)
         rows = sum(part.rows for part in parts)
         total = max(rows, 1)
@@ -250,11 +243,7 @@ class Statistics(NamedTuple):
 
 
 class UnknownStatisticsError(Exception):
-    """Raised by a BatchNorm whose statistics over all slices are not computed yet.
-
-    The exception ends the encoding of one slice of the rooted subgraphs. `norm_input`
-    has the moments of the BatchNorm's input in this slice.
-    """
+    """Raised by a BatchNorm whose statistics over all slices are not computed yet."""
 
     def __init__(self, norm_input: NormInput) -> None:
         super().__init__()
@@ -262,10 +251,7 @@ class UnknownStatisticsError(Exception):
 
 
 class BatchStatistics(TorchFunctionMode):
-    """Context manager: the i-th BatchNorm call in training uses `known[i]`.
-
-    The first call without statistics in `known` raises `UnknownStatisticsError`.
-    """
+    """Context manager: the i-th BatchNorm call in training uses `known[i]`."""
 
     def __init__(self, known: Sequence[Statistics]) -> None:
         super().__init__()
@@ -274,7 +260,6 @@ class BatchStatistics(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
     ) -> Any:
-        """Call `func`, or, if it is PyTorch's `batch_norm`, `self.batch_norm`."""
         kwargs = kwargs or {}
         if func is not F.batch_norm:
             return func(*args, **kwargs)
@@ -291,7 +276,6 @@ class BatchStatistics(TorchFunctionMode):
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        """Normalise the rows of `x`; arguments as in PyTorch's `batch_norm`."""
         if not training:
             return F.batch_norm(
                 x, running_mean, running_var, weight, bias, False, momentum, eps
@@ -313,4 +297,5 @@ class BatchStatistics(TorchFunctionMode):
 
 
 SLICED = Backend("slices", {"over_rows": nn.BatchNorm1d.forward})
-"""Plain PyTorch, whose `BatchNorm`s call PyTorch's `batch_norm` also for one row."""
+"""Plain PyTorch, in which every `BatchNorm` calls PyTorch's `batch_norm`, even for one
+row, so that `BatchStatistics` can intercept the call."""

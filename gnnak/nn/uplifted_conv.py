@@ -110,10 +110,7 @@ class UpliftedConv(nn.Module):
     def _subgraphs(
         self, x: Tensor, edge_index: Tensor, inputs: Tensor | Inputs | None
     ) -> RootedSubgraphs:
-        """Return the subgraphs; in the first layer, warn of inputs that are not finite.
-
-        The inputs of a padded batch are not checked, since the check synchronises.
-        """
+        """Return the subgraphs; the first layer warns of inputs that are not finite."""
         shared = self.shared.subgraphs
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
@@ -194,21 +191,15 @@ class LazyUpliftedConv(nn.Module):
         return self
 
     def _depends_on_call(self) -> bool:
-        """Return whether only the arguments of a call show if the conv can be called.
-
-        This is so if it requires further arguments or takes edge attributes, whose
-        width is unknown.
-        """
+        """Return whether only the arguments of a call show how to call the conv."""
         needed = any(further_arguments(self.conv).values())
         return needed or "edge_attr" in edge_arguments(self.conv)
 
     @property
     def called_like(self) -> nn.Module:
-        """The conv, whose arguments this module takes."""
         return self.conv
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Build the layer for the width of the node states, then call the layer."""
         x, _, values, given = read_call(self, args, options)
         if not x.is_floating_point():
             name = self.name or self.binding.name
@@ -280,13 +271,10 @@ class LazyUpliftedConv(nn.Module):
         self.__class__ = UpliftedConv  # type: ignore[assignment]
 
     def extra_repr(self) -> str:
-        """Return a note that the layer is not built yet, as text for `repr`."""
         return "built at the first call, for the width of its input"
 
 
 class SharedInputs:
-    """Objects that all uplifted convs of a model share."""
-
     def __init__(self, subgraphs: SharedSubgraphs) -> None:
         self.subgraphs = subgraphs
         self.edges = EdgeReader()
@@ -296,11 +284,7 @@ class SharedInputs:
 def read_call(
     conv: UpliftedConv | LazyUpliftedConv, args: tuple[Any, ...], options: Any
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
-    """Read and check the arguments of a call of `conv`.
-
-    Returns the node states, `edge_index`, the edge values (None unless the edges are a
-    sparse matrix), and all further arguments by name.
-    """
+    """Read and check the arguments of a call of `conv`."""
     x, edges, given = conv.binding.bind(args, options)
     check_graph(x, edges, conv.binding.name, conv.name)
     num_nodes = x.size(0) if x.dim() else 0
@@ -366,8 +350,6 @@ MAX_SIZE = 30.0
 
 
 class _LayerSizes(NamedTuple):
-    """The root mean square of node states before and after one layer."""
-
     name: str
     before: float
     after: float

@@ -50,10 +50,10 @@ def uplift(
     them and extracts none. New weights take the dtype and the device of the conv's
     weights, or of the first weight of `model` if the conv has none.
 
-    If a conv does not declare its input width, or a width that its edge attributes can
-    have, its layer is built in the first forward pass. In this case, call the model
-    once under `torch.no_grad()` before you build the optimizer; otherwise the optimizer
-    does not train these layers.
+    If a conv does not show how wide its node states and edge attributes are, its layer
+    is built in the first forward pass. In this case, call the model once under
+    `torch.no_grad()` before you build the optimizer; otherwise the optimizer does not
+    train these layers.
 
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
@@ -170,11 +170,7 @@ def _choose(
 
 
 def matches(selector: Selector, name: str, module: nn.Module) -> bool:
-    """Return whether `selector` matches the type, name or parent's name of a module.
-
-    >>> matches("convs.*", "convs.0", nn.Identity())
-    True
-    """
+    """Return whether `selector` matches the type, name or parent's name of a module."""
     if isinstance(selector, type):
         return isinstance(module, selector)
     if selector in {cls.__name__ for cls in type(module).__mro__[:-1]}:

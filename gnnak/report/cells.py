@@ -22,8 +22,6 @@ from gnnak.typing import check_known
 
 @dataclass(frozen=True)
 class Style:
-    """How numbers in a table cell are formatted."""
-
     digits: int = 0
     """Digits after the decimal point."""
     percent: bool = False
@@ -32,11 +30,6 @@ class Style:
     """Text to print after a number, such as a percent sign."""
 
     def number(self, value: float) -> str:
-        """Format one number in this style.
-
-        >>> Style(2, percent=True, suffix="%").number(1 / 15)
-        '6.67%'
-        """
         shown = f"{100 * value if self.percent else value:.{self.digits}f}"
         return shown + self.suffix
 
@@ -63,8 +56,6 @@ class Plan:
 
 @dataclass(frozen=True)
 class Fact:
-    """A statistic of a data set that a table cell shows."""
-
     dataset: str
     statistic: str
     """Name of the statistic: `outputs` (number of classes or tasks), `graphs` (number
@@ -76,9 +67,7 @@ class Cell:
     """One table cell: the paper's number, and the runs or statistic that give ours."""
 
     row: str
-    """Title of the row."""
     column: str
-    """Title of the column."""
     paper: str | None
     """The paper's number as printed in the paper; None if the paper has no number."""
     style: Style
@@ -90,12 +79,10 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The titles of the cell's row and column, as "row / column"."""
         return f"{self.row} / {self.column}"
 
     @property
     def config(self) -> RunConfig:
-        """The config that all runs of the cell share; the cell must have a `plan`."""
         assert self.plan is not None
         return self.plan.config
 
@@ -110,7 +97,6 @@ class PaperTable:
     notes: tuple[str, ...]
     """Notes below the table, needed to compare our numbers with the paper's."""
     columns: tuple[str, ...]
-    """Titles of the columns."""
     rows: tuple[tuple[Cell, ...], ...]
     """The rows; each has one cell per column."""
 
@@ -123,14 +109,12 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """Return a copy with `settings` in all runs, and a note that lists them."""
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
         rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
         return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
 
     def shortened(self, factor: float) -> PaperTable:
-        """Return a copy with shorter runs: options in `LENGTH` divided by `factor`."""
         rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
         return replace(self, rows=rows)
 
@@ -166,18 +150,12 @@ ORDER = (
 
 
 def table_names() -> list[str]:
-    """Return the names of the paper's ten tables, in the paper's order."""
     return list(ORDER)
 
 
 @cache
 def load_table(name: str) -> PaperTable:
-    """Load one of the paper's tables, with the numbers that the paper reports.
-
-    >>> table = load_table("encodings")
-    >>> table.rows[0][0].title, table.rows[0][0].paper
-    ('Full / ZINC-12K (MAE)', '0.080 ± 0.001')
-    """
+    """Load one of the paper's tables, with the numbers that the paper reports."""
     check_known("table", name, ORDER)
     content = read_yaml(TABLES / f"{name}.yaml")
     columns = [_column(entry) for entry in content["columns"]]
@@ -196,7 +174,7 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a column: those in `_columns.yaml`, changed by `entry`."""
+    """Return the settings of a column in `_columns.yaml`, as changed by `entry`."""
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

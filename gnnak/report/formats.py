@@ -43,7 +43,6 @@ FIELDS = (
 
 
 def markdown(filled: FilledTable) -> str:
-    """Return the table as Markdown, with the caption above and the remarks below."""
     header, body = filled.header, filled.body
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *body]
     table = [
@@ -78,7 +77,7 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """Return the table as CSV, one line per cell; accuracies are fractions."""
+    """Return the table as CSV, one line per cell; accuracies are between 0 and 1."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -104,7 +103,6 @@ FORMATS: dict[Format, Callable[[FilledTable], str]] = {
     "latex": latex,
     "csv": as_csv,
 }
-"""For each output format, the function that formats a table."""
 
 
 def _tex(words: str) -> str:

@@ -4,8 +4,6 @@ This module computes the rows and figures; `page.html` is the template that has 
 sections, headings and captions, and `page.css` the styles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +20,6 @@ from gnnak.report.your_runs import HEADER, Task, group_tasks
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.records import schema
 from gnnak.training.records.lookup import RunRecords, read_statistics
 from gnnak.training.records.results import Record, environment, read_records
 
@@ -37,13 +34,13 @@ CONTENTS = (
     ("cost", "What an epoch costs"),
     ("versions", "Versions"),
 )
-"""Anchor and text of the links to the sections of `page.html`, which leaves out
-sections without content, and links to them."""
+"""Anchor and title of each section of `page.html`. Sections without content, and links
+to them, are left out."""
 MOST = len(pictures.COLOURS)
 """Maximal number of settings in one figure."""
 FEW = 20
-"""If a folder has at most this many runs with settings of the paper's tables, these
-runs count as the user's own."""
+"""If a folder has at most this many runs for the paper's tables, these runs count as
+the user's own."""
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -51,14 +48,14 @@ TEMPLATES = Environment(
     undefined=StrictUndefined,
 )
 """Reads `page.html` from the folder of this module; inserted texts are escaped."""
+DROP = "case device strategy min_coverage share step_seconds step_mb"
+QUALITY = "model target epochs seed test_mae"
+"""The keys of records of `subgraph_drop.jsonl` and of `drop_quality.jsonl`."""
 Rows = Sequence[tuple[str, ...]]
 
 
 class Figure(NamedTuple):
-    """A figure of the page."""
-
     svg: str
-    """An `<svg>` element."""
     caption: str
 
 
@@ -67,9 +64,9 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
     runs = RunRecords.read(results, *([] if own_runs is None else [own_runs]))
     statistics = read_statistics(results)
     tables = fill_tables(map(load_table, table_names()), runs, statistics)
-    drops = read_records(results / "subgraph_drop.jsonl", schema.DROP)
-    quality = read_records(results / "drop_quality.jsonl", schema.QUALITY)
-    extraction = read_records(results / "extraction.jsonl", schema.EXTRACTION)
+    drops = read_records(results / "subgraph_drop.jsonl", DROP.split())
+    quality = read_records(results / "drop_quality.jsonl", QUALITY.split())
+    extraction = read_records(results / "extraction.jsonl", ("case", "seconds"))
     bench = read_records(results / "bench.jsonl")
     own, paper = _own_and_paper(tables, runs)
     extracted = list({record["case"]: record for record in extraction}.values())
@@ -100,7 +97,6 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
 
 
 def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None:
-    """Write the HTML report on all results to a file, atomically."""
     content = report_page(results, own_runs).encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(out, content)
@@ -109,11 +105,7 @@ def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None
 def _own_and_paper(
     tables: list[FilledTable], runs: RunRecords
 ) -> tuple[list[Record], list[Record]]:
-    """Divide the records of runs into the user's own and those for the paper's tables.
-
-    A run is for the paper's tables if its settings, except for its length, are those of
-    a table cell. If there are at most `FEW` such runs, all count as the user's own.
-    """
+    """Divide records into the user's own and those for the paper's tables."""
     plans = [cell.plan for filled in tables for cell in filled.table.cells()]
     found = [runs.any_length(plan.config) for plan in plans if plan]
     of_tables = {id(record) for records in found for record in records}
@@ -124,7 +116,6 @@ def _own_and_paper(
 
 
 def _summary(tables: list[FilledTable], own: list[Record]) -> str:
-    """Return the line below the title: numbers of runs and cells, time and version."""
     cells = [cell for t in tables for row in t.rows for cell in row if cell.cell.plan]
     done = sum(1 for cell in cells if cell.ours)
     now = environment()
@@ -137,7 +128,6 @@ def _summary(tables: list[FilledTable], own: list[Record]) -> str:
 
 
 def _shown_task(task: Task) -> dict[str, Any]:
-    """Return what `page.html` shows of a task: title, note, rows and figures."""
     better = "lower is better" if task.lower_is_better else "higher is better"
     source = task.settings[0].newest.get("source")
     origin = f" Graphs from {source}." if source else ""
@@ -185,7 +175,7 @@ def _paper_rows(records: Sequence[Record]) -> Rows:
 
 
 def _curves(records: Sequence[Record]) -> list[Figure]:
-    """Plot a figure per task: the learning curve of the newest run of each config."""
+    """Plot a figure per task: one learning curve per config, from its newest run."""
     tasks: dict[str, dict[str, Record]] = {}
     for record in records:
         if record.get("curves", {}).get("validation"):
@@ -259,7 +249,6 @@ def _drop_errors(records: Sequence[Record]) -> Rows:
 
 
 def _extraction_rows(records: Sequence[Record]) -> Rows:
-    """Return one row per case: the seconds of gnnak and of PyG to extract egonets."""
     rows = []
     for record in records:
         taken = record["seconds"]
@@ -295,7 +284,6 @@ def _cost_row(record: Record) -> tuple[str, ...]:
 
 
 def growth_figures(records: Sequence[Record]) -> list[Figure]:
-    """Plot time and memory over each quantity that `gnnak bench --grow` varied."""
     growths: dict[str, list[Record]] = {}
     for record in records:
         if record.get("kind") == "growth":

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,6 @@ def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) 
 def plot_curves(
     axes: Axes, curves: Mapping[str, Sequence[float]], label: str, title: str
 ) -> None:
-    """Plot one or more learning curves: score over epoch."""
     for colour, (name, values) in zip(CURVE_COLOURS, curves.items(), strict=False):
         axes.plot(range(1, len(values) + 1), values, label=name, color=colour, lw=2)
     axes.set_xlabel("epoch")
@@ -99,7 +98,6 @@ def plot_curves(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure to a file atomically, in the format of the file's extension."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     FigureCanvasAgg(figure)
@@ -116,7 +114,6 @@ def _as_networkx(graph: Graph) -> nx.Graph:
 
 
 def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
-    """Map each node in the egonet of `root` to its distance from the root."""
     subs = egonets(*graph, num_hops)
     own = subs.subgraph == root
     return dict(zip(subs.node[own].tolist(), subs.hop[own].tolist(), strict=True))
@@ -258,7 +255,10 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
         lines.setdefault(_growth_label(record), {})[record["value"]] = record
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2)
-    names = {"ms a graph": _ms_a_graph, "peak memory, MB": _memory}
+    names: dict[str, Callable[[Record], float]] = {
+        "ms a graph": lambda record: 1e3 / record["graphs_per_second"],
+        "peak memory, MB": lambda record: record["peak_memory_mb"] or float("nan"),
+    }
     for axes, (name, cost) in zip(panels, names.items(), strict=True):
         for place, (label, points) in enumerate(lines.items()):
             values = sorted(points)
@@ -284,15 +284,6 @@ def _growth_label(record: Record) -> str:
     data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
     path = "" if record["fast"] else ", plain"
     return f"{data}, {config['model']['name']}, {record['device']}{path}"
-
-
-def _ms_a_graph(record: Record) -> float:
-    return 1e3 / record["graphs_per_second"]
-
-
-def _memory(record: Record) -> float:
-    memory = record["peak_memory_mb"]
-    return float("nan") if memory is None else memory
 
 
 @rc_context(STYLE)

@@ -1,7 +1,5 @@
 """Fill the paper's tables with our numbers, and compare these with the paper's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +28,6 @@ from gnnak.training.schedule.queue import Job
 Verdict = Literal["better", "within", "worse"]
 """How our number compares with the paper's, see `compare`."""
 SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼"}
-"""The sign of each verdict in a printed table."""
 DEVIATIONS = 2.0
 """Our number agrees with the paper's if the difference is at most this many of the
 paper's standard deviations."""
@@ -55,11 +52,6 @@ def parse_number(text: str) -> PaperNumber | None:
 
     The tolerance is two standard deviations, or 5 % if the paper gives none, but at
     least half a unit of the last printed digit.
-
-    >>> parse_number("0.080 ± 0.001")
-    PaperNumber(mean=0.08, tolerance=0.002)
-    >>> parse_number("50%").tolerance, parse_number("OOM")
-    (2.5, None)
     """
     found = NUMBER.fullmatch(text.strip())
     if found is None:
@@ -75,7 +67,7 @@ def parse_number(text: str) -> PaperNumber | None:
 
 
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
-    """Compare our number with the paper's; return None if one of them is missing.
+    """Compare our number with the paper's; return None if a number is missing.
 
     Where the paper ran out of memory ("OOM"), any number is "better".
     """
@@ -93,18 +85,13 @@ def compare(cell: Cell, ours: Summary) -> Verdict | None:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many cells of a table were run, and how many agree with the paper."""
-
     cells: int = 0
     """Cells that show the result of runs."""
     run: int = 0
     """Cells of which at least one run has a record."""
     better: int = 0
-    """Cells in which our number is better than the paper's."""
     within: int = 0
-    """Cells in which our number agrees with the paper's."""
     worse: int = 0
-    """Cells in which our number is worse than the paper's."""
     shortened: int = 0
     """Worse cells whose runs had fewer epochs than the paper's."""
     explained: int = 0
@@ -125,11 +112,12 @@ SHORTENED = (
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
-    """Return why our number is worse than the paper's; None if not worse or unknown."""
+    """Return why our number is worse than the paper's; None if not, or if unknown."""
     if compare(cell, ours) != "worse":
         return None
     of_seeds = cell.plan is None or cell.plan.folds is None
-    if of_seeds and len(ours.values) > 1 and _one_agrees(cell, ours):
+    alone = [compare(cell, replace(ours, mean=value)) for value in ours.values]
+    if of_seeds and len(alone) > 1 and set(alone) != {"worse"}:
         shown = ", ".join(cell.style.number(value) for value in ours.values)
         return f"the runs differ ({shown}), and not all are worse than the paper's."
     if ours.shortened:
@@ -148,12 +136,6 @@ def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
         if reason is not None:
             titles.setdefault(reason, []).append(cell.title)
     return [f"{SIGNS['worse']} {'; '.join(t)}: {why}" for why, t in titles.items()]
-
-
-def _one_agrees(cell: Cell, ours: Summary) -> bool:
-    """Return whether at least one run alone is not worse than the paper's number."""
-    each = (replace(ours, mean=value) for value in ours.values)
-    return any(compare(cell, one) != "worse" for one in each)
 
 
 @cache
@@ -183,26 +165,23 @@ class Filled:
     mark: str = ""
     """Letter of the cell's footnote; empty if the cell has no footnote."""
     minutes: float | None = None
-    """Estimated minutes for one seed, if the cell was not run; None if not known."""
+    """Estimated minutes for one seed, if the cell was not run; None if unknown."""
 
     @property
     def verdict(self) -> Verdict | None:
-        """How our number compares with the paper's; None if one of them is missing."""
+        """How our number compares with the paper's; None if a number is missing."""
         return None if self.summary is None else compare(self.cell, self.summary)
 
     @property
     def sign(self) -> str:
-        """The sign of the verdict; empty if there is no verdict."""
         return SIGNS[self.verdict] if self.verdict else ""
 
     @property
     def reason(self) -> str | None:
-        """Why our number is worse than the paper's; None if not worse or unknown."""
         return None if self.summary is None else reason_of(self.cell, self.summary)
 
     @property
     def text(self) -> str:
-        """Text of the cell: our number, followed by the paper's number in brackets."""
         paper = f"({self.cell.paper})" if self.cell.paper else ""
         mark = f"[{self.mark}]" if self.mark else ""
         parts = [self.ours or self.expected, mark, self.sign, paper]
@@ -210,13 +189,11 @@ class Filled:
 
     @property
     def expected(self) -> str:
-        """The expected time of a cell that was not run, such as "[8 min]"."""
         if self.minutes is None:
             return ""
         return f"[{max(1, round(self.minutes))} min]"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return titles, numbers and footnote of the cell as a dict for JSON or CSV."""
         found = self.summary
         return {
             "row": self.cell.row,
@@ -237,9 +214,7 @@ class FilledTable:
     """One of the paper's tables, with the paper's numbers and our numbers."""
 
     table: PaperTable
-    """The table with the paper's numbers only."""
     rows: tuple[tuple[Filled, ...], ...]
-    """The cells of each row, with the paper's numbers and our numbers."""
     footnotes: tuple[tuple[str, str], ...]
     """Letter and text of every footnote, such as ("a", "1 of 3 seeds")."""
 
@@ -248,7 +223,6 @@ class FilledTable:
 
     @property
     def counts(self) -> Counts:
-        """How many cells were run, and how many agree with the paper."""
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
         verdicts = [cell.verdict for cell in cells]
         reasons = [cell.reason for cell in cells if cell.reason is not None]
@@ -265,22 +239,18 @@ class FilledTable:
 
     @property
     def header(self) -> list[str]:
-        """The header row: an empty first cell, then the titles of the columns."""
         return ["", *self.table.columns]
 
     @property
     def body(self) -> list[list[str]]:
-        """The rows as text: each has the row's title, then the texts of its cells."""
         return [[row[0].cell.row, *(c.text for c in row)] for row in self.rows]
 
     @property
     def titled_rows(self) -> list[tuple[str | Filled, ...]]:
-        """The rows: each has the row's title, then its cells."""
         return [(row[0].cell.row, *row) for row in self.rows]
 
     @property
     def remarks(self) -> list[str]:
-        """Footnotes, legend, reasons why some numbers are worse, and general notes."""
         signed = [f"[{mark}] {note}." for mark, note in self.footnotes]
         has_times = any(cell.expected for row in self.rows for cell in row)
         times = [NOT_RUN.format(self.device)] if has_times else []
@@ -316,7 +286,6 @@ def fill_tables(
 
 
 def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[FilledTable]:
-    """Add our numbers, read from a results folder, to tables of the paper."""
     return fill_tables(tables, RunRecords.read(results), read_statistics(results))
 
 
@@ -385,11 +354,7 @@ def _letters(place: int) -> str:
 
 
 def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
-    """Return all pairs (seed, fold), counted from 0; without folds, the fold is None.
-
-    >>> all_pairs(2, None)
-    [(0, None), (1, None)]
-    """
+    """Return all pairs (seed, fold), from 0; without folds, the fold is None."""
     return list(product(range(seeds), [None] if folds is None else range(folds)))
 
 
@@ -437,7 +402,6 @@ def _of_cell(
 
 
 def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
-    """Raise `OptionError` if a text of `--only` selects no cell and no data set."""
     cells = [cell for table in tables for row in table.rows for cell in row]
     titles = [cell.title for cell in cells]
     titles += [cell.fact.dataset for cell in cells if cell.fact]
@@ -473,7 +437,6 @@ paper's data. The statistics do not count them as tasks."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:
-    """Compute the statistics of a data set, and append them to `datasets.jsonl`."""
     entry = find_entry(name)
     described = describe_dataset(entry, load_dataset(name)).as_dict()
     targets = [target for target in entry.targets if target not in STAND_INS]
@@ -484,7 +447,6 @@ def measure_dataset(name: str, results: Path) -> Record:
 
 
 def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
-    """Return the data sets whose statistics a table needs but that have no record."""
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
     return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]

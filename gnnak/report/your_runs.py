@@ -1,7 +1,5 @@
 """Group runs by task and setting, for the first section of the HTML report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -16,11 +14,9 @@ from gnnak.training.records.results import Record
 from gnnak.training.records.summary import Summary, summarise
 
 TASK = ("data.name", "data.target", "data.own.path", "data.own.targets")
-"""The options that identify the task of a run."""
 SAME = (*PER_RUN, "data.seed", "data.own.labels", "data.own.smiles")
 """Options that are ignored when runs are grouped into settings."""
 HEADER = ["Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs"]
-"""Titles of the columns that `Setting.texts` fills."""
 
 
 @dataclass(frozen=True)
@@ -34,34 +30,28 @@ class Setting:
 
     @property
     def test(self) -> Summary:
-        """Mean and standard deviation of the test score."""
         return summarise(self.records)
 
     @property
     def validation(self) -> float | None:
-        """Mean validation score; None if it is undefined in all runs."""
         scores = [record["scores"]["validation"] for record in self.records]
         known = [score for score in scores if score is not None]
         return fmean(known) if known else None
 
     @property
     def seconds(self) -> float:
-        """Mean seconds of a training epoch."""
         return summarise(self.records, "seconds").mean or 0.0
 
     @property
     def megabytes(self) -> float:
-        """Largest peak memory of training, in MB."""
         return max(record["peak_memory_mb"]["train"] for record in self.records)
 
     @property
     def newest(self) -> Record:
-        """The record that was written last."""
         return self.records[-1]
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The texts of the columns in `HEADER`."""
         test, validation, newest = self.test, self.validation, self.newest
         spread = "" if test.deviation is None else f" ± {test.deviation:.2g}"
         tested = any("test" in record["scores"] for record in self.records)
@@ -83,7 +73,6 @@ class Task:
     """A data set with its targets and metric, and the settings that were trained."""
 
     title: str
-    """Name of the data set, and its targets."""
     own_data: bool
     """Whether the data are the user's own, not a data set of gnnak."""
     metric: str
@@ -93,12 +82,10 @@ class Task:
 
     @property
     def runs(self) -> int:
-        """Number of runs."""
         return sum(len(setting.records) for setting in self.settings)
 
 
 def group_tasks(records: Iterable[Record]) -> list[Task]:
-    """Group records of runs by task and setting."""
     groups: dict[tuple[Any, ...], list[tuple[Record, dict[str, Any]]]] = {}
     for record in records:
         options = _options(record)
@@ -150,7 +137,7 @@ def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
 
 
 def _options(record: Record) -> dict[str, Any]:
-    """Return a run's options by dotted name, without those of unused SubgraphDrop."""
+    """Return a run's options by dotted name, except those of SubgraphDrop if unused."""
     try:
         config = change(RunConfig(), record["config"])
     except GnnakError:

@@ -1,6 +1,7 @@
-"""Compute the sampling plans of all graphs once, then look them up for each batch."""
+"""Compute the sampling plans of all graphs once, then look them up for each batch.
 
-from __future__ import annotations
+A sampling plan is what SubgraphDrop computes before it samples; see `Plan`.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,6 @@ from gnnak.subgraphs.induce import with_edges
 
 
 def can_sample_first(extractor: object) -> TypeGuard[EgoNets]:
-    """Return whether `sample_egonets` supports an extractor: egonets with all nodes."""
     return type(extractor) is EgoNets and extractor.max_neighbors is None
 
 
@@ -45,8 +45,8 @@ def sample_egonets(
 CACHED_PAIRS = 2**26
 """Default maximal number of cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
-"""Approximate number of node pairs of the graphs whose plans are computed at a time, to
-bound the memory. Without distances, every node counts as 16 pairs."""
+"""Approximate number of node pairs of the graphs whose plans are computed at a time. It
+bounds the memory. Without distances, each node counts as 16 pairs."""
 
 NODE_ROWS = 5
 """Number of rows of `CachedPlans.nodes` without distances."""
@@ -56,8 +56,8 @@ NODE_ROWS = 5
 class CachedPlans:
     """The sampling plans of all graphs of a store, in flat tensors.
 
-    `plans[indices]` is the plan of the batch `store[indices]`, without synchronising.
-    Node and component numbers start at 0 in each graph and are int32.
+    `plans[indices]` gathers the plan of the batch `store[indices]`, and does not
+    synchronise. Node and component numbers start at 0 in each graph, and are int32.
     """
 
     store: GraphStore
@@ -122,10 +122,6 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute the sampling plans of all graphs.
-
-    Returns None if "farthest" would need more than `limit` distances between nodes.
-    """
     store = cached.store
     work = 16 * store.num_nodes
     if drop.strategy == "farthest":
@@ -154,10 +150,7 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs.
-
-    `before` has the numbers of distances and of neighbours in all earlier chunks.
-    """
+    """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs."""
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     component_graph = batch[groups.order[groups.ptr[:-1]]]

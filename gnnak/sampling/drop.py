@@ -212,7 +212,7 @@ def sample_subgraphs(
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the positions of True in each mask; `before` has each `pointers(mask)`."""
+    """Return the positions of True in masks; `before` has `pointers` of each mask."""
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
     return [
@@ -230,5 +230,5 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the matrix that estimates encodings from those of the sampled roots."""
+    """Compute the matrix with which sampled roots' encodings estimate all others."""
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

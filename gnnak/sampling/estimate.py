@@ -16,10 +16,10 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Filling(Compact):
-    """A sparse matrix in COO format, [n, s], that estimates values from sampled roots.
+    """A sparse matrix, [n, s], that estimates values of all nodes from sampled roots.
 
-    It has q nonzero entries. The weights of each row sum to one; the row of a sampled
-    root has a single entry, for the root's own value.
+    It has q nonzero entries, in COO format. The weights of each row sum to one; the row
+    of a sampled root has a single entry, for the root's own value.
     """
 
     node: Tensor
@@ -33,12 +33,10 @@ class Filling(Compact):
     their order is unknown."""
 
     def at(self, entries: Tensor) -> Filling:
-        """Return the nonzero entries at the positions `entries`, in this order."""
         node, subgraph = self.node[entries], self.subgraph[entries]
         return Filling(node, subgraph, self.weight[entries])
 
     def to(self, device: torch.device | str) -> Filling:
-        """Return this matrix on another device."""
         node, subgraph = self.node.to(device), self.subgraph.to(device)
         return Filling(node, subgraph, self.weight.to(device), self.in_order)
 
@@ -59,7 +57,7 @@ class SampledSubgraphs(RootedSubgraphs):
     """Estimates the encodings of all nodes from those of the sampled roots."""
 
     def has_some_roots(self, num_nodes: int) -> bool:
-        """Return False: layers estimate the states of all nodes."""
+        """Return False: layers also estimate the states of roots that were dropped."""
         return False
 
     def scale(self, dtype: torch.dtype) -> Tensor:
@@ -90,9 +88,10 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     $$h_u = \text{Mean}\,\{h_v \mid v \in \mathcal{U}_{d-1},\ (u, v) \in \mathcal{E}\}
     \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
 
-    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root.
-    Edge directions and duplicates are ignored; a node without a path to a sampled
-    root has an empty row.
+    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root;
+    the values $h_v$ of the sampled roots, $\mathcal{U}_0$, are known. Edge directions
+    and duplicates are ignored. A node without a path to a sampled root has an empty
+    row.
     """
     layer, source, target = _nearer_neighbors(edge_index, num_nodes, roots)
     share = counts_of(target, num_nodes).double().reciprocal()

@@ -85,7 +85,6 @@ def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 Array = np.ndarray
-"""A NumPy array of integers or booleans."""
 
 
 class Coverage:
@@ -100,7 +99,6 @@ class Coverage:
         self.ptr = subgraphs.by("subgraph").ptr.tolist()
 
     def nodes_of(self, subgraph: int) -> Array:
-        """Return the nodes of a subgraph."""
         return self.node[self.ptr[subgraph] : self.ptr[subgraph + 1]]
 
     def add(self, nodes: Array) -> int:
@@ -213,8 +211,8 @@ def farthest_roots(
 class _Nearest:
     """Scores each subgraph by the distance of its root to the nearest sampled root.
 
-    A search visits only the nodes that a new root is nearer to; a table of all
-    distances would take quadratic memory.
+    A search from a new root visits only nodes that are nearer to this root than to all
+    earlier roots. A table of all distances would take quadratic memory.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, plan: Plan) -> None:
@@ -278,7 +276,8 @@ def set_cover_roots(
 class _LeastCovered:
     """Scores each subgraph by the number of least-covered nodes that it contains.
 
-    These nodes are marked; when all of them are covered, nodes are marked anew.
+    The least-covered nodes are marked. As soon as a sampled subgraph has covered the
+    last marked node, the nodes that are least covered then are marked.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, coverage: Coverage) -> None:
@@ -298,7 +297,7 @@ class _LeastCovered:
         return self.score[subgraphs]
 
     def update(self, subgraph: int, nodes: Array) -> bool:
-        """Unmark a sampled subgraph's nodes; return whether nodes are marked anew."""
+        """Unmark a sampled subgraph's nodes; return whether other nodes were marked."""
         covered = nodes[self.marked[nodes]]
         self.marked[covered] = False
         self.num_marked -= covered.size
@@ -309,7 +308,6 @@ class _LeastCovered:
         return True
 
     def _mark(self) -> None:
-        """Mark the least-covered nodes, and compute all scores of the component."""
         covered, wanted = self.coverage.covered, self.coverage.wanted
         lacking = self.nodes[covered[self.nodes] < wanted[self.nodes]]
         least = lacking[covered[lacking] == covered[lacking].min()]

@@ -16,8 +16,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class Near:
     """The distinct neighbours of each node, ignoring edge directions, in CSR form.
 
-    The neighbours of node v are `place[start[v] : start[v] + count[v]]`, each as its
-    position in its connected component, which does not depend on the batch.
+    The neighbours of node v are `place[start[v] : start[v] + count[v]]`: positions in
+    the connected component. Unlike a node number, a position is equal in all batches.
     """
 
     place: Tensor
@@ -60,7 +60,7 @@ CHUNK = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """The distance from node u to v of one component is `hop[start[u] + place[v]]`."""
+    """Distances in each component: from node u to v, `hop[start[u] + place[v]]`."""
 
     hop: Tensor
     """[sum of squared component sizes], int32: the distances in all components."""
@@ -79,7 +79,6 @@ class PairDistances:
 
 
 def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDistances:
-    """Compute the distances between all nodes of each of the `count` components."""
     num_nodes = component.numel()
     sizes = counts_of(component, count)
     pairs = int((sizes * sizes).sum())
@@ -173,7 +172,6 @@ class Plan:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, n."""
         return self.component.numel()
 
 

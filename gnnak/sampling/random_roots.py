@@ -1,4 +1,4 @@
-"""Coverage of nodes, and random sampling of roots: until covered, or a fixed share."""
+"""Count in how many subgraphs each node is, and sample roots at random."""
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ def is_cover(
 ) -> bool:
     """Return whether every node is in at least `min_coverage` sampled subgraphs.
 
-    If fewer than `min_coverage` subgraphs contain a node, all of them must be sampled.
+    If fewer than `min_coverage` subgraphs contain a node, all these must be sampled.
 
     Args:
         subgraphs: The s rooted subgraphs.
@@ -117,7 +117,6 @@ def share_roots(
 def random_order(
     subgraphs: RootedSubgraphs, generator: torch.Generator | None
 ) -> Tensor:
-    """Return a random permutation of 0..s-1, on the device of the s subgraphs."""
     device = subgraphs.device if generator is None else generator.device
     order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)
     return order.to(subgraphs.device)
@@ -141,7 +140,10 @@ def _sample_each(
 
 
 def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Count True by group `index` of columns, in each row of `values`, [times, m]."""
+    """Count, in each row of `values` [times, m], the True entries of each group.
+
+    `index`, [m], is the group of each column.
+    """
     times = values.size(0)
     row = torch.arange(times, device=index.device)[:, None] * size
     total = torch.zeros(times * size, dtype=torch.int32, device=index.device)

@@ -25,10 +25,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs, can_stream, streamed
 
 MAX_CALLS = 2000
-"""A `Replay` remembers the samples of the latest layer calls, at most this many."""
+"""Largest number of layer calls whose samples a `Replay` remembers, the latest ones."""
 
 Key = tuple[int, int]
-"""The random number of a layer call (its ticket), and the graph's fingerprint."""
+"""Identifies a layer call: its random number (ticket), and the graph's fingerprint."""
 
 _LOCK = threading.Lock()
 
@@ -42,14 +42,17 @@ class Sample:
 
 
 class Replay:
-    """Remembers which random subgraphs each layer call used, to recompute layers."""
+    """Remembers the random subgraphs of layer calls, for activation checkpointing."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, Sample | None] = {}
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
-        """Store the sample of a layer call; None if its key has another sample."""
+        """Store the sample of a layer call.
+
+        If a different sample has the same key, neither can be trusted: None is stored.
+        """
         with self._lock:
             known = self._samples.pop(key, sample)
             same = known is not None and known.seed == sample.seed
@@ -58,7 +61,6 @@ class Replay:
                 del self._samples[next(iter(self._samples))]
 
     def find(self, key: Key) -> Sample | None:
-        """Return the sample of the layer call with this key; None if unknown."""
         return self._samples.get(key)
 
 
@@ -83,8 +85,8 @@ class CachedGraph:
     """A copy of one graph's edges, and what was computed from these edges.
 
     `full` and `plan` do not depend on randomness. `sampled` are the random subgraphs of
-    the current forward pass, which `sample` can repeat; `replayed` are the random
-    subgraphs of a layer that was recomputed.
+    the current forward pass; `sample` has the seed to sample them again. `replayed` are
+    the random subgraphs of a layer that was recomputed.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -98,14 +100,12 @@ class CachedGraph:
         self._version = _version(edge_index)
 
     def discard_sample(self) -> None:
-        """Release the random subgraphs of the current forward pass."""
         self.sampled: RootedSubgraphs | None = None
         self.sample: Sample | None = None
         self.replayed: RootedSubgraphs | None = None
 
     @cached_property
     def fingerprint(self) -> int:
-        """A hash of the edges and the number of nodes."""
         edges = self._edges.cpu().contiguous()
         return hash((edges.numpy().tobytes(), edges.shape, self.num_nodes))
 
@@ -120,11 +120,7 @@ class CachedGraph:
         self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether all edges are equal; on a GPU, this synchronises.
-
-        A tensor's version counter is not enough, since it misses some writes: in
-        inference mode, and through `.data`, NumPy or DLPack.
-        """
+        """Return whether all edges are equal; on a GPU, this synchronises."""
         return num_nodes == self.num_nodes and equal_edges(edge_index, self._edges)
 
     def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
@@ -139,17 +135,13 @@ class CachedGraph:
 
 
 class GraphCache:
-    """Caches the last `CachedGraph` until its `edge_index` is freed.
-
-    Between the calls of `hold` and `release`, the graph stays in the cache.
-    """
+    """Caches the last `CachedGraph` until its `edge_index` is freed."""
 
     def __init__(self) -> None:
         self._held = False
         self.clear()
 
     def clear(self) -> None:
-        """Empty the cache."""
         self._graph: CachedGraph | None = None
         self._owner: weakref.ref[Tensor] | None = None
 
@@ -164,16 +156,15 @@ class GraphCache:
             self.clear()
 
     def discard_sample(self) -> None:
-        """Release the random subgraphs of the cached graph, if there is one."""
         if self._graph is not None:
             self._graph.discard_sample()
 
     def get(self, edge_index: Tensor, num_nodes: int, compared: bool) -> CachedGraph:
         """Return the cached graph with these edges; if there is none, cache a new one.
 
-        Comparing edges synchronises on a GPU. If this forward pass has `compared` edges
-        before, or during a capture, the same tensor object without writes to it counts
-        as equal instead.
+        Comparing edges synchronises on a GPU. So, during a capture, and if this forward
+        pass has `compared` edges before, edges are not compared. They count as equal if
+        they are the same tensor object, to which nothing was written.
         """
         graph = self._graph
         if graph is not None:
@@ -226,7 +217,6 @@ class ThreadState(threading.local):
         self.cache.discard_sample()
 
     def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
-        """Return the cached graph with these edges; see `GraphCache.get`."""
         graph = self.cache.get(edge_index, num_nodes, self.compared)
         self.compared = self.trusts_versions
         return graph
@@ -272,7 +262,6 @@ class SharedSubgraphs:
         self.compiled: RootedSubgraphs | None = None
 
     def forget(self) -> None:
-        """Clear the cache of the calling thread."""
         self._of_thread.cache.clear()
         self._of_thread.start_pass()
 
@@ -292,7 +281,6 @@ class SharedSubgraphs:
         return args, rest
 
     def end_call(self, *_: object) -> None:
-        """Forward hook of the model: end a call."""
         if torch.compiler.is_compiling() and self.compiled is not None:
             self.compiled = None
         else:
@@ -311,7 +299,6 @@ class SharedSubgraphs:
 
     @torch.compiler.disable
     def end_pass(self, *_: object) -> None:
-        """End a forward pass."""
         state = self._of_thread
         state.in_model = False
         state.is_over = True
@@ -375,11 +362,7 @@ class SharedSubgraphs:
         return found.subgraphs
 
     def _is_usable(self, given: RootedSubgraphs, training: bool) -> bool:
-        """Return whether subgraphs from outside can be used in this forward pass.
-
-        SubgraphDrop trains on sampled subgraphs. Evaluation needs all subgraphs, not
-        random ones, unless the caller passed the subgraphs explicitly.
-        """
+        """Return whether subgraphs from outside can be used in this forward pass."""
         sampled = isinstance(given, SampledSubgraphs)
         if training:
             return sampled or self.drop is None
@@ -466,7 +449,6 @@ class SharedSubgraphs:
     def _sample(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Sample subgraphs for training: random walks, SubgraphDrop, or both."""
         if self.extractor.random:
             full = self._extract(graph, edge_index, generator)
             if self.drop is None:

@@ -4,8 +4,6 @@ A data loader attaches the subgraphs of a batch to the tensor `edge_index`. A mo
 is called with the same tensor object reads the subgraphs from there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,7 +27,7 @@ class Attached:
     subgraphs: RootedSubgraphs
     extractor: Extractor
     edges: Tensor | None
-    """A copy of the tensor; None if only gnnak can write to it, in a padded batch."""
+    """A copy of the tensor; None for a padded batch, to which only gnnak writes."""
     version: int
     """The tensor's version counter when the subgraphs were attached. It misses some
     writes: in inference mode, and through `.data`, NumPy or DLPack."""
@@ -45,7 +43,6 @@ def attach(
     source: Extractor,
     edges: Tensor | None,
 ) -> None:
-    """Attach subgraphs to the tensor that they were extracted from; see `Attached`."""
     found = Attached(subgraphs, source, edges, edge_index._version)
     setattr(edge_index, NAME, found)
 
@@ -55,8 +52,8 @@ def attached_to(
 ) -> Attached | None:
     """Return the attached subgraphs; None if there are none or the tensor changed.
 
-    On a GPU, comparing edges synchronises. So only the version counter is checked there
-    if the result would be `compared`, or while a CUDA graph is captured.
+    Comparing edges synchronises on a GPU. There, only the version counter is checked
+    during a capture, and for subgraphs whose edges the caller has `compared` before.
     """
     found: Attached | None = getattr(edge_index, NAME, None)
     if found is None or found.version != edge_index._version:
@@ -69,10 +66,10 @@ def attached_to(
 
 
 def unchanged(edge_index: object) -> Tensor | None:
-    """Return whether edges are still those of their subgraphs, as a 0-dim tensor.
+    """Return whether `edge_index` has the same edges as when subgraphs were attached.
 
-    The result is on the device of the edges, so that this does not synchronise. It is
-    None if no subgraphs are attached.
+    The result is a 0-dim tensor, so that nothing synchronises. It is None if no
+    subgraphs are attached.
     """
     edges = getattr(getattr(edge_index, NAME, None), "edges", None)
     if edges is None:
@@ -90,15 +87,7 @@ def equal_edges(one: Tensor, other: Tensor) -> bool:
 
 
 def same_extractor(one: Extractor, other: Extractor) -> bool:
-    """Return whether two extractors find the same subgraphs.
-
-    Copy limits and structural encodings may differ: a model computes the structural
-    encodings that are missing.
-
-    >>> from gnnak import EgoNets
-    >>> same_extractor(EgoNets(2), EgoNets(2, copy_limit=1000))
-    True
-    """
+    """Return whether two extractors find the same subgraphs."""
     one, other = without_encodings(one), without_encodings(other)
     if isinstance(one, Limited) and isinstance(other, Limited):
         return replace(one, copy_limit=None) == replace(other, copy_limit=None)

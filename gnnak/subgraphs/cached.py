@@ -1,7 +1,5 @@
 """Extract the rooted subgraphs of all graphs once, then look them up for each batch."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,7 +66,7 @@ class CachedSubgraphs:
 
     @cached_property
     def _table(self) -> Tensor:
-        """`counts`, first node copy and first edge copy of each graph, [6, g]."""
+        """[6, g]: `counts`, then each graph's first node copy and first edge copy."""
         sizes = self.store.num_nodes, self.store.num_edges
         copies = self.num_copies, self.num_edge_copies
         first = (pointers(count)[:-1] for count in copies)
@@ -76,7 +74,6 @@ class CachedSubgraphs:
 
     @cached_property
     def host_max_hop(self) -> Tensor:
-        """`max_hop` on the CPU."""
         return self.max_hop.cpu()
 
     @property
@@ -86,7 +83,6 @@ class CachedSubgraphs:
 
     @property
     def num_bytes(self) -> int:
-        """Total memory of all cached tensors, in bytes."""
         return sum(tensor.nbytes for tensor in self._fields) + self._encoded_bytes
 
     @property
@@ -142,15 +138,7 @@ class CachedSubgraphs:
 
 
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
-    """Extract the rooted subgraphs of every graph of a store and cache them.
-
-    Even a random extractor is called once per graph; epochs use the same subgraphs.
-
-    >>> from gnnak.graphs import parse_graph6
-    >>> from gnnak.subgraphs import EgoNets
-    >>> cache_subgraphs(parse_graph6("C~"), EgoNets(1))
-    CachedSubgraphs(graphs=1, node_copies=16, edge_copies=48, MB=0)
-    """
+    """Extract the rooted subgraphs of every graph of a store and cache them."""
     inner = chunk_cuts(store.num_nodes, CHUNK)
     if isinstance(extractor, WithEncodings):
         inner = chunk_cuts(store.num_nodes.square(), PAIR_CHUNK)

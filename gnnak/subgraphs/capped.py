@@ -18,7 +18,8 @@ CHUNK = 1 << 18
 BITS = 32
 """Number of bits of the difference of two node numbers."""
 PRIMES = (2147483647, 2147483629, 2147483587, 2147483579, 2147483563, 2147483549)
-"""Step sizes through a list of neighbours; a degree is no multiple of any of them."""
+"""Step sizes through a list of neighbours. These primes divide no degree, so that no
+neighbour is visited twice."""
 
 
 def capped_egonets(
@@ -194,14 +195,13 @@ class Shuffle:
         self.steps = [(draw(bits) | 1, draw(bits)) for _ in range(3)]
 
     def __call__(self, value: Tensor) -> Tensor:
-        """Permute; of other integers, only the lowest bits count."""
+        """Permute integers; only their lowest `bits` bits count."""
         for factor, shift in self.steps:
             value = (value * factor).add_(shift).bitwise_and_(self.mask)
             value ^= value >> (self.bits + 1) // 2
         return value
 
     def inverse(self, value: Tensor) -> Tensor:
-        """Undo the permutation of integers in 0..2**bits-1."""
         for factor, shift in reversed(self.steps):
             value = (value ^ (value >> (self.bits + 1) // 2)).sub_(shift)
             value = value.mul_(pow(factor, -1, 1 << self.bits)).bitwise_and_(self.mask)

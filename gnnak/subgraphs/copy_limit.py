@@ -59,10 +59,6 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def check_free(needed: float, device: torch.device, what: str, advice: str) -> None:
-    """Raise `SizeError` if `needed` bytes are not free.
-
-    The error message contains `what`, a plural noun, and `advice`.
-    """
     if needed <= UNCHECKED_BYTES:
         return
     free = free_bytes(device)
@@ -217,7 +213,6 @@ class CopyLimit:
 
 
 def check_limit(copy_limit: int | None) -> int | None:
-    """Return `copy_limit`; raise `OptionError` unless it is None or a positive int."""
     if copy_limit is not None:
         check_count("copy_limit", copy_limit, least=1)
     return copy_limit

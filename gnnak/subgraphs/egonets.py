@@ -100,7 +100,7 @@ def _egonets_of(
 
 @dataclass(frozen=True, repr=False)
 class EgoNets(WithRadius):
-    """Extract the k-hop egonet of every node, or a sample of its nodes.
+    """Extract the k-hop egonet of every node, or a sample of each egonet's nodes.
 
     This is a callable class around `egonets` and, with `max_neighbors`,
     `capped_egonets`.

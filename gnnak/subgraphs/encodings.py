@@ -173,7 +173,7 @@ def _walks(
 def _place(
     subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
 ) -> Tensor:
-    """Find the pair (root, node) of each node copy of `subgraphs` in `whole`, [m]."""
+    """For each node copy, find the copy in `whole` with the same root and node, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
     first_copy = pointers(whole.sizes)[:-1]
     if batch is None:
@@ -358,7 +358,7 @@ class WithEncodings:
     reads_batch = True
     """Always True: encodings are computed per graph."""
     is_checked = True
-    """Always True: `extract` checks the subgraphs of the inner extractor."""
+    """Always True: `extract` has already checked the inner extractor's result."""
 
     def __post_init__(self) -> None:
         check_extractor("extractor", self.extractor)

@@ -1,7 +1,5 @@
 """Group the rows of a tensor by key, in compressed sparse row (CSR) form."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,8 +9,8 @@ import torch
 from torch import Tensor
 
 UNSAVED = "_unsaved"
-"""Name of the attribute that deep copies and pickles leave out: a dict of cached values
-that hold only tensors of other attributes."""
+"""Name of the attribute that deep copies and pickles leave out. It is a dict of cached
+values whose tensors are also stored in other attributes."""
 
 
 class Compact:
@@ -63,18 +61,11 @@ class GroupKey(NamedTuple):
     key: Tensor
     """[rows], in 0..size-1: the group of each row."""
     size: int
-    """Number of groups."""
     in_order: bool = False
-    """Whether `key` is sorted."""
 
 
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
-    """Group the rows of a tensor by an integer key; rows keep their order in a group.
-
-    >>> groups = group(torch.tensor([1, 0, 1]), 3)
-    >>> groups.order, groups.ptr
-    (tensor([1, 0, 2]), tensor([0, 1, 3, 3]))
-    """
+    """Group the rows of a tensor by an integer key; a group keeps their order."""
     order = None
     if not in_order:
         # A radix sort needs half as many passes for int32 keys as for int64 keys.
@@ -88,11 +79,6 @@ def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
     """Call `group` on each of several keys, but with one sort for all keys.
 
     On a GPU, sorting few rows takes as long as sorting many.
-
-    >>> node, edge = torch.tensor([1, 0, 1]), torch.tensor([1, 0])
-    >>> groups = group_each([GroupKey(node, 3), GroupKey(edge, 2)])
-    >>> [(each.order.tolist(), each.ptr.tolist()) for each in groups]
-    [([1, 0, 2], [0, 1, 3, 3]), ([1, 0], [0, 1, 2])]
     """
     unsorted = [each for each in keys if not each.in_order]
     together = iter(_group_together(unsorted) if len(unsorted) > 1 else [])

@@ -26,12 +26,12 @@ Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
-"""If node copies have at most this many incoming edges on average, or together at most
-this many times the edges of the graph, all these edges are tested."""
+"""`induced_edges` tests all incoming edges of all node copies if their number is at
+most this many times the number of node copies, or of edges of the graph."""
 SAMPLE = 256
 """Number of subgraphs from which `_estimate` estimates the number of edges."""
 TABLE = 1 << 24
-"""Largest number of entries of the table that finds node copies on a CPU."""
+"""Largest number of entries of the table in which a CPU looks up node copies."""
 MIN_ROWS = 64
 """The table is used only if it has space for at least this many subgraphs."""
 
@@ -53,10 +53,10 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
-    `node` and `subgraph`, [m], are sorted by (subgraph, node). If there are few edges,
-    the search tests for each node copy whether the sources of its incoming edges are in
-    the subgraph. For a small part of a large graph, see `_of_few`. Otherwise, it tests
-    each pair of joined nodes once, at one of the two nodes (see `Pairs`). Returns
+    `node` and `subgraph`, [m], are sorted by (subgraph, node). If node copies have few
+    incoming edges, the search tests for each edge whether its source is in the
+    subgraph. For a small part of a large graph, see `_of_few`. Otherwise, it tests each
+    pair of joined nodes once, at one of the two nodes (see `Pairs`). Returns
     `edge_index` and `edge` as in `RootedSubgraphs`.
     """
     limit = limit or CopyLimit(None, node.device)
@@ -113,9 +113,9 @@ def induced_subgraphs(
 ) -> RootedSubgraphs:
     """Return rooted subgraphs with given nodes, and all edges between these nodes.
 
-    `key` has the pairs (i, v) of a root number and a node, as sorted integers
-    `i * n + v`, [m], with the root itself for every root. Nodes without a path to the
-    root of at most `max_hops` edges inside the subgraph have `hop` -1.
+    `key` has the pairs (i, v) of a root number and a node of its subgraph, as sorted
+    integers `i * n + v`, [m]. Every subgraph must contain its root. Nodes without a
+    path to the root of at most `max_hops` edges inside the subgraph have `hop` -1.
     """
     size, num_edges = max(neighbors.num_nodes, 1), neighbors.edge.numel()
     subgraph = key // size
@@ -140,21 +140,21 @@ def with_edges(
 
 
 class Pairs(NamedTuple):
-    """All pairs of joined nodes, in CSR form; one of the two nodes lists the pair.
+    """All pairs of joined nodes, in CSR form. One of the two nodes lists the pair.
 
-    This is the node with fewer edges, so that hubs list few pairs. If several edges
-    lead from one node to another, the pair is listed as often.
+    The node with fewer edges lists it, so that hubs list few pairs. If there are
+    parallel edges, a pair is listed once for each of them.
     """
 
     ptr: Tensor
-    """[n + 1]: row pointer."""
+    """[n + 1]: row pointer; row v has the pairs that node v lists."""
     other: Tensor
     """[p]: the other node of each pair, node after node."""
     inward: Tensor
     """[p]: the edge from the other node to the node that lists the pair, as a position
     among the incoming edges of its target; -1 if there is none."""
     outward: Tensor
-    """[p]: the edge to the other node, in the same form."""
+    """[p]: the edge in the opposite direction, in the same form."""
     bits: int
     """Number of bits of the largest position."""
     one_way: bool
@@ -199,10 +199,10 @@ def _joined(
     neighbors: Neighbors,
     table: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Find the edges of `induced_edges` by testing the pairs that all nodes list.
+    """Find the edges of `induced_edges` by testing each pair of joined nodes once.
 
-    `table` has -1 for all pairs of a subgraph and a node, to look up node copies in it;
-    if None, copies are found by binary search.
+    Node copies are looked up in `table`, which has an entry -1 for each pair of a
+    subgraph and a node. If `table` is None, they are found by binary search.
     """
     first = subgraph * neighbors.num_nodes
     start = pairs.ptr.index_select(0, node)
@@ -230,7 +230,7 @@ def _joined(
 
 
 def _find(key: Tensor, wanted: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Do what `find_sorted` does, with a table of -1 for all keys if there is one."""
+    """Compute the result of `find_sorted`, with a lookup table unless it is None."""
     if table is None:
         return find_sorted(key, wanted)
     table[key] = torch.arange(key.numel(), dtype=table.dtype)
@@ -266,7 +266,7 @@ def _of_few(
     """Find the edges of `induced_edges` in time proportional to `tests`, [m].
 
     For each node copy, either its incoming edges are tested, or the nodes of its
-    subgraph if these are fewer, as for hubs. `first` is where each subgraph begins.
+    subgraph if these are fewer, as for hubs. `first` has each subgraph's first copy.
     """
     key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
     start, in_degree = neighbors.rows(node)
@@ -344,11 +344,11 @@ def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
 def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     r"""Find all edges across whole graphs, without synchronising with a GPU.
 
-    In whole graphs, the pair $(u, v)$ of root and node has a transposed pair $(v, u)$,
-    and transposing both ends of the edge $(v, u') \to (v, u)$ inside the subgraph of
-    $v$ gives the edge $(u', v) \to (u, v)$ across subgraphs. The result has the edges
-    of `across_edges` in another order. Padding rows are allowed. Cached after first
-    use.
+    A node copy is a pair $(u, v)$ of root and node. In whole graphs, the transposed
+    pair $(v, u)$ is a node copy, too. Transposing both ends of an edge
+    $(v, u') \to (v, u)$ inside the subgraph of $v$ gives the edge
+    $(u', v) \to (u, v)$ across subgraphs. The result has the edges of `across_edges`
+    in another order. Padding rows are allowed. Cached after first use.
 
     Args:
         subgraphs: The result of `WholeGraphs`; checked only on a CPU.

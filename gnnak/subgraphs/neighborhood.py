@@ -65,13 +65,6 @@ def sample_neighborhood(
         induced: Whether the result has all edges between the nodes found. If not, it
             has the edges that the search has followed.
         seed: Random seed.
-
-    >>> from gnnak.graphs.adjacency import incoming
-    >>> path = incoming(torch.tensor([[0, 1, 2], [1, 2, 3]]), 4)
-    >>> found = sample_neighborhood(torch.tensor([3]), path, [Hop(path, None)] * 2)
-    >>> found.node, found.edge_index
-    (tensor([3, 2, 1]), tensor([[1, 2],
-            [0, 1]]))
     """
     size = max(neighbors.num_nodes, 1)
     number = torch.arange(seeds.numel(), device=seeds.device)
@@ -138,10 +131,6 @@ def distinct_numbers(below: Tensor, count: int, random: Tensor) -> Tensor:
 
     All subsets are equally likely (Floyd's algorithm). The choice of a row depends only
     on `below` and on its number in `random`, [r].
-
-    >>> distinct_numbers(torch.tensor([3, 3]), 3, torch.tensor([7, 8])).sort().values
-    tensor([[0, 1, 2],
-            [0, 1, 2]])
     """
     step = torch.arange(count, device=below.device)
     last = (below - count)[:, None] + step
@@ -160,11 +149,7 @@ MIXING = ((30, -4658895280553007687), (27, -7723592293110705685), (31, 1))
 
 
 def mixed(numbers: Tensor) -> Tensor:
-    """Map int64 numbers to pseudo-random ones, as SplitMix64 does.
-
-    >>> mixed(torch.tensor([1, 2])) % 100
-    tensor([89, 14])
-    """
+    """Map int64 numbers to pseudo-random ones, as SplitMix64 does."""
     for shift, factor in MIXING:
         high = (numbers >> shift) & ((1 << (64 - shift)) - 1)
         numbers = (numbers ^ high) * factor
@@ -172,5 +157,4 @@ def mixed(numbers: Tensor) -> Tensor:
 
 
 def mixed_seed(seed: int) -> int:
-    """Return `mixed` of one number, as an int."""
     return int(mixed(torch.tensor(seed, device="cpu")))

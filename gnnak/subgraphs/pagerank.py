@@ -22,7 +22,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count, convert_count
 
 LEAST_ALPHA, LEAST_TOLERANCE = 0.01, 1e-8
-"""Lower bounds of two options, which bound the time and the rounding errors."""
+"""Smallest `alpha` and `tolerance`, to limit the time and the rounding errors."""
 ONE = 1 << 40
 """Probability 1 as a fixed-point number. Sums of integers do not depend on their order,
 so results are the same on each device."""
@@ -45,8 +45,8 @@ def pagerank_neighbors(
 ) -> RootedSubgraphs:
     r"""Extract for every root the nodes with the largest personalised PageRank.
 
-    A subgraph has the root, the nodes with the largest approximate PageRank (see
-    `pagerank`), `size` nodes in total, and all edges of the graph between them, as in
+    A subgraph has `size` nodes: the root, and the nodes with the largest approximate
+    PageRank (see `pagerank`). It has all edges of the graph between these nodes, as in
     ShaDow-GNN (Zeng et al., 2021). Of nodes with equal values, those with the lowest
     numbers are taken. A subgraph has fewer nodes if fewer have a path to the root, or
     if the PageRank of the others is below the tolerance. `hop` is the length of the
@@ -57,11 +57,11 @@ def pagerank_neighbors(
         edge_index: Directed edges, [2, e]. Parallel edges count as several neighbours.
         num_nodes: Number of nodes, n.
         size: Largest number of nodes of a subgraph, with the root.
-        alpha: Probability that a walk from the root ends in a step; at least 0.01. With
-            a large value, nodes near the root are chosen.
-        tolerance: On an undirected graph, the approximate PageRank of a node of degree
-            d is at most d times this value too low; at least 1e-8. A small value takes
-            time and memory.
+        alpha: Probability, at least 0.01, that a walk from the root ends in a step.
+            With a large value, nodes near the root are chosen.
+        tolerance: Bounds the error, and must be at least 1e-8. On an undirected graph,
+            the approximate PageRank of a node of degree d is too low by at most d times
+            this value. A small value takes time and memory.
         max_hops: Largest distance to the root that is computed; nodes farther from the
             root, or without a path inside the subgraph, have `hop` -1.
         roots: As in `egonets`.
@@ -152,13 +152,14 @@ def pagerank(
 ) -> tuple[Tensor, Tensor]:
     r"""Approximate the personalised PageRank of roots by forward push.
 
-    A walk starts at root $v$. In every step, it ends with probability $\alpha$;
-    otherwise it goes to the source of a random incoming edge, or stays if there is
-    none. $\pi_v(u)$ is the probability that it ends at $u$. Forward push (Andersen,
-    Chung and Lang, 2006) moves all walks at a node $u$ that has more than $\epsilon
-    d_u$ of the probability, where $d_u$ is the number of edges to $u$ (at least 1),
-    until there is no such node. Of the walks that are left, a share $\alpha$ ends where
-    it is. The result $p$ satisfies
+    A walk starts at root $v$. In every step, the walk ends with probability $\alpha$.
+    Otherwise it goes to the source of a random incoming edge, or stays if there is
+    none. $\pi_v(u)$ is the probability that the walk ends at $u$.
+
+    Let $d_u$ be the number of edges to $u$ (at least 1). As long as there is a node $u$
+    where walks are with a probability of more than $\epsilon d_u$, forward push
+    (Andersen, Chung and Lang, 2006) lets the walks at $u$ take a step. Of the walks
+    that are left, a share $\alpha$ ends where they are. The result $p$ satisfies
 
     $$0 \leq \pi_v(u) - p_v(u) \leq \epsilon \sum_w d_w \pi_w(u)$$
 
@@ -240,11 +241,12 @@ class PageRankNeighbors(Limited):
     size: int
     """Largest number of nodes of a subgraph, with the root."""
     alpha: float = 0.15
-    """Probability that a walk from the root ends in a step; at least 0.01. With a large
-    value, nodes near the root are chosen."""
+    """Probability, at least 0.01, that a walk from the root ends in a step. With a
+    large value, nodes near the root are chosen."""
     tolerance: float = 1e-4
-    """On an undirected graph, the approximate PageRank of a node of degree d is at most
-    d times this value too low; at least 1e-8."""
+    """Bounds the error, and must be at least 1e-8. On an undirected graph, the
+    approximate PageRank of a node of degree d is too low by at most d times this
+    value."""
     max_hops: int = 10
     """Largest distance to the root that is computed; farther nodes have `hop` -1."""
 

@@ -21,10 +21,10 @@ from gnnak.graphs.ragged import (
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 ON_CPU = 1 << 14
-"""On a CPU, `reach` drops duplicates if there are more walks than this."""
+"""On a CPU, `reach` lists at most this many walks before it drops duplicates."""
 ON_DEVICE = 1 << 18
-"""On a GPU, `reach` drops duplicates if there are more walks than this. With fewer
-walks, the time of an operation hardly depends on their number."""
+"""On a GPU, `reach` lists at most this many walks before it drops duplicates. The time
+of an operation hardly depends on the number of walks as long as they are so few."""
 
 
 def list_walks(
@@ -39,8 +39,8 @@ def list_walks(
     A walk from node v to root number i is encoded as one integer, `(i * n + v) * radix
     + length`, where radix is `num_hops + 1`. A search that drops duplicates after every
     step lists fewer walks, but needs several times as many operations, and synchronises
-    with the device in many of them. Returns the walks, and up to which length all walks
-    are listed.
+    with the device in many of them. Returns the walks, and the length up to which all
+    walks are listed.
     """
     radix, total = num_hops + 1, root.numel()
     step, degree = max(neighbors.num_nodes, 1) * radix, neighbors.ptr.diff()
@@ -92,9 +92,10 @@ def reach(
     """Find, for every root, the nodes at most `num_hops` hops away from the root.
 
     The search first lists all walks to the roots. If there are too many walks, it drops
-    duplicates after every further step. Set `all_roots` if `root` is 0..n-1, which
-    saves work. Returns the pairs (i, v) of root number and node found, as sorted
-    integers `i * n + v`, [m], and the distance from v to the root of each pair, [m].
+    duplicates (longer walks between the same nodes) after every further step. Set
+    `all_roots` if `root` is 0..n-1, which saves work. Returns the pairs (i, v) of root
+    number and node found, as sorted integers `i * n + v`, [m], and the distance from v
+    to the root of each pair, [m].
     """
     limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
@@ -150,7 +151,6 @@ def _shortest(walks: Tensor, radix: int) -> Tensor:
 
 
 def decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
-    """Split walks, integers `pair * radix + length`, into pairs and lengths."""
     pair = walks // radix
     return pair, torch.sub(walks, pair, alpha=radix)
 
@@ -177,11 +177,7 @@ class _Search(NamedTuple):
         radix: int,
         last: bool,
     ) -> "_Search":
-        """Return the state after following all edges from the frontier.
-
-        `start` and `count` are `neighbors.rows` of the frontier; `work` is the sum of
-        `count`. After the last step, the frontier is left empty.
-        """
+        """Return the state after following all edges from the frontier."""
         size = neighbors.num_nodes
         row, entry = ragged_ranges(start, count, work)
         neighbor = neighbors.node.index_select(0, entry)

@@ -46,7 +46,6 @@ class Encoded(NamedTuple):
     a loader have the encoding, which captured training steps rely on."""
 
     def at(self, rows: Tensor) -> Encoded:
-        """Return the encoding of the nodes or node copies with the numbers `rows`."""
         return self._replace(rows=self.rows.index_select(0, rows))
 
 
@@ -407,7 +406,6 @@ class RootedSubgraphs(Compact):
 
 
 def cached(cache: dict[Any, T], key: Hashable, compute: Callable[[], T]) -> T:
-    """Return `cache[key]`; if it is missing, call `compute` and cache the value."""
     if key not in cache:
         with trainable():
             cache[key] = compute()

@@ -34,7 +34,6 @@ class Bias(NamedTuple):
         return max(1 / self.p, 1.0, 1 / self.q)
 
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
-        """Return the weights of steps to `there`, given the previous nodes `before`."""
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
         weight = torch.full_like(there, 1 / self.q, dtype=torch.double)
@@ -43,7 +42,6 @@ class Bias(NamedTuple):
 
 
 def check_bias(p: float, q: float) -> None:
-    """Raise `OptionError` unless p and q are both positive, finite numbers."""
     for option, value in (("p", p), ("q", q)):
         if not isinstance(value, int | float) or not 0 < value < float("inf"):
             raise OptionError(f"{option} is {value!r}; give a positive number.")

@@ -42,10 +42,7 @@ from gnnak.training.timing import Clock
 
 
 class Recalibrate(Callback):
-    """Callback that calls `recalibrate` before each validation.
-
-    `after_batch` is called after each batch, and may raise an exception.
-    """
+    """Callback that calls `recalibrate` before each validation."""
 
     def __init__(self, after_batch: Callable[[Trainer], None]) -> None:
         self.after_batch = after_batch
@@ -53,7 +50,6 @@ class Recalibrate(Callback):
     def on_validation_epoch_start(
         self, trainer: Trainer, module: LightningModule
     ) -> None:
-        """Recompute the running statistics of all batch norms."""
         assert isinstance(module, GraphTask)
         data = trainer.datamodule  # type: ignore[attr-defined]
         assert isinstance(data, GraphData)
@@ -96,7 +92,10 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
 
 @contextmanager
 def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
-    """Yield a tensor [3, c] per batch norm, to which forward passes add statistics."""
+    """Context manager: collect statistics of the inputs of all batch norms.
+
+    Yields a tensor [3, c] for each batch norm. Forward passes add to it; see `_add`.
+    """
     sums: dict[_BatchNorm, Tensor] = {}
     with ExitStack() as hooks:
         for norm in network.modules():
@@ -159,17 +158,14 @@ class RunHistory(Callback):
 
     @property
     def state_key(self) -> str:
-        """The key of this callback's state in the checkpoint `last.ckpt`."""
         return STATE_KEY
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Give the module the validation scores; stop if early stopping is due."""
         assert isinstance(module, GraphTask)
         module.curve = self.curves["validation"]
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record loss and score, copy new best weights, stop early or save if due."""
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
         loss = module.finish_epoch()
@@ -187,7 +183,6 @@ class RunHistory(Callback):
             self.save(trainer)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the learning curves, best weights and times, for checkpoints."""
         return {
             "curves": self.curves,
             "best_epoch": self.best_epoch,
@@ -199,7 +194,6 @@ class RunHistory(Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state that `state_dict` returned, when a run is resumed."""
         self.curves = state["curves"]
         self.best_epoch = state["best_epoch"]
         self.best_weights = state["best_weights"]
@@ -238,7 +232,6 @@ class RunHistory(Callback):
         self._saved = time.monotonic()
 
     def write_curves(self) -> None:
-        """Write the learning curves to `metrics.csv`, one line per epoch."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["epoch", *self.curves])
@@ -282,18 +275,13 @@ class RestoreSignals(Callback):
 
 
 class StopAtStep(RestoreSignals):
-    """Callback that ends training after a signal: at the end of the running step.
-
-    The end of a step is the end of a training batch, of a validation batch or of an
-    epoch. A checkpoint is written before the program ends.
-    """
+    """Callback that ends training after a signal: at the end of the running step."""
 
     def __init__(self, request: StopRequest, history: RunHistory) -> None:
         super().__init__()
         self.request, self.history = request, history
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Restore the handler of SIGTERM, and defer signals to the end of a step."""
         super().on_train_start(trainer, pl_module)
         self.request.deferred = True
 
@@ -309,12 +297,10 @@ class StopAtStep(RestoreSignals):
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException
     ) -> None:
-        """Write a checkpoint if the run is stopped at the end of a step."""
         if isinstance(exception, Stopped) and self.request.deferred:
             self.history.save(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Do not defer signals any more."""
         self.request.release()
 
 
@@ -335,7 +321,6 @@ class ProgressLines(Callback):
         self.shown = False
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Show the bar when training starts."""
         self.progress.update(self.task, total=trainer.max_epochs)
         self.shown = trainer.is_global_zero
         if self.shown:
@@ -348,11 +333,9 @@ class ProgressLines(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Advance the bar by one batch, a fraction of an epoch."""
         self.progress.advance(self.task, 1 / trainer.num_training_batches)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Show the training loss, the validation score and the best score so far."""
         history = self.history
         if not history.epochs:
             return
@@ -364,7 +347,6 @@ class ProgressLines(Callback):
         self.progress.update(self.task, completed=history.epochs)
 
     def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop updating the bar, but leave it on the screen."""
         self._stop()
 
     def on_exception(

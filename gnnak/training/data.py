@@ -63,7 +63,6 @@ class GraphData(LightningDataModule):
                 self.subgraphs = find_subgraphs(self.store, self.extractor, self.drop)
 
     def train_dataloader(self) -> Loader:
-        """Return a loader that shuffles the training graphs in every epoch."""
         assert self.trainer is not None
         self._close()
         # On a CPU, the network itself extracts subgraphs that are not cached.
@@ -94,17 +93,14 @@ class GraphData(LightningDataModule):
         return progress.processed
 
     def _steps_done(self) -> int:
-        """Return the number of batches of this epoch that are left out."""
         assert self.trainer is not None
         module: Any = self.trainer.lightning_module
         return module.steps_done
 
     def teardown(self, stage: str) -> None:
-        """Stop prefetching batches after training or test; `stage` is ignored."""
         self._close()
 
     def on_exception(self, exception: BaseException) -> None:
-        """Stop prefetching batches after an error."""
         self._close()
 
     def _close(self) -> None:
@@ -112,11 +108,9 @@ class GraphData(LightningDataModule):
             self._training.close()
 
     def val_dataloader(self) -> Loader:
-        """Return the loader of the validation batches."""
         return self._evaluation_loader(self.parts.validation)
 
     def test_dataloader(self) -> Loader:
-        """Return the loader of the test batches."""
         return self._evaluation_loader(self.parts.test)
 
     def statistics_dataloader(self) -> Loader:
@@ -126,7 +120,6 @@ class GraphData(LightningDataModule):
     def transfer_batch_to_device(
         self, batch: Item, device: torch.device, dataloader_idx: int
     ) -> Item:
-        """Return the batch unchanged: it was assembled on the device."""
         return batch
 
     def _evaluation_loader(self, positions: Tensor, size: int | None = None) -> Loader:
@@ -160,7 +153,6 @@ class GraphData(LightningDataModule):
 
 
 def in_double(store: GraphStore) -> GraphStore:
-    """Return the graphs with all floating-point features and targets as float64."""
     fields = {
         name: value.double()
         for name in ("x", "edge_attr", "y")

@@ -1,7 +1,5 @@
 """Estimators with the methods of scikit-learn: `GNNAKRegressor`, `GNNAKClassifier`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -15,7 +13,6 @@ from gnnak.training.trained import TrainedModel
 
 
 def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
-    """Return the graphs as a list, with NumPy strings converted to Python strings."""
     if isinstance(graphs, str):
         raise OptionError("graphs is one string; give a list of graphs or SMILES.")
     listed = as_items(graphs)
@@ -23,7 +20,6 @@ def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
 
 
 def numbers_of(y: Any) -> np.ndarray:
-    """Return regression targets as an array of float64."""
     try:
         targets = np.asarray(as_array(y), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -128,7 +124,6 @@ class _GNNAKEstimator(BaseEstimator):
         self.settings = settings
 
     def _train(self, graphs: Sequence[Any], y: np.ndarray) -> None:
-        """Train on most of the graphs; choose the best epoch with the others."""
         graphs = listed_graphs(graphs)
         if len(graphs) != len(y):
             raise GraphError(

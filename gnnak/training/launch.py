@@ -60,8 +60,8 @@ class Places:
     ) -> Places:
         """Return the folders of a run.
 
-        If `results` is None, records of runs on data sets of gnnak are in `RESULTS`,
-        and those of runs on the user's own data in `runs`.
+        If `results` is None, records are in `RESULTS`, or in `runs` for runs on the
+        user's own data.
         """
         if results is None and config.data.own.path is not None:
             return cls(data, runs, runs, earlier=RESULTS)
@@ -167,11 +167,11 @@ def run_experiment(
 ) -> list[Record]:
     """Train one run per config and fold, and append each record to `runs.jsonl`.
 
-    If `resume` is True, unfinished runs continue and runs that have a record are
-    skipped; if there are none, but `compare` is True and a run with other options was
-    stopped, `TrainingError` names these options. If `resume` is False, every run starts
-    from scratch, and an unfinished run in its folder raises `TrainingError`. Every
-    process returns the records of all runs.
+    If `resume` is False, every run starts from scratch. An unfinished run in its folder
+    then raises `TrainingError`. If `resume` is True, unfinished runs continue, and runs
+    that have a record are skipped. If all runs are new, but a run with other options
+    was stopped, `TrainingError` names these options; `compare=False` allows this case.
+    Every process returns the records of all runs.
     """
     places = places or Places()
     for config in configs:
@@ -213,9 +213,9 @@ def _compare(
     places: Places,
     console: Console | None,
 ) -> None:
-    """Raise `TrainingError` if only a run with other options was stopped.
+    """Raise `TrainingError` if a run was stopped, but none with the options of `folds`.
 
-    If only its seed or fold differs, the new run is one of several, and a line says so.
+    A stopped run that differs only in seed or fold is no error, but is printed.
     """
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return

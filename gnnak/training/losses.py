@@ -14,6 +14,7 @@ from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
 """The loss of each target before averaging, and the weight of each in the mean."""
+Terms = Callable[[Tensor, Tensor, Tensor], TermsAndWeights]
 DEFAULT: dict[Task, Loss] = {
     "regression": "l1",
     "classification": "cross-entropy",
@@ -63,14 +64,14 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
     return loss
 
 
-def _l1(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
-    terms = functional.l1_loss(outputs, targets.nan_to_num(), reduction="none")
-    return terms, _known(targets, terms)
+def _of_known(loss: Callable[..., Tensor]) -> Terms:
+    """Return terms and weights of a loss; unknown targets (NaN) have the weight 0."""
 
+    def terms(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
+        found = loss(outputs, targets.nan_to_num(), reduction="none")
+        return found, (~targets.isnan()).to(found.dtype)
 
-def _mse(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
-    terms = functional.mse_loss(outputs, targets.nan_to_num(), reduction="none")
-    return terms, _known(targets, terms)
+    return terms
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
@@ -91,24 +92,12 @@ def _weighted_cross_entropy(
     return terms, weights.index_select(0, targets)
 
 
-def _bce(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
-    terms = functional.binary_cross_entropy_with_logits(
-        outputs, targets.nan_to_num(), reduction="none"
-    )
-    return terms, _known(targets, terms)
-
-
-def _known(targets: Tensor, terms: Tensor) -> Tensor:
-    """Return weights: 0 for unknown targets (NaN), and 1 for all others."""
-    return (~targets.isnan()).to(terms.dtype)
-
-
-_TERMS: dict[Loss, Callable[[Tensor, Tensor, Tensor], TermsAndWeights]] = {
-    "l1": _l1,
-    "mse": _mse,
+_TERMS: dict[Loss, Terms] = {
+    "l1": _of_known(functional.l1_loss),
+    "mse": _of_known(functional.mse_loss),
     "cross-entropy": _cross_entropy,
     "weighted-cross-entropy": _weighted_cross_entropy,
-    "bce": _bce,
+    "bce": _of_known(functional.binary_cross_entropy_with_logits),
 }
 
 
@@ -127,19 +116,14 @@ class Scaler(nn.Module):
         self.register_buffer("deviation", torch.tensor(deviation), persistent=False)
 
     def normalise(self, targets: Tensor) -> Tensor:
-        """Return the normalised targets, [rows, targets]."""
         return (targets - self.mean) / self.deviation
 
     def restore(self, outputs: Tensor) -> Tensor:
-        """Convert the network's outputs, [rows, targets], to the targets' units."""
         return outputs * self.deviation + self.mean
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return `dataset.info`, with `scaling` set for regression on the user's own data.
-
-    The scaling is the mean and standard deviation of the training targets.
-    """
+    """Return `dataset.info`; for regression on own data, with the targets' scaling."""
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info
@@ -149,11 +133,7 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
 
 
 def target_scaling(y: Tensor) -> Scaling:
-    """Return mean and deviation of each column of `y`, [rows, targets], ignoring NaN.
-
-    >>> target_scaling(torch.tensor([[1.0, 5.0], [3.0, torch.nan]]))
-    Scaling(mean=(2.0, 5.0), deviation=(1.0, 1.0))
-    """
+    """Return mean and deviation of each column of `y`, [rows, targets], without NaN."""
     wide = y.double()
     mean = wide.nanmean(dim=0).nan_to_num()
     variance = (wide - mean).square().nanmean(dim=0).nan_to_num()

@@ -60,7 +60,10 @@ class TargetMean(Collected):
 
 
 class ColumnMean(TargetMean):
-    """A binary metric, averaged over labels with both 0 and 1; ignores NaN labels."""
+    """A metric of binary labels, averaged over the labels that have both classes.
+
+    Unknown labels (NaN) are ignored.
+    """
 
     def of_target(self, scores: Tensor, answers: Tensor) -> Tensor:
         """Return the metric of one label, given the rows where it is known."""
@@ -71,13 +74,12 @@ class ColumnMean(TargetMean):
         return self.figure(scores.double().sigmoid(), yes).double()
 
     def compute(self) -> Tensor:
-        """Return the mean; NaN if a logit is NaN, or if no label is both 0 and 1."""
+        """Return the mean; NaN if a logit is NaN, or if no label has both classes."""
         scores = dim_zero_cat(self.scores)
         return undefined(scores) if scores.isnan().any() else super().compute()
 
 
 def undefined(like: Tensor) -> Tensor:
-    """Return NaN, in float64, on the device of `like`."""
     return like.new_tensor(torch.nan, dtype=torch.double)
 
 
@@ -96,7 +98,6 @@ class OfProbabilities(Collected):
         self.needs_both = needs_both
 
     def compute(self) -> Tensor:
-        """Return the metric over all rows, or NaN if it is undefined."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         if self.needs_both and answers.unique().numel() < 2:
             return torch.tensor(torch.nan)
@@ -152,10 +153,7 @@ def _figure(
 
 
 class LogSquared(MeanSquaredError):  # noqa: N818, no exception
-    """Metric: log10 of the mean squared error."""
-
     def compute(self) -> Tensor:
-        """Return log10 of the mean squared error over all batches added so far."""
         return super().compute().log10()
 
 
@@ -183,7 +181,6 @@ def make_metric(info: DatasetInfo) -> Metric:
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
-    """Explain why the score on the graphs of `part`, such as "test", is not finite."""
     finite = isinstance(metric, Collected) and not any(
         scores.isnan().any() for scores in metric.scores
     )

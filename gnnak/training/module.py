@@ -26,7 +26,8 @@ from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 
 THRESHOLD = 1e-4
-"""Least relative improvement that is a better score, as in `ReduceLROnPlateau`."""
+"""A score counts as better than the best so far if it improves by more than this share,
+as in `ReduceLROnPlateau`."""
 
 
 def learning_rate(
@@ -35,12 +36,7 @@ def learning_rate(
     scores: Sequence[float] = (),
     lower_is_better: bool = True,
 ) -> float:
-    """Return the learning rate after `epoch` epochs with validation scores `scores`.
-
-    >>> halving = TrainConfig(step=2, learning_rate=8.0)
-    >>> [learning_rate(halving, epoch) for epoch in range(5)]
-    [8.0, 8.0, 4.0, 4.0, 2.0]
-    """
+    """Return the learning rate after `epoch` epochs with validation scores `scores`."""
     if train.schedule == "cosine":
         return train.learning_rate * (1 + math.cos(math.pi * epoch / train.epochs)) / 2
     halvings = epoch // train.step
@@ -50,7 +46,7 @@ def learning_rate(
 
 
 def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> int:
-    """Count how often more than `patience` epochs in a row brought no better score."""
+    """Count the times that more than `patience` epochs in a row had no better score."""
     plateaus = waited = 0
     best = math.inf if lower_is_better else -math.inf
     for score in scores:
@@ -74,8 +70,8 @@ class GraphTask(LightningModule):
     scores of all finished epochs.
 
     If a checkpoint is written in the middle of an epoch, it also contains the losses of
-    the steps done, and the states of all random number generators. `steps_done` is then
-    the number of these steps in the first epoch of the resumed run, otherwise 0.
+    the steps done, and the states of all random number generators. In the first epoch
+    of the resumed run, `steps_done` is the number of these steps. It is 0 otherwise.
     """
 
     def __init__(
@@ -111,15 +107,11 @@ class GraphTask(LightningModule):
         self._counters: dict[str, Any] = {}
 
     def configure_optimizers(self) -> Optimizer:
-        """Build Adam for the weights of the network (called by Lightning)."""
         train, weights = self.config.train, self.network.parameters()
         return Adam(weights, train.learning_rate, weight_decay=train.weight_decay)
 
     def on_train_start(self) -> None:
-        """Prepare the optimiser and, if `capture` was set, the captured training step.
-
-        State that comes from a checkpoint of another device is moved where needed.
-        """
+        """Prepare the optimiser and, if `capture` was set, the captured step."""
         self._counters = self.trainer.fit_loop.state_dict()
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
@@ -130,12 +122,10 @@ class GraphTask(LightningModule):
             self.captured = make_captured(step, self.device, optimizer.zero_grad)
 
     def on_train_end(self) -> None:
-        """Free the gradients and the CUDA graphs of the training step."""
         self.captured = None
         self.zero_grad(set_to_none=True)
 
     def on_train_epoch_start(self) -> None:
-        """Set the random seeds and the learning rate of this epoch."""
         train, epoch = self.config.train, self.current_epoch
         seed = epoch_seed(train.seed, epoch, self.global_rank)
         torch.manual_seed(seed)
@@ -177,7 +167,6 @@ class GraphTask(LightningModule):
         checkpoint["loops"]["fit_loop"] = self._counters
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Read what `on_save_checkpoint` wrote, for the next epoch."""
         self._unfinished = checkpoint.get("unfinished", [])
 
     def _generators(self) -> dict[str, torch.Generator]:
@@ -191,7 +180,6 @@ class GraphTask(LightningModule):
         return found
 
     def learning_rate(self, epoch: int) -> float:
-        """Return the learning rate after `epoch` finished epochs."""
         lower = self.info.lower_is_better
         return learning_rate(self.config.train, epoch, self.curve, lower)
 
@@ -228,7 +216,6 @@ class GraphTask(LightningModule):
         return self.loss(outputs, targets, rows)
 
     def validation_step(self, item: Item, _: int) -> None:
-        """Run the network on one batch and update the metric with the outputs."""
         batch, subgraphs = item.batch, item.subgraphs
         if not batch.num_graphs:
             return
@@ -245,7 +232,6 @@ class GraphTask(LightningModule):
     test_step = validation_step
 
     def on_validation_epoch_end(self) -> None:
-        """Store the score of all validation batches in `scores`; log the score."""
         self.scores["validation"] = float(self.metric.compute())
         self.metric.reset()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
@@ -255,7 +241,6 @@ class GraphTask(LightningModule):
         self.metric.reset()
 
     def on_test_epoch_end(self) -> None:
-        """Store the test score and, if it is not finite, the reason in `undefined`."""
         metric, score = self.metric, float(self.metric.compute())
         if not math.isfinite(score):
             reason = why_undefined(metric, self.info.metric, "test", score)

@@ -1,7 +1,5 @@
 """`gnnak.train`: train a network on the user's own data."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext

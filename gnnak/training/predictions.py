@@ -89,7 +89,6 @@ class Part(NamedTuple):
 
 
 def column_names(info: DatasetInfo) -> tuple[str, ...]:
-    """Return the names of the outputs: targets, classes or labels."""
     if info.task == "classification":
         return info.class_names
     if len(info.targets) == info.num_outputs:
@@ -100,7 +99,6 @@ def column_names(info: DatasetInfo) -> tuple[str, ...]:
 
 
 def joined(parts: Sequence[Predictions]) -> Predictions:
-    """Concatenate the predictions for consecutive rows."""
     if len(parts) == 1:
         return parts[0]
     fields: dict[str, Any] = {}
@@ -196,7 +194,6 @@ def predict_parts(
 
 
 def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
-    """Yield a table in chunks of rows, and any other data as a whole."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and format_suffix(Path(graphs)) in TABLE_SUFFIXES:
         featurizer = need_featurizer(model.info)
@@ -409,7 +406,6 @@ def open_writer(
 
 
 def npz_file(**arrays: np.ndarray) -> bytes:
-    """Return named arrays as the bytes of a compressed npz file."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()

@@ -76,7 +76,6 @@ def fill_unseen(network: Network, graphs: GraphStore) -> None:
 
 
 def _fills_unseen(info: DatasetInfo) -> bool:
-    """Return whether new graphs may have categories that training did not see."""
     featurizer = find_featurizer(info)
     return info.own_data or (
         featurizer is not None and FEATURIZERS[featurizer].fill_unseen
@@ -120,11 +119,10 @@ IDENTIFIES_DATA = (
     "data.name",
     *(f"data.own.{name}" for name in ("path", "labels", "validation", "test")),
 )
-"""Options that a resumed run may change, because its data are compared themselves."""
+"""Options that a resumed run may change, because its data are checked by their hash."""
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
-    """Raise `CheckpointError` if the run in a folder was stopped with other options."""
     stopped = stopped_config(folder) or config
     if other := other_options(config, stopped, IDENTIFIES_DATA):
         raise CheckpointError(
@@ -233,8 +231,6 @@ def _callbacks(
 
 
 class Prepared(NamedTuple):
-    """The result of `prepare`: everything that training needs."""
-
     task: GraphTask
     data: GraphData
     captured: bool
@@ -328,7 +324,6 @@ def warn_of_precision(precision: Precision, machine: Machine) -> None:
 def is_captured(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
 ) -> bool:
-    """Return whether `prepare` would capture training steps as CUDA graphs."""
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
         network = build_network(config, dataset.info, degrees)
@@ -346,7 +341,6 @@ def training_degrees(
 
 
 def run_title(config: RunConfig) -> str:
-    """Return the title of a run for progress bars, such as `zinc gin-ak+ seed 0`."""
     data = config.data
     words = [data.name, data.target, config.model.name, f"seed {config.train.seed}"]
     if data.fold is not None:
@@ -401,7 +395,7 @@ def evaluate(
     """Score a trained network on the train, validation or test part of a data set.
 
     Features and task must match the training data; unless `other_data` is True, graphs,
-    targets and splits must match, too. If `metric` is None, it is that of the data set.
+    targets and splits must match, too. The default `metric` is that of the data set.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)
@@ -440,9 +434,8 @@ def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:
 
 
 def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:
-    features, tasks = ("node_features", "edge_features"), ("node_task", "one_graph")
-    names = ("task", "num_outputs", *features, *tasks)
-    for name in names:
+    names = "task num_outputs node_features edge_features node_task one_graph"
+    for name in names.split():
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))
         if then != now:
             raise CheckpointError(

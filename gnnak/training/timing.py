@@ -16,7 +16,6 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from gnnak.device import peak_megabytes, reset_peak
 
 Phase = Literal["data", "train", "evaluation"]
-"""A phase of a run: assembling training batches, training, or evaluation."""
 
 
 class Clock:
@@ -63,21 +62,17 @@ class Timing(Callback):
         self._phase = ExitStack()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start measuring the phase `train`."""
         self._enter("train")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop measuring the phase `train` and start measuring `evaluation`."""
         self._enter("evaluation")
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop measuring the phase `evaluation`."""
         self._phase.close()
 
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException
     ) -> None:
-        """Stop measuring the current phase after an error."""
         self._phase.close()
 
     def _enter(self, phase: Phase) -> None:

@@ -96,7 +96,6 @@ FilePath = str | os.PathLike[str]
 
 
 def shipped_names() -> list[str]:
-    """Return the names of the networks that are installed with the package."""
     return sorted(path.name for path in SHIPPED.glob("*") if is_folder(path))
 
 
@@ -136,7 +135,6 @@ def find_local(path: FilePath) -> Checkpoint:
 
 
 def find(path: FilePath, revision: str | None = None) -> Checkpoint:
-    """Read a trained network from this machine, or else from the Hugging Face hub."""
     _check_type(path)
     name = os.fspath(path)
     if not Path(path).exists() and HUB_NAME.fullmatch(name):
@@ -153,7 +151,6 @@ def _check_type(path: object) -> None:
 
 
 def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
-    """Convert any `graphs` that `TrainedModel.forward` accepts to a batch."""
     if isinstance(graphs, GraphBatch):
         return graphs
     if isinstance(graphs, GraphStore):

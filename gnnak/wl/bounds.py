@@ -57,7 +57,8 @@ derived ourselves. A k-hop GNN of one layer is bounded by "swl", too. The bound 
 Nested GNN is valid only without the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+")
-"""The subgraph GNNs that recognise the root only by encodings in their input."""
+"""Subgraph GNNs that know the root only from their input: from encodings of pairs
+(root, node)."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,6 @@ class Bound:
 
 
 def has_bound(name: str) -> bool:
-    """Return whether a WL test is known that bounds the network `name` on egonets."""
     form = parse_name(name)
     if form.member is None:
         return name in BOUNDS
@@ -78,7 +78,6 @@ def has_bound(name: str) -> bool:
 
 
 def check_bound(name: str) -> None:
-    """Raise `OptionError` if `has_bound(name)` is False."""
     if not has_bound(name):
         members = (f"{member}-gin" for member in MEMBER_BOUNDS)
         check_choice("network", name, (*BOUNDS, *members))
@@ -95,11 +94,6 @@ def bound_of(
     `num_hops` is the radius of the egonets. `marked` says whether the input of a
     subgraph GNN of `MEMBER_BOUNDS` tells the root from other nodes. If `kind` is None,
     subgraphs are egonets, or whole graphs if `num_hops` is None, too.
-
-    >>> bound_of("gin-ak", num_hops=2)
-    Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
-    >>> bound_of("gin-ak+", num_hops=None)
-    Bound(test='gswl', options={'num_hops': None})
     """
     check_bound(name)
     found = find_bound(name, num_hops, marked, kind)
@@ -163,11 +157,7 @@ NETWORK_OPTIONS = ("num_hops", "undirected", "labels", "max_memory")
 
 
 def options_of(name: str) -> tuple[str, ...]:
-    """Return the names of the options that a test takes, or a network in its place.
-
-    >>> options_of("gin-ak+")
-    ('num_hops', 'undirected', 'labels', 'max_memory')
-    """
+    """Return the names of the options that a test takes, or a network in its place."""
     if name in TESTS:
         return known_options(name)
     known = known_options(find_test(name, {}).test)
@@ -178,9 +168,6 @@ def find_test(name: str, options: Mapping[str, object]) -> Bound:
     """Return a test with its options; or, given the name of a network, its bound.
 
     Without `num_hops`, a network that was published on egonets has egonets of 1 hop.
-
-    >>> find_test("sswl+-gin", {"labels": False})
-    Bound(test='sswl', options={'num_hops': None, 'labels': False})
     """
     if name in TESTS:
         return Bound(name, dict(options))

@@ -19,18 +19,16 @@ from gnnak.wl.subgraph import REFINEMENTS, Reading, subgraph_refinement
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Largest number of int64 values, as measured, that one round has in memory for each
-node and each edge, or for each tuple of nodes."""
+"""Measured memory of one round: at most this many int64 values for each node and each
+edge, or for each tuple of nodes."""
 
 MOST_COUNTED = 1 << 22
-"""If there may be more node copies than this, `estimated_bytes` does not count them."""
+"""If egonets may have more nodes than this in total, `estimated_bytes` uses an upper
+bound instead of counting the nodes."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
-    """Return an upper bound on the peak memory of a WL test, in bytes.
-
-    The nodes of egonets are counted; above `MOST_COUNTED`, an upper bound is used.
-    """
+    """Return an upper bound on the peak memory of a WL test, in bytes."""
     edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
     if test in REFINEMENTS:
         return _bytes(test, union.sizes.double(), edges.double())
@@ -75,7 +73,6 @@ def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
 
 
 def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
-    """Run a WL test and yield the colouring of every round, the stable one last."""
     needed = estimated_bytes(test, union, options) / GIB
     if needed > options.max_memory:
         raise GraphError(

@@ -33,10 +33,9 @@ class DecidingColor:
     before: int | None
     """The colour of `example` one round earlier; None if round 0 is deciding."""
     sees: dict[int, int]
-    """Maps colours of the previous round to counts, over the nodes that determine the
-    colour of `example`: its neighbours for 1-WL, the nodes of its egonet for
-    Subgraph-1-WL. Empty for tests that colour tuples of nodes, or if round 0 is
-    deciding."""
+    """Counts the colours of the previous round around `example`: of its neighbours for
+    1-WL, of the nodes in its egonet for Subgraph-1-WL. Maps each colour to its count.
+    Empty for tests that colour tuples of nodes, or if round 0 is deciding."""
     joined: int | None
     """Number of edges in the egonet of `example`, for Subgraph-1-WL. None for other
     tests, or if round 0 is deciding."""
@@ -138,7 +137,6 @@ which had colour 0 and saw colours 3 x 0.
 def _rounds(
     test: str, graphs: Sequence[Graph], options: Options
 ) -> tuple[GraphUnion, list[Coloring]]:
-    """Return the union of the graphs, and its colouring after each round of a test."""
     union = read_union(graphs, options.labels, options.undirected)
     return union, [*run_test(test, union, options)]
 
@@ -182,7 +180,8 @@ def _around(
 ) -> tuple[Tensor, int | None]:
     """Return the nodes that determine the colour of `node`, and a number of edges.
 
-    This is the number of edges in the node's egonet; None for tests without egonets.
+    The second value is the number of edges in the egonet of `node`, or None for tests
+    without egonets.
     """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None

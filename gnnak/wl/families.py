@@ -174,12 +174,12 @@ SEPARATING = (
     "01 02 03 04 15 25 36 46 57 67 78 79 8a 8b 9c 9d ae be ce de",
     "03 04 05 06 13 14 17 18 25 26 27 28",
 )
-"""The edges of the base graphs of `separating_pair`; nodes are hexadecimal digits. Each
-pair proves a gap in the hierarchy of subgraph WL tests."""
+"""The base graphs of `separating_pair`, each as a list of edges; nodes are hexadecimal
+digits. Each pair is distinguished by one subgraph WL test, but not by another."""
 
 
 def separating_pair(edges: str) -> tuple[Graph, Graph]:
-    """Build the Fürer pair of a base graph, whose edges are one of `SEPARATING`."""
+    """Build the two Fürer graphs of a base graph, an entry of `SEPARATING`."""
     ends = [(int(edge[0], 16), int(edge[1], 16)) for edge in edges.split()]
     return furer_pair(nx.Graph(ends))
 
@@ -193,7 +193,6 @@ _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 
 
 
 def _cfi(base: Callable[[], nx.Graph]) -> Callable[[], Groups]:
-    """Return a function that builds a family of one CFI pair, from a base graph."""
     return lambda: [list(cfi_pair(base()))]
 
 
@@ -230,7 +229,10 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs inside all groups, and those with two different `classes`."""
+    """Count the pairs of graphs inside groups.
+
+    Returns the number of all these pairs, and of those with two different `classes`.
+    """
     total = apart = start = 0
     for group in groups:
         own = classes[start : start + len(group)]

@@ -46,7 +46,6 @@ class GraphUnion:
 
     @property
     def num_nodes(self) -> int:
-        """Number n of nodes of all graphs together."""
         return self.graph.numel()
 
     @property
@@ -202,7 +201,7 @@ def read_union(
 ) -> GraphUnion:
     """Convert graphs of any types into one union; the options are those of `Options`.
 
-    Callers are two functions away from the user's call, to which a warning points.
+    A warning points to the user's code, which must be two calls above the caller.
     """
     graphs = list(graphs)
     read = [read_graph(graph) for graph in graphs]
@@ -237,7 +236,7 @@ def read_union(
 
 
 def _one_way(union: GraphUnion) -> list[int]:
-    """Return the graphs that have edges, except self loops, but no reverse edge."""
+    """Return the graphs with edges but no reverse edges; self loops do not count."""
     source, target = union.edge_index
     proper, home = source != target, union.graph[source]
     pairs = counts_of(home[proper], union.num_graphs)
@@ -261,7 +260,7 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Raise `GraphError` for a label with NaN, or of a type compared by identity."""
+    """Raise `GraphError` for NaN in a label, and for types other than plain values."""
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

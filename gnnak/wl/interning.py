@@ -50,10 +50,6 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     Entry i belongs to multiset `row[i]` and has `value[i]`. Each multiset is written as
     a sorted list of (value, count) items. Then every two adjacent items are replaced by
     the rank of the pair, which halves the lists, until each has one item.
-
-    >>> rows = torch.tensor([0, 0, 1, 1, 2])
-    >>> rank_multisets(rows, torch.tensor([4, 9, 9, 4, 4]), num_rows=4)
-    tensor([2, 2, 1, 0])
     """
     if not row.numel():
         return torch.zeros(num_rows, dtype=torch.long, device=row.device)

@@ -10,13 +10,17 @@ from gnnak.wl.refinement import color_refinement, stable
 
 
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """Run 1-WL; return the graphs with stable colours, and each graph's result, [g]."""
+    """Run 1-WL on each graph.
+
+    Returns the graphs with their stable colours, and a number per graph, [g]: graphs
+    have equal numbers iff 1-WL does not distinguish them.
+    """
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a mask, [n]: in each graph, the nodes of the lowest repeated colour."""
+    """Return a mask, [n]: in each graph, all nodes of the lowest repeated colour."""
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
     size = int(union.node_color.max()) + 1
@@ -47,12 +51,12 @@ SEARCH_LIMIT = 100_000
 counted in all runs together."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Largest numbers of nodes in the copies that `_unfold` makes: of all graphs together,
-and of one graph. Beyond either limit, remaining graphs are compared pair by pair."""
+"""`_unfold` makes copies of graphs with at most this many nodes: in total, and for one
+graph. If a limit is exceeded, the undecided graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
-    """Return the isomorphism class of each coloured graph, [g]; search if needed."""
+    """Return the isomorphism class of each coloured graph, [g]."""
     colored, kind = refined(union)
     if not kind.numel():
         return kind
@@ -64,7 +68,8 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 def representatives(union: GraphUnion) -> Tensor:
     """Return for every graph the index of a graph that is isomorphic to it, [g].
 
-    There is no search, so isomorphic graphs may get different indices.
+    This function does not search for isomorphisms, so isomorphic graphs may get
+    different indices.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -72,7 +77,7 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return the class of every node, [n], under isomorphisms of their graphs."""
+    """Return a class per node, [n]. Isomorphisms map nodes to nodes of equal class."""
     return isomorphism_classes(branches(union, torch.arange(union.num_nodes)))
 
 
@@ -100,9 +105,9 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Find isomorphic graphs without a search, by giving single nodes unique colours.
 
-    Returns, for each graph: a number that differs only between non-isomorphic graphs;
-    the first graph known to be isomorphic to it; whether other graphs with its number
-    must still be compared with it by a search.
+    Returns three tensors [g]: a number that is equal for isomorphic graphs, the first
+    graph known to be isomorphic, and whether the graph must still be compared, by a
+    search, with other graphs that have the same number.
     """
     owner = same_as = torch.arange(union.num_graphs)
     undecided = torch.zeros_like(kind, dtype=torch.bool)
@@ -157,7 +162,7 @@ def _filter(
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask: of each graph, the copies with its rarest 1-WL fingerprint."""
+    """Return a mask of copies: for each graph, the copies with the rarest result."""
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)

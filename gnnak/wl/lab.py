@@ -33,17 +33,11 @@ class Contender:
 
     @classmethod
     def of(cls, name: str, options: Mapping[str, object]) -> Contender:
-        """Return the test `name`, or the test that bounds the network `name`."""
         found = find_test(name, options)
         return cls(found.test, found.options)
 
     @property
     def label(self) -> str:
-        """The name of the test, with its options in brackets.
-
-        >>> Contender("subgraph-1-wl*", {"num_hops": 2, "d2c": True}).label
-        'subgraph-1-wl* (num_hops=2, d2c)'
-        """
         options = [k if v is True else f"{k}={v}" for k, v in self.options.items()]
         return f"{self.test} ({', '.join(options)})" if options else self.test
 
@@ -65,7 +59,6 @@ LAB_CONTENDERS = (
     Contender("pswl", {"readout": "sv"}),
     *(Contender(test) for test in ("gswl", "sswl", "2-lfwl", "2-slfwl")),
 )
-"""The WL tests, with options, that `gnnak wl lab` runs by default."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,6 @@ class LabResult:
     """For the `bound` of a network: the WL test with its options; empty otherwise."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return all fields as a dict that can be written as JSON."""
         return asdict(self)
 
 
@@ -99,13 +91,7 @@ def run_lab(
     contenders: Iterable[Contender] = LAB_CONTENDERS,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run every WL test on every family of graphs, and yield the results one by one.
-
-    A test that is estimated to need more than `max_memory` GiB is not run.
-
-    >>> [result.apart for result in run_lab(["srg16"], [Contender("3-wl")])]
-    [0]
-    """
+    """Run every WL test on every family of graphs, and yield the results one by one."""
     contenders = list(contenders)
     for name in families:
         groups = family(name)

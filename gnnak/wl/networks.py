@@ -44,12 +44,7 @@ def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
 
 
 def different(rows: Tensor) -> Tensor:
-    """Return a mask, [g, g], of the pairs of embeddings, [g, c], that differ.
-
-    >>> rows = torch.tensor([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 2.1]]).double()
-    >>> different(rows)[0].tolist()
-    [False, False, True]
-    """
+    """Return a mask, [g, g], of the pairs of embeddings, [g, c], that differ."""
     rows = rows.detach()
     size = rows.abs().amax(dim=1)
     larger = torch.maximum(size[:, None], size[None, :])
@@ -57,7 +52,6 @@ def different(rows: Tensor) -> Tensor:
 
 
 def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> int:
-    """Count the pairs of graphs of the same group that have different embeddings."""
     with torch.no_grad():
         rows = embed(embedder, [graph for group in groups for graph in group])
     parts = rows.split([len(group) for group in groups])
@@ -81,7 +75,6 @@ def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
 
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The networks that `gnnak wl lab` runs by default."""
 
 TRAINING_GRAPHS = 4
 """A network is trained on at most this many graphs of a family."""
@@ -145,9 +138,9 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the WL test that bounds its power, on every family.
 
-    For each network and family, yields three results: that of the test, that of the
-    network with random weights, and that after `steps` steps of `push_apart`. A network
-    that cannot be built raises `OptionError` at the call.
+    For each network and family, yields three results: of the test, of the network
+    with random weights, and of the network after `steps` steps of `push_apart`. A
+    network that cannot be built raises `OptionError` at the call.
     """
     names = list(names)
     for name in names:

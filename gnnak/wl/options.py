@@ -53,9 +53,9 @@ class Options:
     pools the nodes of each subgraph, then the subgraphs; `sv` pools the colours of each
     node in all subgraphs, then the nodes."""
     undirected: bool | None = None
-    """Whether edges have no direction: if True, an edge without its reverse edge gets
-    one. If None, edges are directed, with a warning if each edge of a tensor or of PyG
-    data comes in one direction only; if False, without a warning."""
+    """If True, missing reverse edges are added. If False, edges are directed. None is
+    like False, with a warning about tensors and PyG data in which no edge has its
+    reverse edge."""
     labels: bool = True
     """Whether node and edge labels are initial colours; if False, ignore labels."""
     max_memory: float = 8.0
@@ -80,12 +80,7 @@ class Options:
 
 
 def known_options(test: str) -> tuple[str, ...]:
-    """Return the names of the options that `test` takes.
-
-    >>> known_options("1-wl")
-    ('undirected', 'labels', 'max_memory')
-    """
-    check_test(test)
+    check_known("test", test, TESTS)
     names = tuple(field.name for field in fields(Options))
     if test in REFINEMENTS:
         return names[-3:]
@@ -96,13 +91,7 @@ def known_options(test: str) -> tuple[str, ...]:
     return tuple(name for name in names if name not in unknown)
 
 
-def check_test(test: str) -> None:
-    """Raise `OptionError` if the test is unknown; the message suggests a known name."""
-    check_known("test", test, TESTS)
-
-
 def check_options(test: str, options: Iterable[str], known: Sequence[str]) -> None:
-    """Raise `OptionError` if `known`, the options of a test, lacks one of `options`."""
     for name in options:
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -113,7 +102,6 @@ def check_options(test: str, options: Iterable[str], known: Sequence[str]) -> No
 
 
 def read_options(test: str, **options: object) -> Options:
-    """Validate the options of `test` and fill in the defaults."""
     check_options(test, options, known_options(test))
     if test == "subgraph-1-wl*":
         options["hash"] = "1-wl"

@@ -74,14 +74,15 @@ class Pairs(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The q entries of all multisets that a round collects: labels and other pairs."""
+    """All q entries of the multisets that a round collects."""
 
     target: Tensor
     """[q]: the index of the pair (u, v) whose multiset contains the entry."""
     label: Tensor
     """[q]: a number for the colours of the edges that the entry includes."""
     sources: tuple[Tensor, ...]
-    """One or two tensors [q]: the indices of the pairs whose colours an entry has."""
+    """One or two tensors [q]: the indices of the pairs whose colours the entry
+    contains."""
 
 
 def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:
@@ -136,7 +137,6 @@ def _edge_label(
 
 Readout = Literal["vs", "sv"]
 READOUTS: tuple[str, ...] = get_args(Readout)
-"""Values of the option `readout`; see `Options`."""
 
 
 class PairTest(NamedTuple):

@@ -25,11 +25,6 @@ def plot_explanation(explanation: Explanation) -> Figure:
     Equal final colours are plotted in the same colour, also across the two graphs; the
     number of the final colour is written into each node. The layout has a fixed seed,
     so the same graphs give the same plot.
-
-    >>> from gnnak.wl import explain
-    >>> figure = plot_explanation(explain("1-wl", "Bw", "Bg"))
-    >>> [axes.get_title() for axes in figure.axes]
-    ['first: 3 nodes, 1 colour', 'second: 3 nodes, 2 colours']
     """
     figure = Figure(figsize=(10, 5.4), layout="constrained")
     used = sorted({c for colors in explanation.node_colors for c in colors})

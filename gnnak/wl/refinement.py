@@ -24,7 +24,6 @@ class Coloring(NamedTuple):
 
     @property
     def num_colors(self) -> int:
-        """Number of distinct colours over all graphs."""
         return int(self.color.max()) + 1 if self.color.numel() else 0
 
     def fingerprints(self, num_graphs: int) -> Tensor:
@@ -62,14 +61,13 @@ def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
 
 
 def stable(rounds: Iterator[Coloring]) -> Coloring:
-    """Run all rounds of a test and return the last colouring, which is stable."""
     for coloring in rounds:
         last = coloring
     return last
 
 
 class TupleBlocks(NamedTuple):
-    """Blocks of a tensor of all t k-tuples of nodes, one for each number of nodes."""
+    """The t k-tuples of nodes of all graphs, in one block per number of nodes."""
 
     k: int
     blocks: list[tuple[Tensor, int]]
@@ -77,7 +75,6 @@ class TupleBlocks(NamedTuple):
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
-        """Group the graphs of a union into blocks by their number of nodes."""
         sizes = torch.unique(union.sizes).tolist()
         return TupleBlocks(
             k, [((union.sizes == n).nonzero().flatten(), n) for n in sizes]

@@ -102,14 +102,17 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Give each root the value of its egonet plus 1, and other nodes 0, [n]."""
+    """Return [n]: at each root, the value of its egonet plus 1; at other nodes, 0."""
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return what each initial colour tells of the root, [m]: distance, mark or 0."""
+    """Return what initial colours encode of the root, one number per node copy, [m].
+
+    This is the distance to the root (D2C), or 1 at the root and else 0, or always 0.
+    """
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
         return mark + subs.hop
@@ -122,7 +125,7 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return what one round adds to the colours of the roots: a list of tensors [s]."""
+    """Return what a round adds to the colours of the s roots: a list of tensors [s]."""
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
         if reading.context:

@@ -204,9 +204,9 @@ def test_evaluate_says_why_a_score_is_undefined(checkpoint, place):
             ["--part", "test"],
             "--part is for the data of the run; le",
         ),
-        (None, [], "there is no file m.csv; check the path"),
+        (None, [], "there is no file or folder m.csv; check the path"),
         (None, ["../unknown"], "there is no file or folder ../unknown; check the path"),
-        (None, ["--targets", "t"], "--targets is for new data; leave it out, or name"),
+        (None, ["--targets", "."], "--targets is for new data; leave it out, or name"),
         (
             None,
             ["--skip-bad"],

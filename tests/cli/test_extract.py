@@ -57,7 +57,7 @@ def test_extract_warns_if_memory_is_too_small(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["zin"], "there is no data set 'zin'; did you mean 'zinc'?"),
+        (["zin"], "there is no data set or file 'zin'; did you mean 'zinc'?"),
         (["csl", "--num-hops", "-1"], "--num-hops is -1"),
         (["csl", "--length", "3"], "--length is for walks, not for egonets"),
         (["csl", "--walks", "--num-hops", "2"], "--num-hops is for egonets, not for"),

@@ -98,7 +98,7 @@ def test_predict_for_graphs_numbers_the_rows(checkpoint, new):
     ("arguments", "message"),
     [
         (("CKPT",), "give a checkpoint and then the data"),
-        (("CKPT", "none.csv"), "there is no file none.csv"),
+        (("CKPT", "none.csv"), "there is no file or folder none.csv"),
         (("new.csv", "CKPT"), "new.csv is a file with data, not a model; give the"),
         (("CKPT", "new.csv", "new.csv"), "give the models first and one file with"),
         (("out.ckpt", "new.csv"), "damaged or not a checkpoint"),

@@ -141,7 +141,7 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
         (["tu", "--tables", "tu"], "give one table or --tables, not both."),
         (["tu", "--tables", ""], "give one table or --tables, not both."),
         (["--tables", " , "], "--tables names no table; give names, or all."),
-        (["--tables", "all,tuu"], "give --tables all, or --tables with names, not"),
+        (["--tables", "all,tu"], "give --tables all, or --tables with names, not"),
         (["tu", "--run", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["--run", "--only", "mutag"], "--run needs a table; name one, or give"),
         (["--dry-run"], "--dry-run needs a table; name one, or give --tables all."),

@@ -28,7 +28,7 @@ def write(folder, **changes):
     ("arguments", "sentence"),
     [
         (["zink"], "there is no data set or file 'zink'; did you mean 'zinc'?"),
-        (["none.yaml"], "there is no file none.yaml"),
+        (["none.yaml"], "there is no file or folder none.yaml"),
         (["triangles", "--model", "gim"], "unknown model 'gim'; did you mean 'gin'?"),
         (["triangles", "--model", "gin-s"], "did you mean 'gin-ak-s'?"),
         (["triangles", "--set", "train.epoch=3"], "did you mean train.epochs?"),
@@ -49,7 +49,7 @@ def write(folder, **changes):
             "give a whole numbe",
         ),
         (["triangles", "--seed", "-1"], "Invalid value for '--seed'"),
-        (["triangles", "--protocol", "seen"], "give one of split, published, held-out"),
+        (["triangles", "--protocol", "seen"], "use one of: split, published, held-out"),
         (["csl", "--fold", "5"], "data.fold is 5; csl has 5 folds"),
         (["triangles", "--target", "star"], "has one target only, got 'star'; leave"),
         (["counting", "--target", "stars"], "did you mean 'star'?"),

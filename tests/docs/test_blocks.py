@@ -5,12 +5,14 @@ import os
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import typer
 
 from gnnak.cli.program import app
+from gnnak.errors import GnnakError
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, blocks_of, commands
 
 LANGUAGES = {"python", "sh", "text", "bibtex"}
@@ -66,7 +68,8 @@ def test_shell_block_runs_as_pasted(block, tmp_path):
 @pytest.mark.parametrize("block", SHELL, ids=lambda block: f"{block.page}:{block.line}")
 def test_commands_have_known_options(block):
     for command in commands(block):
-        parse(shlex.split(command))
+        with suppress(GnnakError):  # the files and folders are not there
+            parse(shlex.split(command))
 
 
 def test_a_command_with_an_unknown_option_is_noticed():

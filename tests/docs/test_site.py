@@ -1,6 +1,7 @@
 """The site: every page is in the navigation, every public name in the reference."""
 
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -57,6 +58,22 @@ def test_every_documented_name_exists():
             assert hasattr(importlib.import_module(home), last), name
         except ModuleNotFoundError:
             assert importlib.import_module(name)
+
+
+def test_every_documented_class_function_and_method_has_a_docstring():
+    for name in documented():
+        home, _, last = name.rpartition(".")
+        found = getattr(importlib.import_module(home), last)
+        if not inspect.isclass(found) and not inspect.isfunction(found):
+            continue
+        methods = vars(found).items() if inspect.isclass(found) else ()
+        named = {name: found} | {
+            f"{name}.{key}": value
+            for key, value in methods
+            if callable(value) and not key.startswith("_")
+        }
+        for full, value in named.items():
+            assert inspect.getdoc(value), f"{full} has no docstring"
 
 
 def test_navigation_has_every_page_and_notebook():

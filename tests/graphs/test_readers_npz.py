@@ -9,7 +9,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gnnak.device import STATUS, PeakMemory
+from benchmarks.memory import PeakMemory
+from gnnak.device import STATUS
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_npz, write_npz
 from gnnak.graphs.readers.npz import check_entries

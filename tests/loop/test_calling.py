@@ -211,13 +211,6 @@ def test_call_model_refuses_data_parallel(batch):
         step_of(nn.DataParallel(Gine()))(batch)
 
 
-def test_training_step_refuses_models_of_torch_jit():
-    scripted = torch.jit.script(Gine().head)
-    for model in (scripted, nn.Sequential(scripted)):
-        with pytest.raises(OptionError, match=r"compiled by torch.jit, which Training"):
-            step_of(model)
-
-
 class Named(Model):
     """A model with a parameter for a field that has no rows, or is missing."""
 

@@ -18,8 +18,7 @@ from gnnak.report.page import (
 from gnnak.report.your_runs import group_tasks
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.records.results import Record
-from gnnak.training.records.schema import KINDS
+from gnnak.training.records.results import REQUIRED, Record
 from tests.report.hand_records import run_record, write_records
 
 EVIL = "<script>alert('&')</script>"
@@ -253,7 +252,7 @@ def test_report_page_goes_on_after_damage_in_every_file(results):
     for path in results.glob("*.jsonl"):
         lines = path.read_bytes().splitlines(keepends=True)
         damage = [b"\xff\n", b"[1]\n", b"{}\n", b'{"kind": "run"}\n', b'{"kind": 3}\n']
-        kinds = [f'{{"kind": "{kind}"}}\n'.encode() for kind in KINDS]
+        kinds = [f'{{"kind": "{kind}"}}\n'.encode() for kind in REQUIRED]
         path.write_bytes(b"".join([*damage, *kinds, *lines, lines[0][:-9]]))
     before, after = (
         page.partition("<main>")[2].partition('id="versions"')[0]

@@ -58,7 +58,7 @@ from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
-"""A split [g], or k folds [k, g]; the other one is None."""
+"""A split [g] and folds [k, g]; one of the two is None."""
 
 
 def choose_split(
@@ -66,8 +66,8 @@ def choose_split(
 ) -> Parts:
     """Split own data into training, validation and test graphs, or into folds.
 
-    If `given` is not None, it is the split: the part of each row or graph. If `classes`
-    [g] is not None, random parts have equal shares of each class.
+    `given` is the part of each row or graph, or None. If `classes`, [g], is not None,
+    random parts have equal shares of each class.
     """
     if len(rows) < 3:
         raise FileFormatError(
@@ -120,7 +120,7 @@ def _folds(
 
 
 def _of_rows(given: Any, rows: GraphRows) -> Tensor:
-    """Convert a split of the graphs, or of all rows, to a split of the graphs."""
+    """Return the split of the graphs; `given` may also have entries for bad rows."""
     if isinstance(given, Iterable) and not isinstance(given, Tensor):
         given = list(given)
         if given and all(isinstance(part, str) for part in given):
@@ -205,7 +205,7 @@ def load_own(
 
 
 def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
-    """Return the names of the features, and of all else that is not a target."""
+    """Return the names of the features, and of unused attributes and columns."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
         atoms, bonds = (

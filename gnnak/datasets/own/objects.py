@@ -200,10 +200,10 @@ UNREAD = {
 
 
 def target_level(graphs: Sequence[Any]) -> str:
-    """Return what has one row of `y` each in all PyG graphs: graph, node or edge.
+    """Return whether `y` of PyG graphs has one row per graph, node or edge.
 
-    If nodes and edges (an undirected edge counts once or twice) are equally many in all
-    graphs, the result is `node or edge`; if no level fits, it is `graph`.
+    The result is "node or edge" if both fit all graphs, and "graph" if nothing fits. An
+    undirected edge may count once or twice.
     """
     levels = {"graph", "node", "edge", "undirected edge"}
     for graph in graphs:

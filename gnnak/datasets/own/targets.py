@@ -38,8 +38,8 @@ AS_CLASSES = "set --task classification (task='classification') if these are cla
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
     """Derive the task from the columns of targets; None stands for an unknown value.
 
-    Whole numbers 0, 1, ... are classes only if these are just 0 and 1, or if the
-    column has at least twice as many rows as different numbers.
+    A column of whole numbers 0, 1, ... has classes only if it contains just 0 and 1, or
+    at least twice as many rows as different numbers.
     """
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
@@ -202,8 +202,8 @@ def encode_targets(
     """Convert columns of texts or numbers to targets; if `task` is None, derive it.
 
     Empty cells and texts such as `nan` are unknown. A row is bad if all its targets are
-    unknown, or if a target is not a number although the task needs one, or not one of
-    `classes`, if these are given. `numbers` has the row numbers in the user's data, for
+    unknown, if a target is not a number although the task needs one, or if it is not in
+    the given `classes`. `numbers` has the row numbers in the user's data, for
     error messages; if None, they are 1, 2, ...
     """
     if not columns:
@@ -230,7 +230,7 @@ def encode_targets(
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Number the classes as in `classes`; if that is empty, by value or by alphabet."""
+    """Number the classes in the order of `classes`; if empty, by value or alphabet."""
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]
@@ -304,7 +304,7 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
-    """Raise `GraphError` for a constant target, if it is known in over two rows."""
+    """Raise `GraphError` for a constant target if more than two values are known."""
     if len(values) > 2:
         raise GraphError(
             f"{name} is {values[0]} in all {len(values)} rows, so there is nothing to "

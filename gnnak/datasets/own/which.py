@@ -45,7 +45,7 @@ LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 
 
 def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
-    """Replace decimal commas in the columns `targets`; if that is empty, in all."""
+    """Replace decimal commas in the columns `targets`, or in all columns if empty."""
     if not rows.decimal_commas:
         return rows
     read = columns_with_points(rows.columns, rows.source, targets, task)
@@ -69,9 +69,9 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    A column in which most known values are not numbers is returned unchanged, and so is
-    a column of classes (`task`) whose numbers have different notations. Other columns
-    with thousands separators or several notations raise `GraphError`.
+    A column is returned unchanged if most known values are not numbers, or if it has
+    classes (`task`) in different notations. Other columns with thousands separators or
+    several notations raise `GraphError`.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -136,9 +136,10 @@ def find_columns(
 ) -> tuple[list[Column], list[int] | None]:
     """Return the columns of targets of the good rows, and the numbers of these rows.
 
-    They come from the first source that has any: `y` ([rows], or [rows, t] for t
-    targets), the table `own.labels`, columns of the table or graph attributes, node
-    attributes, and `y` of the graphs. Targets of nodes have no row numbers.
+    The columns come from the first of these sources that has targets: `y` ([rows], or
+    [rows, t] for t targets), the table `own.labels`, columns of the table or graph
+    attributes, node attributes, `y` of the graphs. Targets of nodes have no row
+    numbers.
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
@@ -233,7 +234,10 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the only column besides SMILES and split, else the only numeric one."""
+    """Return the column to predict if none is named.
+
+    It is the only column besides SMILES and split, or else the only one with numbers.
+    """
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     names = tuple(name for name in others if _is_numeric(rows.columns[name]))

@@ -27,7 +27,11 @@ def _gpu_kernels() -> ModuleType:
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
-    """Return the kernels of a backward pass; `plain` if it is differentiated again."""
+    """Return the kernels for a backward pass.
+
+    With `create_graph=True`, autograd must differentiate the backward pass again, which
+    only `plain` kernels support.
+    """
     return plain if torch.is_grad_enabled() else kernels_for(values)
 
 

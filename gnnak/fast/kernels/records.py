@@ -24,13 +24,12 @@ class Edges(NamedTuple):
     by_target: Groups
     """The edge copies grouped by target; `order` is None, as `target` is sorted."""
     by_source: Groups
-    """The edge copies grouped by source."""
     by_edge: Groups | None
     """The edge copies grouped by edge of the graph; None if no gradient needs them."""
 
 
 class Lifted(NamedTuple):
-    """States `x[node] + table[rows]` of node copies, computed when they are read."""
+    """States `x[node] + table[rows]` of node copies; kernels compute these sums."""
 
     x: Tensor
     """[n, w]: the states of the nodes."""
@@ -50,12 +49,11 @@ class Lifted(NamedTuple):
         rows: Tensor,
         dtype: torch.dtype | None,
     ) -> "Lifted":
-        """Build a `Lifted` in `dtype`; None: the wider dtype of `x` and `table`."""
+        """Build a `Lifted` in `dtype`; if None, in the wider dtype of both tensors."""
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
         return cls(x.to(dtype).contiguous(), table.to(dtype).contiguous(), node, rows)
 
     def stored(self) -> Tensor:
-        """Return the states as a tensor, [m, w]."""
         hops = self.table.index_select(0, self.rows)
         return self.x.index_select(0, self.node) + hops
 
@@ -70,7 +68,6 @@ class Moments(NamedTuple):
     """Rows per block. The last blocks may have fewer rows, or none."""
 
     def chunk(self, count: int) -> "list[Moments]":
-        """Split the columns into `count` parts; return the statistics of each part."""
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
 
@@ -96,29 +93,30 @@ class GatedPool(NamedTuple):
     """Groups of m rows; `gated_sums` multiplies rows by gates and sums each group."""
 
     groups: Groups
-    """The rows of each group."""
     key: Tensor
     """[m]: the group of each row."""
 
 
 MOST_HOP_LINEARS = 4
-"""Largest number of Linears in `HopLinears`: one without a gate, and three gates."""
+"""Largest number of Linears in `HopLinears`: one for embeddings, three for gates."""
 
 
 class HopLinears(NamedTuple):
-    """Weights, or their gradients, of the Linears that compute `HopTables`.
+    """Weights of the Linears that compute the tables of a layer, or their gradients.
 
-    If embeddings are added, the first Linear computes them; the others compute gates.
+    A table has a row for each distance to the root. If a layer adds embeddings of
+    distances to node states, the first Linear computes the table of these embeddings.
+    All other Linears compute tables of gates.
     """
 
     weights: list[Tensor]
     """[c, h] each: the weights of all Linears."""
     biases: list[Tensor]
-    """[c] each: the biases of the gates."""
+    """[c] each: the biases of the Linears that compute gates."""
 
 
 class NormConstants(NamedTuple):
-    """A batch norm whose mean and variance are computed, as `scale * h + shift`."""
+    """A batch norm with known mean and variance, written as `scale * h + shift`."""
 
     scale: Tensor
     """[c]: weight * rstd."""

@@ -1,7 +1,5 @@
 """PyG's convs on rooted subgraphs, with messages that are not stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -47,7 +45,6 @@ HOOKS = tuple(
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
-    """Return whether `run_conv` can apply a conv to states with `width` columns."""
     if type(conv) not in RUNNERS or has_hooks(conv) or is_changed(conv):
         return False
     if type(conv) is GINEConv:
@@ -65,7 +62,6 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def is_changed(conv: nn.Module) -> bool:
-    """Return whether a conv has PyG hooks, replaced methods or unsupported options."""
     if not isinstance(conv, MessagePassing):
         return False
     own, pool = vars(conv), conv.aggr_module
@@ -88,7 +84,6 @@ def has_dtype_of(conv: nn.Module, x: Tensor, e: Tensor | None) -> bool:
 
 
 def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
-    """Apply a conv that `can_run` accepts to the states of node copies, [m, w]."""
     return RUNNERS[type(conv)](conv, c, e, edges)
 
 
@@ -149,8 +144,6 @@ class _GineSum(torch.autograd.Function):
 
 
 class _NeighbourSum(torch.autograd.Function):
-    """Autograd function: sum $c_j$ over all edges j -> i, for each node copy i."""
-
     @staticmethod
     def forward(ctx: Any, c: Tensor, edges: Edges) -> Tensor:
         ctx.edges = edges
@@ -172,7 +165,6 @@ def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) ->
 def fits_gcn(
     conv: GCNConv, e: Tensor | None, subgraphs: RootedSubgraphs | None = None
 ) -> bool:
-    """Return whether `run_gcn` supports a conv: default options and no edge states."""
     return (
         e is None
         and conv.normalize
@@ -247,7 +239,7 @@ def run_messages(
     edge_attr: Tensor | None,
     links: AcrossEdges | None = None,
 ) -> Tensor:
-    """Apply a conv along `links` or, if None, along the edges inside the subgraphs."""
+    """Apply a conv along `links`; if None, along the edges inside the subgraphs."""
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not serves(z) or not known or not subgraphs.num_copies:
         return NotImplemented
@@ -270,10 +262,11 @@ def run_messages(
 
 
 def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
-    """Return a tensor with the width and dtype of the edge states that a conv reads.
+    """Return a tensor as wide as the edge states that a conv reads, and of their dtype.
 
-    None if the conv reads no edge states, `NotImplemented` if its encoder cannot encode
-    edges instead of edge copies.
+    With this tensor, the conv is checked before edges are encoded. Returns None if the
+    conv reads no edge states, and `NotImplemented` if fused code does not support the
+    conv's edge encoder.
     """
     encoder = conv.edge_encoder
     if not conv.reads_edges or encoder is None:
@@ -303,7 +296,7 @@ def _across_edges(
 def _sorted_edges(
     edge_index: Tensor, edge: Tensor, size: int, num_edges: int | None
 ) -> Edges:
-    """Sort edges by target; group them also by source and, if `num_edges`, by edge."""
+    """Sort edges by target; group also by source and, given `num_edges`, by edge."""
     target, order = torch.sort(edge_index[1], stable=True)
     source, edge = (end.index_select(0, order) for end in (edge_index[0], edge))
     by_edge = None if num_edges is None else group(edge, num_edges)

@@ -155,7 +155,6 @@ def fill_encodings(
     subgraphs: SampledSubgraphs,
     num_nodes: int,
 ) -> dict[Encoding, Tensor]:
-    """Estimate the encodings of all nodes from the encodings of the sampled roots."""
     if not all(map(serves, encodings.values())):
         return NotImplemented
     return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}

@@ -144,14 +144,12 @@ def _embeddings(layer: GNNAK) -> Tensor | None:
 
 
 def is_small(table: HopTable | None) -> bool:
-    """Return whether kernels support the size of a hop table; True without a table."""
     return table is None or len(table.weight) <= SMALL_HOP_TABLE
 
 
 def can_fuse_pools(
     layer: GNNAK, subgraphs: RootedSubgraphs, context_reduce: Reduce
 ) -> bool:
-    """Return whether `pooled_encodings` can compute the encodings of a layer."""
     known = subgraphs.num_nodes is not None and subgraphs.num_copies > 0
     pools = any(name != "centroid" for name in layer.encodings)
     reduces = {layer.reduce, context_reduce} <= set(REDUCES)
@@ -184,7 +182,7 @@ def reduced(
     subgraphs: RootedSubgraphs,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Turn sums into encodings: divide them for a mean, or correct for SubgraphDrop."""
+    """Turn sums into encodings: compute means, or correct sums for SubgraphDrop."""
     encodings = {name: sums[name] for name in layer.encodings}
     for name, axis in POOL_BY.items():
         reduce = context_reduce if name == "context" else layer.reduce

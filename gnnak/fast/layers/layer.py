@@ -86,7 +86,6 @@ def is_always_fused(layer: GNNAK) -> bool:
 def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
 ) -> bool:
-    """Return whether `fused_encodings` can run this layer on these inputs."""
     if several_processes() or not layer.transforms or layer.hop != "concat":
         return False
     if not is_small(layer.hop_table) or not _has_fused_dtype(layer, x, e):
@@ -99,10 +98,7 @@ def can_fuse(
 
 
 def _has_fused_dtype(layer: GNNAK, x: Tensor, e: Tensor | None) -> bool:
-    """Return whether fused layers support the dtypes of the weights, `x` and `e`.
-
-    These are all float32, all float64, or float32 weights in autocast to bfloat16.
-    """
+    """Return whether fused layers support the dtypes of the weights, `x` and `e`."""
     weight, asked = next(layer.parameters()).dtype, autocast_dtype(x)
     if asked is None:
         fits = x.dtype == weight and weight in (torch.float, torch.double)
@@ -120,7 +116,6 @@ def fused_encodings(
     e: Tensor | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the result of `GNNAK.encode` for a layer that `can_fuse` accepts."""
     table = None if layer.hop_table is None else layer.hop_table.weight
     rows = hop_rows(layer, subgraphs)
     transforms: dict[Encoding, list[Block]] = {
@@ -135,7 +130,6 @@ def fused_encodings(
 
 
 def _drops(layer: GNNAK) -> bool:
-    """Return whether a layer or its base GNN is training with dropout."""
     parts = (layer.dropout, *cast(Stack, layer.gnn).after)
     return any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in parts)
 
@@ -148,7 +142,7 @@ def _without_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute all pooled sums; one matrix product covers the MLPs' first Linears."""
+    """Compute the pooled sums; the first Linears of all MLPs are merged into one."""
     products = weight_products(layer)
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
@@ -179,7 +173,7 @@ def _with_dropout(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute all pooled sums; each MLP has its own dropout mask and matrix product."""
+    """Compute the pooled sums; each MLP has its own dropout mask and first Linear."""
     states = run_stack_with_dropout(cast(Stack, layer.gnn), c, e, subgraphs)
     emb = layer.project(states)
     gates: dict[str, Tensor] = {}
@@ -232,7 +226,6 @@ def _pooled_sums(
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Apply what follows the second Linear of an MLP, through its last Linear."""
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z

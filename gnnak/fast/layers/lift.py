@@ -18,7 +18,7 @@ def distinct_rows(e: Tensor | None) -> Tensor | None:
 
 
 def edges_of(subgraphs: RootedSubgraphs, e: Tensor | None) -> Edges:
-    """Return the edge copies as `Edges`; `by_edge` is set if edges differ in `e`."""
+    """Return the edge copies as `Edges`; group by edge if `e` has a row per edge."""
     with_edge = e is not None and e.size(0) != 1
 
     def find() -> Edges:
@@ -43,8 +43,9 @@ def lift(
 ) -> Rows:
     """Return the input states of all node copies, [m, c + h], or [m, c] if `add`.
 
-    State i is the state of its node, concatenated with (or, if `add`, plus) row
-    `rows[i]` of `table`, [t, h]. The backward pass recomputes these states.
+    The state of node copy i is the state of its node, followed by row `rows[i]` of
+    `table`, [t, h]. If `add`, the two are added instead. The backward pass recomputes
+    these states.
     """
     node = subgraphs.node
 

@@ -1,7 +1,5 @@
 """GINE's sums on rooted subgraphs, and tables with a row per distance to the root."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,8 +24,7 @@ class HopTables(NamedTuple):
     """Tables of one layer, with a row for each of the t distances to the root."""
 
     added: Tensor | None
-    """[t, c]: the embeddings that are added to node states; None if they are not added
-    but appended, or if the layer does not use distances."""
+    """[t, c]: the embeddings to add to node states; None if the layer adds none."""
     gates: dict[str, Tensor]
     """For each encoding that has a gate, its factors, [t, c]."""
 
@@ -133,7 +130,6 @@ def _weights_of(
 
 
 def _is_plain(weight: Tensor, d: Tensor) -> bool:
-    """Return whether a weight is a contiguous parameter, of `d`'s dtype and device."""
     return (
         type(weight) is nn.Parameter
         and weight.dtype == d.dtype
@@ -197,9 +193,10 @@ def lifted_gine_sum(
 
     $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
-    $c_i$ is the state of a node, to which a row of `table` is added or appended, unless
-    `table` is None. If `linears` is not None, `table` has the embeddings of distances;
-    the Linears turn these into the rows to add, and into gates, the second result.
+    $c_i$ is the state of a node; unless `table` is None, a row of `table` is added or
+    appended. If `linears` is not None, `table` has embeddings of distances instead. The
+    Linears turn these embeddings into the rows to add, and into the gates that are the
+    second result.
     """
     matrices, biases = linears or ((), ())
     summed, *gates = _LiftedGineSum.apply(
@@ -267,11 +264,7 @@ class _LiftedGineSum(torch.autograd.Function):
 def _states(
     kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
 ) -> Tensor | Lifted:
-    """Return the states of node copies, as a tensor or as a `Lifted`.
-
-    If rows of `table` are added to `x`, the result is a `Lifted`, whose states are
-    computed when they are read.
-    """
+    """Return the states of node copies, as a tensor or as a `Lifted`."""
     node, rows, _, add, dtype = copies
     if table is not None and add:
         return Lifted.of(x, table, node, rows, dtype)

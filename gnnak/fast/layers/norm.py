@@ -1,4 +1,4 @@
-"""Batch norm and ReLU, fused with the residual sum or the Linear after them.
+"""Batch norm and ReLU, fused with a residual sum or a Linear that follows.
 
 The output of the norm is not saved for backward: it is recomputed from the norm's
 input, which costs one pass over memory. In all shapes, m is the number of rows.
@@ -49,13 +49,11 @@ class GivenNorm(NamedTuple):
     """None, because the module that owns the norm counts the batches itself."""
 
     def real_rows(self) -> Tensor:
-        """Return the number of rows that are not padding."""
         return self.real
 
 
 @implements("over_rows")
 def norm_over_rows(serves: Serves, norm: BatchNorm, x: Tensor) -> Tensor:
-    """Apply a batch norm to `x` in float32, float64 or bfloat16."""
     if not can_store(x.dtype) or not serves(x) or not can_fuse_norm(norm, x):
         return NotImplemented
     return norm_rows(norm, x)
@@ -73,7 +71,6 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply a batch norm in training mode to `x`, whose first `count` rows are real."""
     if running_mean is None or running_var is None or not serves(x):
         return NotImplemented
     if weight is None or bias is None or x.size(0) < 2 or x.stride(1) != 1:
@@ -199,10 +196,7 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`.
-
-    Also returns the column statistics of each result, and each norm's `NormConstants`.
-    """
+    """Autograd function of `norm_relu_linears`."""
 
     @staticmethod
     def forward(

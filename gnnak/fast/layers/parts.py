@@ -74,7 +74,6 @@ def autocast_dtype(values: Tensor) -> torch.dtype | None:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Return whether a module has forward or backward hooks."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -84,12 +83,10 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def is_fusable(norm: BatchNorm) -> bool:
-    """Return whether a norm has weights, running statistics and a fixed momentum."""
     return norm.affine and norm.track_running_stats and norm.momentum is not None
 
 
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
-    """Return whether the fused kernels can apply a norm to the rows of `x`."""
     rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
     return rows and is_fusable(norm) and not several_processes()
 
@@ -108,7 +105,7 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the parts of a fusable MLP of Linear, norm, ReLU and Linear, or None."""
+    """Return the parts of an MLP (Linear, norm, ReLU, Linear); None if not fusable."""
     blocks = [*module.children()] if isinstance(module, nn.Sequential) else []
     if len(blocks) != 2 or not isinstance(blocks[0], nn.Sequential):
         return None

@@ -106,10 +106,7 @@ def gate_pools(
 
 
 class _NormAddLinear(torch.autograd.Function):
-    """Autograd function of `norm_add_linear`.
-
-    Also returns the `NormConstants` of the norm, and the column statistics of z.
-    """
+    """Autograd function of `norm_add_linear`."""
 
     @staticmethod
     def forward(

@@ -32,7 +32,7 @@ def fused_block(
 def fused_pool_block(
     serves: Serves, block: PPGNBlock, x: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Compute `PPGNBlock.pool_block`, [n, 2w]; the Linear `mix` runs after the sums."""
+    """Compute `PPGNBlock.pool_block`, [n, 2w]; apply the Linear `mix` after pooling."""
     if not serves(x) or has_hooks(block) or not can_fuse_block(block, x):
         return NotImplemented
     *arguments, matrix, bias = _arguments(block, x)
@@ -244,7 +244,6 @@ class _Pool(torch.autograd.Function):
 
 
 def can_share_pairs(layer: GNNAK) -> bool:
-    """Return whether the base GNN is a PPGN that `embedding_on_pairs` supports."""
     gnn, calling = layer.gnn, layer.calling
     usual = calling.takes_batch and calling.keywords is None
     return type(gnn) is PPGN and not has_hooks(gnn) and usual
@@ -253,7 +252,7 @@ def can_share_pairs(layer: GNNAK) -> bool:
 def embedding_on_pairs(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> Tensor:
-    """Compute `GNNAK.embed` with a PPGN as base GNN; all layers share a `NodePairs`."""
+    """Compute `GNNAK.embed` for a PPGN; all layers share one cached `NodePairs`."""
     gnn: nn.Module = layer.gnn
     assert isinstance(gnn, PPGN)
     pairs = subgraphs.once(NodePairs, lambda: find_pairs(subgraphs.subgraph))

@@ -9,8 +9,6 @@ uses three functions of this module::
     values = saved_or_recomputed(saved_for_rows, ctx.recompute)  # backward pass
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -29,7 +27,6 @@ class Recompute(NamedTuple):
     """Recomputes the tensor from the tensors in `saved`. The function must not hold a
     reference to the original tensor, whose memory could then not be freed."""
     saved: tuple[Tensor | None, ...]
-    """The arguments of `function`, which are saved for backward."""
     owned: bool = False
     """Whether the caller of `function` may overwrite the returned tensor, because no
     other function reads it afterwards."""
@@ -62,14 +59,12 @@ class CachedRecompute:
         self._value: Tensor | None = None
 
     def __call__(self, *saved: Tensor | None) -> Tensor:
-        """Return the cached tensor, or compute it from `saved`."""
         value = self.function(*saved) if self._value is None else self._value
         if self.caches:
             self._value = value
         return value
 
     def release(self) -> None:
-        """Clear the cache: the next call recomputes the tensor."""
         self._value = None
 
 
@@ -95,7 +90,6 @@ def saved_or_recomputed(
 
 
 def can_overwrite(recompute: Recompute | None) -> bool:
-    """Return whether the backward pass may overwrite a tensor with its gradient."""
     return recompute is not None and recompute.owned
 
 

@@ -33,7 +33,6 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_gine` computes the same result as `conv`."""
     parts = two_linears(conv.nn)
     return (
         parts is not None
@@ -101,11 +100,7 @@ class _GineLinear(torch.autograd.Function):
 
 
 def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_pna` can replace a PNA* conv for these inputs.
-
-    The subgraphs must have at least two edge copies, because `run_pna` applies a batch
-    norm to the messages.
-    """
+    """Return whether `run_pna` can replace a PNA* conv for these inputs."""
     if e is None:
         fits_edges = conv.edge_channels == 0
     else:
@@ -235,7 +230,6 @@ same as `GCNConv`."""
 def can_fuse_stack(
     gnn: nn.Module, e: Tensor | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Return whether `run_stack` can replace a base GNN on these inputs."""
     return is_fused_stack(gnn) and all(
         CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
     )
@@ -299,7 +293,6 @@ def _run_convs(
     edges: Edges,
     dropout: float,
 ) -> Rows:
-    """Run convs, each followed by a norm, ReLU, dropout and a residual sum."""
     for conv, norm in parts:
         h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
         c = Rows(norm_relu_add(norm, h, c.values, dropout))

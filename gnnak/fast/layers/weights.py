@@ -1,7 +1,7 @@
-"""Weight-only terms of GNN-AK layers, computed for all layers of a model at once.
+"""Terms that depend only on the weights, computed for all layers of a model at once.
 
-Small products take longer to launch than to run; batched over all layers, they need
-about a tenth of the launches.
+Small matrix products take longer to launch than to run. Batched over all layers, they
+need about a tenth of the launches.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.fast.kernels.records import BIAS_COLUMN
-from gnnak.fast.layers.encoder import has_foreign_hooks
 from gnnak.fast.layers.parts import Serves, autocast_dtype, blocks_of, implements
 from gnnak.models.network import Network
 from gnnak.nn.encodings import HopGate
@@ -31,7 +30,6 @@ class ModelCall:
 
     @cached_property
     def layers(self) -> list[GNNAK]:
-        """All GNN-AK layers of the model."""
         return [part for part in self.model.modules() if isinstance(part, GNNAK)]
 
 
@@ -40,7 +38,6 @@ _current: ContextVar[ModelCall | None] = ContextVar("model_call", default=None)
 
 @implements("run_layers")
 def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
-    """Run all layers of a network; compute their weight-only terms in one batch."""
     if network.recompute and network.training:
         return NotImplemented
     with call_of(network):
@@ -71,11 +68,12 @@ def computed_for(
 ) -> T:
     """Return `compute([layer])[0]`, computed for several layers at once if possible.
 
-    In a `call_of` block, `compute` gets all layers of the model with the same
-    `shapes(layer)` at once, except under activation checkpointing.
+    In a `call_of` block, `compute` gets all layers of the model that have the same
+    `shapes(layer)`. Elsewhere, and under activation checkpointing, it gets one layer.
     """
     call = _current.get()
-    if call is None or has_foreign_hooks():
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if call is None or hooks is not None:
         return compute([layer])[0]
     autocast = torch.is_autocast_enabled("cuda"), torch.is_autocast_enabled("cpu")
     key = (name, torch.is_grad_enabled(), autocast)
@@ -92,7 +90,7 @@ def computed_for(
 def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
     """Return `compute()`; cache it for the tensor `key` during a call of the model.
 
-    None if no `call_of` block is active, so that nothing could be cached.
+    Returns None outside of a `call_of` block, where nothing can be cached.
     """
     call = _current.get()
     if call is None:
@@ -121,14 +119,13 @@ class WeightProducts(NamedTuple):
     """The gate of each encoding that has one, at each distance, [t, c]. The gate of the
     centroid encoding is left out if the matrix `centroid` already contains it."""
     centroid: Tensor | None
-    """[c, w + 4]: the weight of `project` with its bias appended as 4 equal columns;
-    each row is multiplied by the gate of the centroid encoding, if there is one. The
-    product with the roots' states, to which `BIAS_COLUMN` (1, 0, 0, 0) is appended, is
-    the centroid encoding. None if `project` is the identity."""
+    """[c, w + 4]: the matrix that maps the roots' states, each with `BIAS_COLUMN`
+    appended, to the centroid encoding. It is the weight of `project`, followed by 4
+    columns that are all the bias. If the centroid encoding has a gate, the rows are
+    multiplied by the gate. None if `project` is the identity."""
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return the weight-only terms of a layer, computed in one batch for all layers."""
     return computed_for(layer, "weight products", _compute, _shapes)
 
 

@@ -32,7 +32,6 @@ each smaller shape. Such steps compile kernels, and allocate the optimiser state
 def can_capture(
     _: Serves, network: nn.Module, device: torch.device, precision: str
 ) -> bool:
-    """Return whether training steps can be captured as CUDA graphs."""
     on_gpu = device.type == "cuda" and precision != "16"
     return on_gpu and not _synchronises(network, precision)
 
@@ -52,7 +51,6 @@ def _synchronises(network: nn.Module, precision: str) -> bool:
 def make_captured(
     _: Serves, step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return a version of `step` that is captured as CUDA graphs and replayed."""
     if device.type != "cuda":
         return NotImplemented
     return CapturedStep(step, GraphRecorder(device), release)
@@ -67,7 +65,6 @@ def make_captured_model(
     update: Callable[[], object],
     optimizer: torch.optim.Optimizer,
 ) -> Callable[[Item], Any]:
-    """Return a model whose passes and weight updates are captured on a GPU."""
     if device.type != "cuda":
         return NotImplemented
     recorder = GraphRecorder(device)
@@ -79,9 +76,9 @@ class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
     A step runs without a capture for items without a shape, in the warm-up of a shape,
-    and after a failed capture. Smaller shapes share the buffers of the largest; if an
-    item is larger, all buffers and CUDA graphs are released. A released shape never
-    becomes the largest again, since two shapes could replace each other for ever.
+    and after a failed capture. Smaller shapes share the buffers of the largest shape.
+    If an item does not fit, all buffers and CUDA graphs are released. A released shape
+    never becomes the largest again; else two shapes could replace each other for ever.
 
     Data that change between steps must be in tensors of the item, or at fixed
     addresses. `release` frees tensors that a step leaves in the graphs' memory.
@@ -101,7 +98,6 @@ class CapturedStep:
         self._released: set[Shape] = set()
 
     def __call__(self, item: Item) -> Any:
-        """Train on an item, by a replay if its shape was captured; return the loss."""
         if item.shape is None or self.gave_up:
             return self.step(item)
         buffers = self._buffers_for(item, item.shape)
@@ -128,7 +124,6 @@ class CapturedStep:
         return self.step(item) if buffers.replay is None else buffers.replay()
 
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
-        """Return the buffers of a shape; None to run the step without a capture."""
         if shape in self._buffers:
             return self._buffers[shape]
         tensors = tensors_of(item)
@@ -148,11 +143,9 @@ class CapturedStep:
         return self._buffers[shape]
 
     def warm_up(self, static: Item) -> Any:
-        """Train on a static item (a batch in static buffers) without a capture."""
         return self.recorder.warm_up(lambda: self.step(static))
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture the step on a static item; return a function that replays it."""
         tensors = tensors_of(static)
         # Each run rebuilds the item from its tensors, so that values which the step
         # caches in the item are recomputed.
@@ -212,8 +205,8 @@ class CapturedModel(CapturedStep):
     """A model whose forward and backward pass and update are captured per batch shape.
 
     A call returns what `forward` returns: tensors, also in tuples, lists and dicts.
-    Run the backward pass before the next call, which overwrites activations. `last` are
-    the passes that the last call replayed.
+    Run the backward pass before the next call, which overwrites activations. `last`
+    refers to the passes that the last call replayed.
     """
 
     def __init__(
@@ -234,12 +227,10 @@ class CapturedModel(CapturedStep):
         return self.captured_update.reason
 
     def __call__(self, item: Item) -> Any:
-        """Return the outputs for an item, replayed if its shape was captured."""
         self.last = None
         return super().__call__(item)
 
     def update(self) -> None:
-        """Clip gradients and take an optimiser step, by a replay if possible."""
         passes, update = self.last, self.captured_update
         groups = update.optimizer.param_groups
         trained = [weight for group in groups for weight in group["params"]]
@@ -254,7 +245,6 @@ class CapturedModel(CapturedStep):
         return None
 
     def warm_up(self, static: Item) -> Any:
-        """Return the outputs for a static item, computed without a capture."""
         # Copy the outputs: a warm-up allocates from the memory pool that replays use.
         return tree_map(copied, self.recorder.warm_up(lambda: self.step(static)))
 
@@ -269,11 +259,9 @@ class CapturedModel(CapturedStep):
         return replay
 
     def close(self) -> None:
-        """Free the memory of all captured passes and updates."""
         self._release_all()
 
     def _release_gradients(self) -> None:
-        """Discard captured updates, and the gradients in the CUDA graphs' memory."""
         self.captured_update.forget()
         for weight in self.weights:
             weight.grad = None
@@ -283,8 +271,8 @@ class _Passes:
     """The captured forward and backward pass for batches of one shape.
 
     Attributes:
-        anchor: A scalar that requires a gradient, and so makes the replayed outputs
-            require one; see `_Replayed`.
+        anchor: A scalar that requires a gradient. As an input of `_Replayed`, it makes
+            the replayed outputs require gradients, too.
         outputs: The leaves of the outputs, in the memory of the CUDA graph.
         spec: The nesting of the outputs, to rebuild them from their leaves.
         differentiable: The tensors in `outputs` that require a gradient.
@@ -331,7 +319,7 @@ class _Passes:
         return tree_unflatten(leaves, self.spec)
 
     def backward(self, gradients: Sequence[Tensor | None]) -> None:
-        """Replay the backward pass; `gradients` are the outputs' (None: zero)."""
+        """Replay the backward pass from the outputs' gradients; None means zero."""
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
         for weight, found in self.written:
@@ -344,7 +332,7 @@ class _Passes:
             weight.grad = found if before is None else before + found
 
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
-        """Return whether each `grad` is the tensor that the capture writes to."""
+        """Return whether each weight's `grad` is the tensor that replays write to."""
         wanted = map(self.gradients.get, map(id, trained))
         return all(map(is_, [weight.grad for weight in trained], wanted))
 
@@ -358,7 +346,6 @@ class _Passes:
         ]
 
     def _allocate(self) -> None:
-        """Allocate the buffers `of_outputs`, outside of the graphs' memory."""
         if not self.of_outputs:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 

@@ -34,9 +34,9 @@ and only one thread may capture on a stream at a time."""
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    The graphs share a pool, since none reads what another one or an earlier replay has
-    written in it. A replay advances the random number generator. `peak_bytes` is the
-    growth of memory in the last warm-up without graphs.
+    The graphs can share a pool because no graph reads data that another graph, or an
+    earlier replay, wrote there. A replay advances the random number generator.
+    `peak_bytes` is the growth of memory in the last warm-up without graphs.
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
@@ -71,11 +71,7 @@ class GraphRecorder:
         return result
 
     def record(self, work: Work) -> Work:
-        """Capture the work as a CUDA graph; return a function that replays it.
-
-        A replay returns a copy of the result. If the work cannot be captured, `record`
-        raises an exception and leaves the recorder as it was.
-        """
+        """Capture the work as a CUDA graph; return a function that replays it."""
         if self.synchronisations:
             where = self.synchronisations[0]
             raise RuntimeError(f"a step synchronises with the device in {where}.")
@@ -135,7 +131,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_generator(self) -> None:
-        """Repair the random number generator by a capture of an empty graph."""
+        """Capture an empty graph: this repairs PyTorch's random number generator."""
         with _capturing, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of the empty graph.
             graph, mode = torch.cuda.CUDAGraph(), "thread_local"
@@ -154,7 +150,6 @@ class GraphRecorder:
 
 
 def copied(value: Any) -> Any:
-    """Return a clone of a tensor, and any other value as it is."""
     return value.clone() if isinstance(value, Tensor) else value
 
 

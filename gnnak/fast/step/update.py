@@ -95,8 +95,8 @@ on the host."""
 class CapturedUpdate:
     """Clips gradients and takes an optimiser step, without a capture or as a replay.
 
-    A captured update reads the gradient tensors of its capture. `reason` tells why
-    updates cannot be captured; `rates` are the learning rates that captures read.
+    A replay reads the same gradient tensors as its capture. `reason` tells why updates
+    cannot be captured. `rates` has the learning rates that replays read, on the GPU.
     """
 
     def __init__(
@@ -120,13 +120,11 @@ class CapturedUpdate:
         self._copied_rates: list[float | None] = []
 
     def run(self) -> None:
-        """Update the weights without a capture."""
         on_device = self._is_current() and not self._has_sparse_gradients()
         with self._on_device() if on_device else nullcontext():
             self.take()
 
     def record(self) -> Callable[[], object] | None:
-        """Capture an update with the present gradients; None if this is impossible."""
         if self._has_sparse_gradients():
             self.reason = "gradients are sparse"
         if self.reason is not None or not self._has_state():
@@ -162,11 +160,10 @@ class CapturedUpdate:
         return True
 
     def forget(self) -> None:
-        """Discard all captured updates."""
         self._replays.clear()
 
     def _is_current(self) -> bool:
-        """Return whether captured updates use the present weights and states."""
+        """Return whether weights and optimiser states are still the captured ones."""
         captured = self._captured_tensors
         if captured is None:
             return False
@@ -179,7 +176,6 @@ class CapturedUpdate:
         return [*weights, *chain.from_iterable(state.values() for state in states)]
 
     def _present_options(self) -> list[dict[str, Any]]:
-        """Return the options of each parameter group that are constant in a capture."""
         names = [name for name in self.optimizer.defaults if name not in VARYING]
         groups = self.optimizer.param_groups
         return [{name: group[name] for name in names} for group in groups]
@@ -190,7 +186,6 @@ class CapturedUpdate:
         return any(grad is not None and grad.is_sparse for grad in grads)
 
     def _has_state(self) -> bool:
-        """Return whether the optimiser has allocated all states that it needs."""
         for group in self.optimizer.param_groups:
             wanted = not isinstance(self.optimizer, torch.optim.SGD)
             wanted = wanted or bool(group["momentum"])
@@ -217,7 +212,7 @@ class CapturedUpdate:
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: set `capturable`, `fused` and, unless None, `rates`."""
+        """Context manager: set the options of the optimiser that captures need."""
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):

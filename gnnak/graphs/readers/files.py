@@ -1,7 +1,5 @@
 """Read and write whole files, also compressed; failures raise `FileFormatError`."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os
@@ -56,7 +54,6 @@ FilePath = str | os.PathLike[str]
 
 
 def open_bytes(path: FilePath) -> IO[bytes]:
-    """Open a file for reading; decompress it if it is a gzipped text file."""
     where = Path(path)
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
@@ -71,7 +68,6 @@ def open_bytes(path: FilePath) -> IO[bytes]:
 
 
 def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
-    """Return a file's content; raise an error if it is longer than `at_most` bytes."""
     with open_bytes(path) as file:
         try:
             content = file.read(-1 if at_most is None else at_most + 1)
@@ -85,7 +81,6 @@ def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
 
 
 def make_folder(path: FilePath) -> Path:
-    """Create a folder and its parents if they do not exist; return its path."""
     where = Path(path)
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -136,7 +131,6 @@ def memory_budget(file_size: int) -> int:
 
 
 def check_budget(needed: int, file_size: int) -> None:
-    """Raise `GraphError` if `needed` bytes exceed the memory budget of the file."""
     if needed > memory_budget(file_size):
         raise GraphError(
             f"its arrays need {needed / 1e9:.1f} GB of memory, too much for a file of "
@@ -189,25 +183,16 @@ TEXT_SUFFIXES = frozenset(
 
 
 def format_suffix(path: Path) -> str:
-    """Return the suffix that tells the format of a file, in lower case, without `.gz`.
-
-    >>> format_suffix(Path("a.CSV.gz")), format_suffix(Path("a.tar.gz"))
-    ('.csv', '.gz')
-    """
+    """Return the suffix of a file in lower case, or the one before `.gz`."""
     return _without_gz(path).suffix.lower()
 
 
 def format_stem(path: Path) -> str:
-    """Return the name of a file without the suffix that tells its format.
-
-    >>> format_stem(Path("data/a.csv")), format_stem(Path("data/a.csv.gz"))
-    ('a', 'a')
-    """
+    """Return the name of a file without the suffix that tells its format."""
     return _without_gz(path).stem
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether the suffixes are those of a text file compressed with gzip."""
     return _without_gz(path) != path
 
 
@@ -218,10 +203,7 @@ def _without_gz(path: Path) -> Path:
 
 
 class PackedFile(gzip.GzipFile):
-    """A gzip file that is decompressed while it is read.
-
-    Reading raises `FileFormatError` if the file is damaged or a decompression bomb.
-    """
+    """A gzip file that is decompressed while it is read."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")

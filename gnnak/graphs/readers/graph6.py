@@ -2,10 +2,10 @@ r"""The graph6 format: one simple undirected graph per line, in printable charac
 
 A line starts with the number of nodes, n. The bits of the upper triangle of the
 adjacency matrix follow, column by column, $(0,1), (0,2), (1,2), (0,3), \ldots$, padded
-with zeros to a multiple of six. Every six bits are written as one character: its code
-is their value plus 63. The number of nodes is one character for n <= 62, else `~` and
-three characters, or `~~` and six characters. The reference is Brendan McKay's
-description:
+with zeros to a multiple of six. Every six bits are a number from 0 to 63. It is
+written as the character with this number plus 63 as its code. The number of nodes is
+one character for n <= 62, else `~` and three characters, or `~~` and six characters.
+The reference is Brendan McKay's description:
 https://users.cecs.anu.edu.au/~bdm/data/formats.txt
 """
 

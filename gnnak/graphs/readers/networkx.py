@@ -1,7 +1,5 @@
 """Convert networkx graphs, also from node-link JSON, to a `GraphStore`, and back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -186,8 +184,6 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 
 
 class _Names(NamedTuple):
-    """The attributes to read, and the categories of attributes with string values."""
-
     node_attr: Names | None
     edge_attr: Names | None
     target: Names | None
@@ -196,8 +192,6 @@ class _Names(NamedTuple):
 
 
 class _Raw(NamedTuple):
-    """One networkx graph as Python lists of edges and attribute values."""
-
     size: int
     directed: bool
     ends: list[tuple[int, int]]
@@ -275,10 +269,7 @@ Row = Any
 
 
 def read_node_link(path: FilePath) -> list[Row]:
-    """Read a JSON file: a list of graphs, one graph, or (`.jsonl`) one graph per line.
-
-    A row that is not a graph becomes a `BadRow`.
-    """
+    """Read JSON: a list of graphs, one graph, or (`.jsonl`) one graph per line."""
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)
     if format_suffix(where) == ".jsonl":

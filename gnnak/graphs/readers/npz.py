@@ -125,11 +125,11 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
 
 
 END = b"PK\x05\x06"
-"""The first bytes of the end record of a zip file, which counts its members."""
+"""The first bytes of a zip file's end record, which has the number of its members."""
 END_BYTES = 22
 """Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""For this many members or more, the end record says this number."""
+"""The end record also has this number if there are more members."""
 
 
 def check_entries(content: IO[bytes]) -> None:
@@ -152,10 +152,7 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
-    """Copy a numpy array to a tensor; integers and bools become int64.
-
-    If `whole`, only integers are accepted. The dtype of floats does not change.
-    """
+    """Copy a numpy array to a tensor; integers and bools become int64."""
     if whole and array.dtype.kind not in "iu":
         raise GraphError(f"{key} has dtype {array.dtype}; write integers.")
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
@@ -185,7 +182,6 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
-    """Convert an array of one bool to a Python bool; None becomes False."""
     if array is None:
         return False
     if array.dtype.kind != "b" or array.size != 1:
@@ -197,7 +193,6 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
-    """Convert a one-dimensional array of strings to a tuple of strings."""
     if array.dtype.kind != "U" or array.ndim != 1:
         raise GraphError(
             f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
@@ -277,8 +272,8 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> None:
     """Write a data set in the npz layout, atomically, with all the edges that it has.
 
-    Unless `directed`, it must have only one direction of each edge. This is faster than
-    `write_npz`, which sorts all edges to find reverse edges.
+    Unless `directed`, the graphs must have only one direction of each edge. This is
+    faster than `write_npz`, which sorts all edges to find reverse edges.
     """
     store = file.check().store
     arrays = {key: np.array(value) for key, value in file.names.items()}

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 def check_is_list(graphs: object) -> None:
-    """Raise `GraphError` if a user gave one `Data` or `Batch` instead of a list."""
     from torch_geometric.data import Batch, Data  # takes seconds to import
 
     if isinstance(graphs, Batch):
@@ -46,7 +45,6 @@ def check_is_list(graphs: object) -> None:
 
 
 def check_is_graph(number: int, value: object) -> None:
-    """Raise `GraphError` unless a value is a PyG `Data` of one graph."""
     from torch_geometric.data import Batch, Data
 
     if isinstance(value, Batch):
@@ -62,7 +60,6 @@ def check_is_graph(number: int, value: object) -> None:
 
 
 def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
-    """Raise `GraphError` if a field of the graphs is on PyTorch's meta device."""
     for name, value in fields:
         if isinstance(value, Tensor) and value.is_meta:
             raise GraphError(
@@ -84,11 +81,10 @@ def as_num_nodes(value: object, of: str = "") -> int:
 
 
 FIELDS = frozenset({"x", "edge_index", "num_nodes"})
-"""Fields, one or more of which every graph has."""
+"""Every graph has at least one of these fields."""
 
 
 def _is_graph(item: object) -> bool:
-    """Return whether an object is a dict with the fields of a graph."""
     named = isinstance(item, Mapping) and all(isinstance(key, str) for key in item)
     return named and not FIELDS.isdisjoint(item)  # type: ignore[arg-type]
 
@@ -270,10 +266,7 @@ def _features(
 
 
 def field_axes(graphs: Sequence[Data], store: GraphStore) -> dict[str, FieldAxis]:
-    """Map the fields of graphs in a store to nodes or edges, and all others to graphs.
-
-    The fields that every batch has, such as `edge_index`, and `y` are left out.
-    """
+    """Return what each field of the graphs in a store has one row for."""
 
     def count(value: object) -> int:
         rows = isinstance(value, Tensor) and value.dim() > 0
@@ -314,7 +307,6 @@ class Attribute:
         return pointers(self.count)
 
     def of(self, graphs: Tensor) -> Tensor:
-        """Return this field for a batch of `graphs`, as PyG's `Batch` has it."""
         device, count = self.value.device, self.count[graphs]
         graph, row = ragged_ranges(self.start[graphs], count)
         value = self.value.index_select(0, row.to(device, non_blocking=True))
@@ -334,7 +326,6 @@ class Attributes:
 
     @property
     def aligned(self) -> dict[str, Attribute]:
-        """The tensor fields without indices, with one row per node, edge or graph."""
         return {k: v for k, v in self.tensors.items() if is_aligned(v)}
 
     @property
@@ -363,7 +354,6 @@ class Attributes:
         return tensors | lists
 
     def to(self, device: torch.device) -> Attributes:
-        """Return these fields on another device."""
         moved = {
             name: replace(attribute, value=attribute.value.to(device))
             for name, attribute in self.tensors.items()
@@ -377,10 +367,7 @@ def is_aligned(attribute: Attribute) -> bool:
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
-    """Return the positions of the rows of some graphs.
-
-    `host` and `there` are the indices of the graphs, on the CPU and on the device.
-    """
+    """Return the positions of the rows of some graphs."""
     if axis == "graphs":
         return there
     nodes = axis == "nodes"
@@ -499,10 +486,7 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
 def _axis(
     name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
 ) -> FieldAxis | None:
-    """Return the axis on which each graph has `count` rows, [g]; None if there is none.
-
-    If several axes fit, the name of the field decides.
-    """
+    """Return the axis on which each graph has `count` rows, [g]; None if none fits."""
     sizes = {"graphs": torch.ones_like(count), "nodes": num_nodes, "edges": num_edges}
     order: list[FieldAxis] = ["graphs", "nodes", "edges"]
     if name in ("x", "pos", "z") or "node" in name:
@@ -552,12 +536,9 @@ class FieldStore:
     kind: type | None = None
     """The class of the PyG graphs; if None, `torch_geometric.data.Data`."""
     has_edges: bool = True
-    """Whether the graphs have a field `edge_index`."""
     has_counts: bool = False
-    """Whether the graphs have a field `num_nodes`."""
 
     def to(self, device: torch.device) -> FieldStore:
-        """Return these graphs with all tensor fields on `device`."""
         fields = [getattr(self.store, name) for name in ("edge_index", *STORED)]
         fields += [each.value for each in self.attributes.tensors.values()]
         if all(value is None or value.device == device for value in fields):
@@ -567,10 +548,6 @@ class FieldStore:
 
 
 def read_fields(graphs: Iterable[Data]) -> FieldStore:
-    """Concatenate PyG graphs, with all their fields.
-
-    `GraphError` names the first graph and field that differ from those of graph 0.
-    """
     data = _checked(graphs)
     # Counts are on the CPU, also if a user has set another default device.
     counts = [_num_nodes(number, each) for number, each in enumerate(data)]

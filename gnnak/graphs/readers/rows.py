@@ -33,16 +33,13 @@ class FeatureUse:
     """Names of the attributes of the user's graphs: features, and those not used."""
 
     nodes: tuple[str, ...] = ()
-    """The attributes of nodes that are features."""
     edges: tuple[str, ...] = ()
-    """The attributes of edges that are features."""
     unused_nodes: tuple[str, ...] = ()
     unused_edges: tuple[str, ...] = ()
     unused_graphs: tuple[str, ...] = ()
     """Columns of a table, or attributes of whole graphs."""
 
     def without(self, names: Collection[str | None]) -> FeatureUse:
-        """Remove some names, such as those of the targets, from the unused ones."""
         nodes, edges, graphs = (
             tuple(name for name in given if name not in names)
             for given in (self.unused_nodes, self.unused_edges, self.unused_graphs)
@@ -50,13 +47,9 @@ class FeatureUse:
         return FeatureUse(self.nodes, self.edges, nodes, edges, graphs)
 
     def line(self, are_columns: bool = False) -> str:
-        """Say which attributes are features, which are ignored, and how to add those.
+        """Name the features and the unused attributes, and say how to add features.
 
         `are_columns` says whether `unused_graphs` are columns of a table.
-
-        >>> FeatureUse(("x",), unused_nodes=("mass",)).line()
-        "node features: x; edge features: none; ignored node attributes: mass; add \
-numbers with --node-attr x --node-attr mass (node_attr=['x', 'mass'])"
         """
         used, ignored, flags, python = [], [], [], []
         for owner in ("node", "edge"):
@@ -97,7 +90,6 @@ class GraphRows:
     position: Tensor
     """[g], int64, increasing: the row that each graph comes from, counted from 0."""
     num_rows: int
-    """Number of rows, good and bad."""
     bad: tuple[BadRow, ...] = ()
     """The rows that are not graphs, in order."""
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -130,12 +122,10 @@ class GraphRows:
         return len(self) == self.num_rows == 1 and self.store.node_targets
 
     def column(self, name: str) -> list[Any]:
-        """Return the values of a column for the good rows, in order."""
         values = self.columns[name]
         return [values[row] for row in self.position.tolist()]
 
     def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
-        """Return the graphs at the sorted `indices`, with `also_bad` added to `bad`."""
         molecules = self.molecules
         return replace(
             self,

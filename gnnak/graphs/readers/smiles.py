@@ -1,7 +1,5 @@
 """Convert SMILES strings to graphs with the features of the Open Graph Benchmark."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -95,7 +93,6 @@ def parse_smiles(smiles: Iterable[object]) -> list[Any]:
 
 
 def from_molecules(molecules: Sequence[Any]) -> GraphStore:
-    """Convert rdkit molecules to graphs, like `from_smiles`."""
     atoms = [atom for molecule in molecules for atom in molecule.GetAtoms()]
     bonds = [bond for molecule in molecules for bond in molecule.GetBonds()]
     return _store(molecules, _table(atoms, ATOM_FEATURES), _table(bonds, BOND_FEATURES))
@@ -115,7 +112,6 @@ def _store(molecules: Sequence[Any], x: Tensor, bond_attr: Tensor) -> GraphStore
 
 
 def import_rdkit(name: str) -> Any:
-    """Import a module of rdkit, or raise `MissingPackageError`."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -185,9 +181,9 @@ def atom_name(atom: Any, is_centre: bool) -> str:
 
     The name is the element, with hydrogen count and charge where a SMILES string needs
     brackets: for charged atoms (`N H1 +`), for stereocentres with a hydrogen atom (`C
-    H1`, from `[C@H]`), and for phosphorus of unusual valence. Of 1500 graphs of
-    ZINC-12K converted to molecules, all but one get the same types again. Types 21 to
-    27 do not occur there; their rules follow from the names alone.
+    H1`, from `[C@H]`), and for phosphorus of unusual valence. As a check, 1500 graphs
+    of ZINC-12K were converted to molecules and back: all but one got the same types.
+    Types 21 to 27 do not occur in ZINC-12K; their rules follow from the names alone.
     """
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     name = str(atom.GetSymbol())

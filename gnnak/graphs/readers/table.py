@@ -1,7 +1,5 @@
 """Read tables (CSV and TSV files with a header) and edge lists."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -26,8 +24,6 @@ MAX_COLUMNS = 10_000
 
 
 class TableRow(NamedTuple):
-    """One row of a table."""
-
     number: int
     """Number of the row, from 1; the header is not counted."""
     cells: list[str]
@@ -44,16 +40,12 @@ class OpenTable(NamedTuple):
     rows: Iterator[TableRow]
     """Reads the rows of the open file one by one."""
     decimal_commas: bool
-    """Whether numbers may have decimal commas, as semicolons separate the cells."""
+    """Whether semicolons separate cells, so that numbers may have decimal commas."""
 
 
 class Table(NamedTuple):
-    """A table that has been read."""
-
     columns: Mapping[str, Sequence[str]]
-    """The texts of each column, by name."""
     decimal_commas: bool
-    """Whether numbers may have decimal commas; see `OpenTable`."""
 
 
 @contextmanager
@@ -83,7 +75,6 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
 
 
 def read_table(path: FilePath) -> Table:
-    """Read a whole table; raise `FileFormatError` if a row is malformed."""
     with open_table(path) as table:
         columns: dict[str, list[str]] = {name: [] for name in table.names}
         for row in table.rows:
@@ -95,7 +86,6 @@ def read_table(path: FilePath) -> Table:
 
 
 def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
-    """Raise `OptionError` if a table lacks a column; suggest a similar name."""
     for name in wanted:
         check_known("column", name, names, of=f" in {Path(path).name}")
 

@@ -232,7 +232,7 @@ class PPGNBlock(nn.Module):
 
     @operation
     def pool_block(self, x: Tensor, pairs: NodePairs) -> Tensor:
-        """Run the block, then pool its node pairs by `pool_pairs` to nodes, [n, 2w]."""
+        """Run the block, then pool the states of node pairs to nodes, [n, 2w]."""
         return pool_pairs(self(x, pairs), pairs)
 
 

@@ -262,7 +262,6 @@ class Calling:
 
 
 def first_weight(module: nn.Module) -> Tensor | None:
-    """Return the first floating-point parameter of a module, or None if it has none."""
     # This is faster than module.parameters().
     for weight in module._parameters.values():
         if weight is not None and weight.is_floating_point():
@@ -338,7 +337,6 @@ class Binding:
 
     @classmethod
     def of(cls, conv: nn.Module, call: Call | None = None) -> Binding:
-        """Build the binding of `conv`; check that it has all arguments of `call`."""
         names, name = argument_names(conv), type(conv).__name__
         if call is not None:
             call.check(conv)
@@ -374,7 +372,7 @@ class Binding:
     def inputs(
         self, given: Mapping[str, Any], calling: Calling, x: Tensor, num_edges: int
     ) -> Tensor | Inputs | None:
-        """Convert the other arguments, `given`, to `GNNAK.forward`'s `edge_attr`."""
+        """Convert further arguments of a call to the `edge_attr` of `GNNAK.forward`."""
         plain = set(given) <= set(EDGE_ARGUMENTS) and len(given) < 2
         if plain and self.call is None and not calling.further:
             return next(iter(given.values()), None)
@@ -468,10 +466,7 @@ class EdgeReader:
         return edges, None
 
     def _cached(self, owner: Any, edge_index: Tensor) -> Tensor:
-        """Return the cached tensor if it equals `edge_index`, else `edge_index`.
-
-        The result is cached until `owner` is freed.
-        """
+        """Return the cached tensor if it equals `edge_index`, else `edge_index`."""
         state = self._of_thread
         last: Tensor | None = getattr(state, "edge_index", None)
         if last is not None and _equal(last, edge_index):

@@ -55,8 +55,8 @@ OTHER_MODULES = {
     "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
     "take rooted subgraphs of; use PointNetConv.",
 }
-"""Maps prefixes of class names of PyG modules, which pass messages without
-`MessagePassing`, to the reason why these modules cannot be uplifted."""
+"""PyG modules that pass messages, but are no `MessagePassing`. Maps prefixes of their
+class names to the reason why they cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:
@@ -79,16 +79,11 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:
-    """Return the names of the arguments of `module.forward`."""
     return tuple(argument.name for argument in arguments_of(module))
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return which of `edge_attr` and `edge_weight` a GNN accepts, as keys of a dict.
-
-    The value is True if the signature names the argument, and False if the GNN accepts
-    the argument only through `**kwargs`.
-    """
+    """Map each edge argument that a GNN accepts to whether its signature names it."""
     names = argument_names(gnn)
     kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
@@ -120,7 +115,7 @@ def graph_argument(gnn: nn.Module) -> str | None:
 
 
 def keywords(gnn: nn.Module) -> tuple[str, str] | None:
-    """Return the argument names of states and edges, or None if both are positional."""
+    """Return the argument names of states and edges; None if passed by position."""
     graph = graph_argument(gnn)
     if graph is None or graph not in argument_names(gnn)[2:]:
         return None
@@ -138,7 +133,6 @@ def further_arguments(gnn: nn.Module) -> dict[str, bool]:
 
 
 def needs_both_edge_arguments(gnn: nn.Module) -> bool:
-    """Return whether both `edge_attr` and `edge_weight` are required arguments."""
     required = [a.name for a in arguments_of(gnn) if a.default is a.empty]
     return all(name in required for name in EDGE_ARGUMENTS)
 
@@ -162,7 +156,7 @@ Linear(...).
 
 
 def check_callable(gnn: object) -> None:
-    """Raise `OptionError` if `gnn` cannot be a base GNN, without running it."""
+    """Raise `OptionError` if `gnn` cannot be a base GNN; this does not run `gnn`."""
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
     for part in gnn.modules():
@@ -241,12 +235,6 @@ def node_widths(gnn: nn.Module) -> list[int]:
     """Return the widths that the node states of a GNN may have, likeliest first.
 
     The list is empty for a lazy GNN, which takes any width.
-
-    >>> from torch_geometric.nn import GATConv, GINConv
-    >>> node_widths(GATConv(8, 5))
-    [8, 5]
-    >>> node_widths(GINConv(nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 5))))
-    [8, 16]
     """
     if any(is_lazy(weight) for weight in gnn.parameters()):
         return []
@@ -280,7 +268,6 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 
 
 def _as_width(declared: object) -> int:
-    """Return the width that an attribute such as `in_channels` declares, or 0."""
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]
     return declared if isinstance(declared, int) else 0

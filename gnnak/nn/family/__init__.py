@@ -1,4 +1,4 @@
-"""The family of subgraph GNNs, each a composition of the operations in `nn.copies`."""
+"""Other subgraph GNNs, each composed of the operations in `gnnak.nn.copies`."""
 
 from gnnak.nn.family.ds import InsideLayer, ds_gnn, nested_gnn
 from gnnak.nn.family.dss import DSSLayer, SUNLayer, dss_gnn, sun_gnn

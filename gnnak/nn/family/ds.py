@@ -87,7 +87,7 @@ def ds_gnn(
         [h^0_{u,v} \Vert \dots \Vert h^L_{u,v}] + b\big)$$
 
     A mean of $x_u$ over the roots $u$ of a graph follows. DS-GNN is at most as powerful
-    as the test SWL(VS).
+    as SWL(VS), a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
 
     Difference from the authors' code: `EgoNets` leaves out nodes outside of the
     egonet. The authors' code has these as isolated nodes, as `MaskedEgoNets` does.
@@ -147,8 +147,8 @@ def nested_gnn(
         \qquad x_u = \text{POOL}_{v}\, [h^1_{u,v} \Vert \dots \Vert h^L_{u,v}],
         \qquad x_G = \text{POOL}_{u}\, x_u$$
 
-    Without the encoding "resistance", Nested GNN is at most as powerful as the test
-    SWL(VS).
+    Without the encoding "resistance", Nested GNN is at most as powerful as SWL(VS), a
+    subgraph Weisfeiler-Leman test of Zhang et al. (2023).
 
     Differences from the authors' code: encodings of the distance and the resistance to
     the root are added to the input, not concatenated; the resistance is computed in the

@@ -94,7 +94,8 @@ def dss_gnn(
 
     The layers are `DSSLayer`s. The last states are pooled over each subgraph to a state
     of its root, and the states of the roots over each graph, both by a mean. DSS-GNN is
-    at most as powerful as the test GSWL.
+    at most as powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang et al.
+    (2023).
 
     Difference from the authors' code: `EgoNets` leaves out nodes outside of the
     egonet. The authors' code has these as isolated nodes, as `MaskedEgoNets` does.
@@ -189,7 +190,7 @@ def sun_gnn(
 
     The layers are `SUNLayer`s. The last states are pooled over each subgraph to a state
     of its root, and the states of the roots over each graph, both by a mean. SUN is at
-    most as powerful as the test GSWL.
+    most as powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
 
     Differences from the authors' code: see `SUNLayer`; and `EgoNets` leaves out nodes
     outside of the egonet. The authors' code has these as isolated nodes, as

@@ -65,7 +65,7 @@ def ego_gnn(convs: Sequence[nn.Module], channels: int) -> SubgraphGNN:
     """Build Ego-GNN (Sandfelder et al., 2021), which runs on the egonets `EgoNets(1)`.
 
     The layers are `EgoLayer`s. Ego-GNN does not mark the root, and is at most as
-    powerful as the test GSWL.
+    powerful as GSWL, a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
 
     Args:
         convs: One conv per layer, of equal input and output width.

@@ -185,7 +185,7 @@ class PairEncoder(nn.Module):
         """The structural encodings among `pairs`.
 
         If the extractor has not computed these (see `WithEncodings`), the forward pass
-        does, which synchronises with a GPU.
+        computes them, and synchronises with a GPU.
         """
         known = {
             "rrwp": StructuralEncoding("rrwp", self.num_steps),

@@ -66,12 +66,12 @@ def id_gnn(
 
     The layers are `IDLayer`s. The final state of a node is its state in its own
     subgraph. In a graph task, node states are summed over the graph. ID-GNN is at most
-    as powerful as the test SWL(VS).
+    as powerful as SWL(VS), a subgraph Weisfeiler-Leman test of Zhang et al. (2023).
 
     Differences from the authors' code: for convs other than GIN, the authors' code
-    adds the root's extra term before the messages are summed. The convs of that code
-    ignore edge attributes. Its egonets have as many hops as there are layers; with more
-    than 4 layers, that code uses whole graphs.
+    adds the root's extra term before the messages are summed. Its convs ignore edge
+    attributes. It extracts egonets with as many hops as there are layers, or whole
+    graphs for more than 4 layers.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.
@@ -91,7 +91,7 @@ class ClosedWalkEncoder(nn.Module):
 
     $A$ is the adjacency matrix, $D$ has the in-degrees of $A + I$, and $K$ is
     `num_steps`. If the extractor has not computed these weights (see `WithEncodings`),
-    the forward pass does, which synchronises with a GPU.
+    the forward pass computes them, and synchronises with a GPU.
     """
 
     def __init__(self, channels: int, num_steps: int = 10) -> None:

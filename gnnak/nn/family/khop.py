@@ -1,4 +1,4 @@
-"""k-hop GNN: one sweep of messages from the outermost ring of an egonet to its root."""
+"""k-hop GNN: messages move through an egonet hop by hop, from outside to the root."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,8 +24,7 @@ class Rings(NamedTuple):
     edges: dict[tuple[int, int], Tensor]
     """Maps (source ring, target ring) to the edges between these rings, as row numbers
     in the two rings, [2, edges]. The target ring is the source ring or the next inner
-    one. In padded rings, all other edges also have a column, which joins padding rows.
-    """
+    one. Padded rings have a column for every other edge copy, too, of padding rows."""
     num_rows: tuple[Tensor | None, ...]
     """For each ring, the number of real rows, 0-dim, or None if there is no padding."""
 
@@ -189,8 +188,9 @@ def khop_gnn(layers: Sequence[KHopLayer], channels: int) -> SubgraphGNN:
     """Build the k-hop GNN (Nikolentzos et al., 2020).
 
     Call the network with the k-hop egonets of a batch (`EgoNets`). In a graph task,
-    node states are summed over the graph. The k-hop GNN is at most as powerful as the
-    test PSWL(VS), and with one layer as SWL(VS).
+    node states are summed over the graph. The k-hop GNN is at most as powerful as
+    PSWL(VS), and with one layer as SWL(VS). These are subgraph Weisfeiler-Leman tests
+    of Zhang et al. (2023).
 
     Args:
         layers: The layers.

@@ -83,7 +83,8 @@ def sswl_gnn(
 
     Both networks run on whole graphs, with the distance to the root as input. After the
     last layer, each subgraph is pooled by a sum and an MLP (`MLPReadout`), and a mean
-    over the roots of a graph follows. Both are at most as powerful as the test SSWL.
+    over the roots of a graph follows. Both are at most as powerful as SSWL, a subgraph
+    Weisfeiler-Leman test of the same paper.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.

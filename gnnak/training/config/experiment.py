@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from gnnak.training.config.options import (
     MAX_CHARACTERS,
     InvalidYamlError,
     change,
+    full_name,
     parse_yaml,
     shown,
 )
@@ -177,15 +177,6 @@ def list_options(options: Mapping[str, str], most: int = 5) -> str:
     return " and ".join([", ".join(texts[:-1]), *texts[-1:]] if texts[1:] else texts)
 
 
-ALIASES = {
-    "model": "model.name",
-    "layers": "model.num_layers",
-    "lr": "train.learning_rate",
-    "seed": "train.seed",
-}
-"""Short names of options on the command line that no full name ends with, or two do."""
-
-
 def full_names(options: Mapping[str, Any]) -> dict[str, Any]:
     """Replace short names of options by full names, and suggest similar known names.
 
@@ -195,36 +186,16 @@ def full_names(options: Mapping[str, Any]) -> dict[str, Any]:
     {'model.subgraphs.num_hops': 2, 'train.learning_rate': 0.1, 'train.epochs': 3, \
 'data': {'fold': 0}}
     """
+    every = _all_options()
     return {
-        key if isinstance(value, Mapping) else _full_name(str(key)): value
+        key if isinstance(value, Mapping) else full_name(str(key), every): value
         for key, value in options.items()
     }
 
 
-def _full_name(key: str) -> str:
-    """Return the full name of an option; `change` explains names unlike all others."""
-    every, short = _option_index()
-    if len(found := short.get(key, [])) == 1:
-        return found[0]
-    if any(f"{name}.".startswith(f"{key}.") for name in every):
-        return key
-    # For names with dots, `change` finds the nearest name in the same section.
-    cutoff = 1.0 if "." in key else 0.6
-    near = difflib.get_close_matches(key.rpartition(".")[2], short, 1, cutoff)
-    if near:
-        names = " or ".join(short[near[0]])
-        raise OptionError(f"unknown option {key!r}; did you mean {names}?")
-    return key
-
-
 @cache
-def _option_index() -> tuple[list[str], dict[str, list[str]]]:
-    """Return the full names of all options, and the full names of each short name."""
-    every = list(flat(asdict(RunConfig())))
-    short: dict[str, list[str]] = {}
-    for name in every:
-        short.setdefault(name.rpartition(".")[2], []).append(name)
-    return every, short | {name: [full] for name, full in ALIASES.items()}
+def _all_options() -> list[str]:
+    return list(flat(asdict(RunConfig())))
 
 
 DEFAULTS: dict[str, Any] = {
@@ -274,8 +245,8 @@ def find_config(
     """Return the name of an experiment and the config of its runs.
 
     `data` is the name of a data set, the path of a YAML file, or the path of own data.
-    `own` has fields of `OwnData`, by name; `options` has all other options, by name,
-    also by short names.
+    `own` maps names of fields of `OwnData` to values. `options` maps names of all other
+    options, which may be short names, to values.
     """
     options = full_names(options)
     if is_own(data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from numbers import Integral
@@ -156,7 +156,7 @@ def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
         name = f"{prefix}{key}"
         hints = _hints(record.__class__)
         if head not in hints:
-            raise OptionError(_unknown(name, head, record))
+            raise unknown_option(name, head, hints)
         old = getattr(record, head)
         if rest:
             if not is_dataclass(old):
@@ -184,13 +184,45 @@ def _hints(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-def _unknown(name: str, head: str, record: Any) -> str:
+def unknown_option(name: str, head: str, known: Iterable[str]) -> OptionError:
+    """Return the error for an unknown option `name`; its part `head` is not known."""
     prefix = name[: name.rfind(head)]
-    known = _hints(record.__class__)
     near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)
     if near:
-        return f"unknown option {name!r}; did you mean {prefix}{near[0]}?"
-    return f"unknown option {name!r}; there are: {', '.join(known)}."
+        hint = f"did you mean {prefix}{near[0]}?"
+        return OptionError(f"unknown option {name!r}; {hint}")
+    return OptionError(f"unknown option {name!r}; there are: {', '.join(known)}.")
+
+
+ALIASES = {
+    "model": "model.name",
+    "layers": "model.num_layers",
+    "lr": "train.learning_rate",
+    "seed": "train.seed",
+}
+"""Short names of options on the command line that no full name ends with, or two do."""
+
+
+def full_name(key: str, every: Sequence[str]) -> str:
+    """Return the full name of an option, given the full names of all options.
+
+    `change` explains names that are like no other name.
+    """
+    short: dict[str, list[str]] = {}
+    for name in every:
+        short.setdefault(name.rpartition(".")[2], []).append(name)
+    short |= {name: [full] for name, full in ALIASES.items()}
+    if len(found := short.get(key, [])) == 1:
+        return found[0]
+    if any(f"{name}.".startswith(f"{key}.") for name in every):
+        return key
+    # For names with dots, `change` finds the nearest name in the same section.
+    cutoff = 1.0 if "." in key else 0.6
+    near = difflib.get_close_matches(key.rpartition(".")[2], short, 1, cutoff)
+    if near:
+        names = " or ".join(short[near[0]])
+        raise OptionError(f"unknown option {key!r}; did you mean {names}?")
+    return key
 
 
 def converted(name: str, value: Any, hint: Any) -> Any:

@@ -95,8 +95,8 @@ def short_run(
 
 
 WARM_BATCHES = 48
-"""Minimum number of batches before timing if steps are captured: after these, almost
-every batch shape has its CUDA graph."""
+"""If steps are captured, at least this many batches run before timing. Almost every
+batch shape then has its CUDA graph."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,7 @@ def bench(
     options: BenchOptions | None = None,
     notify: Notify | None = None,
 ) -> Record:
-    """Train for a few epochs and return a record of time and memory, of kind "bench".
-
-    Kernels are profiled in a separate run, since PyTorch's profiler slows launches.
-    """
+    """Train for a few epochs; return a record of time and memory."""
     machine, options = machine or Machine(), options or BenchOptions()
     record = _timed(config, dataset, machine, options, notify)
     if not options.profile:
@@ -209,7 +206,6 @@ def _timed(
 def _parts(
     config: RunConfig, dataset: Dataset, options: BenchOptions
 ) -> tuple[Parts, Parts]:
-    """Return the split of all graphs, and that of the graphs that are benchmarked."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -273,14 +269,12 @@ def _seconds(
 
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
-"""A quantity that `grow` varies."""
 RANGES: dict[Growing, tuple[int, ...]] = {
     "nodes": (16, 32, 64, 128, 256),
     "hops": (1, 2, 3, 4),
     "channels": (32, 64, 128, 256),
     "coverage": (1, 2, 3, 4, 5),
 }
-"""The values that `grow` benchmarks by default, for each quantity."""
 SETTINGS: dict[Growing, str] = {
     "hops": "model.subgraphs.num_hops",
     "channels": "model.channels",
@@ -320,7 +314,6 @@ def measure(
     compare: bool = False,
     notify: Notify | None = None,
 ) -> Iterator[Record]:
-    """Do the benchmarks of `gnnak bench`, and yield the record of each."""
     if growing is not None:
         what: Growing = growing  # type: ignore[assignment]
         load = partial(find_dataset, config, places)

@@ -26,7 +26,6 @@ Notify = Callable[[str], None]
 
 
 def synchronised_time(device: torch.device) -> float:
-    """Synchronise with the device, then return `time.perf_counter()`, in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
@@ -44,15 +43,12 @@ class Stopwatch(Callback):
 
     @property
     def seconds(self) -> float:
-        """Median seconds of the timed epochs; evaluation is not included."""
         return median(self.training)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start timing the first epoch."""
         self._since = synchronised_time(trainer.strategy.root_device)
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Reset the peak-memory counter; call `notify` with the number of the epoch."""
         reset_peak(trainer.strategy.root_device)
         if self.notify is not None:
             epoch, total = trainer.current_epoch + 1, trainer.max_epochs
@@ -60,17 +56,14 @@ class Stopwatch(Callback):
             self.notify(f"epoch {epoch} of {total}{kind}")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the training time of the epoch and start timing the evaluation."""
         self._end_training(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the evaluation time of the epoch."""
         now = synchronised_time(trainer.strategy.root_device)
         if self._is_timed(trainer) and self._since is not None:
             self.evaluation.append(now - self._since)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the epoch's time, if not yet recorded, and restart the timer."""
         if len(self.training) <= trainer.current_epoch - self.warm_up:
             self._end_training(trainer)
         self._since = synchronised_time(trainer.strategy.root_device)
@@ -180,16 +173,14 @@ class KernelTimes(Callback):
 
     @property
     def microseconds(self) -> float:
-        """Mean microseconds per training step, summed over all kernels."""
         return sum(kernel.microseconds for kernel in self.kernels)
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start and stop the profiler, so that it sees kernels of CUDA graphs."""
+        """Start and stop the profiler once: it then sees kernels of CUDA graphs."""
         with prefetching_paused(), profile(acc_events=True):
             pass
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start the profiler if this is the epoch to profile."""
         if trainer.current_epoch == self.epoch:
             synchronised_time(trainer.strategy.root_device)
             with prefetching_paused():
@@ -198,7 +189,6 @@ class KernelTimes(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Stop the profiler and the training after `STEPS` profiled steps."""
         if self._profile is not None:
             self.steps += 1
             if self.steps == STEPS:
@@ -206,7 +196,6 @@ class KernelTimes(Callback):
                 self._end(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop the profiler if the epoch had fewer than `STEPS` training steps."""
         if self._profile is not None:
             self._end(trainer)
 
@@ -246,7 +235,6 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
-    """Return kernel times for a record, with their `share` of the time of a step."""
     return {
         "share": found.microseconds / 1e6 / step_seconds,
         "microseconds": found.microseconds,

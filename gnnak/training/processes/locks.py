@@ -39,7 +39,6 @@ def reserved(folder: Path) -> Iterator[None]:
 
 
 def is_reserved(folder: Path) -> bool:
-    """Return whether a process has locked the folder of a run with `reserved`."""
     try:
         with (folder / LOCK).open("rb", buffering=0) as file:
             return not try_lock(file)

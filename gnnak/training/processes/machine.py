@@ -46,13 +46,11 @@ class Machine:
     devices: int = 1
     """Number of GPUs per machine; on the CPU, number of processes per machine."""
     num_nodes: int = 1
-    """Number of machines (nodes of a cluster) of the run."""
     deterministic: bool = False
     """Whether repeated runs give bitwise equal results; runs are then slower."""
     tf32: bool = True
     """Whether float32 matrix products on a GPU may use TF32, which is less precise."""
     tensorboard: bool = False
-    """Whether to write the validation scores to a TensorBoard log."""
     recompute: bool = False
     """Whether the backward pass recomputes activations, to save memory."""
     max_copies: int | None = None
@@ -88,22 +86,18 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the run uses GPUs: a GPU exists, and `accelerator` is not `cpu`."""
         return self.accelerator != "cpu" and torch.cuda.is_available()
 
     @property
     def is_single_process(self) -> bool:
-        """Whether the run has only one process: one device on one machine."""
         return self.devices * self.num_nodes == 1
 
     @property
     def device(self) -> torch.device:
-        """The device of the run: `cuda` or `cpu`, without a device index."""
         return torch.device("cuda" if self.is_gpu else "cpu")
 
     @property
     def backend(self) -> Backend | None:
-        """The backend: None (the default backend) if `fast`, else plain PyTorch."""
         return None if self.fast else PLAIN
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:

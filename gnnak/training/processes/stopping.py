@@ -11,12 +11,12 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""The signals that ask the program to stop."""
 REPEAT_SECONDS = 1.0
 """A signal so soon after a recorded one is ignored: `timeout` and `torchrun` send each
 signal twice."""
 RESEND_SECONDS = 0.05
-"""Delay before `stoppable` resends a signal whose exception a destructor discarded."""
+"""Python discards exceptions that are raised in a destructor. If that happens to
+`Stopped`, `stoppable` sends the signal again after this delay."""
 
 
 class Stopped(BaseException):
@@ -33,7 +33,7 @@ class StopRequest:
     """Handles the signals of `stoppable`: raises `Stopped` now or, if deferred, later.
 
     Attributes:
-        deferred: Whether a signal is only recorded, and raises nothing.
+        deferred: Whether a first signal is only recorded, instead of raising `Stopped`.
         number: The recorded signal; None if there was none.
     """
 
@@ -45,7 +45,7 @@ class StopRequest:
     def handle(self, number: int, _: FrameType | None) -> None:
         """Record the first signal if deferred, else raise `Stopped`.
 
-        A signal after that one ends the program.
+        After `Stopped` was raised, another signal ends the program.
         """
         now = time.monotonic()
         if self.deferred and self.number is None:
@@ -68,10 +68,10 @@ class StopRequest:
 def stoppable(advice: str = "") -> Iterator[StopRequest]:
     """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
 
-    The yielded object can defer the exception until a second signal. Signals that are
-    ignored stay ignored, as in worker processes, which end with the main process. No
-    signal is handled in threads other than the main thread, where Python allows no
-    signal handlers.
+    The yielded object can defer the exception until a second signal. Signals that the
+    process ignores stay ignored; worker processes ignore both, since they end with the
+    main process. In other threads than the main thread, this does nothing, because
+    Python allows no signal handlers there.
     """
     request = StopRequest(advice)
     with _handled_by(request.handle) as handled:
@@ -119,9 +119,10 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: handle the signals that are not ignored; yield if there are any.
+    """Context manager: handle all signals that are not ignored.
 
-    In threads other than the main thread, only yield False.
+    Yields whether there are such signals. Outside the main thread, it only yields
+    False.
     """
     before = {number: signal.getsignal(number) for number in SIGNALS}
     handled = [number for number in SIGNALS if before[number] != signal.SIG_IGN]

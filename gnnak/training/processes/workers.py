@@ -43,13 +43,11 @@ def start_heartbeats() -> None:
 
 
 def end_heartbeats() -> None:
-    """Remove the folder of heartbeat files."""
     if name := os.environ.pop(FOLDER, None):
         shutil.rmtree(name, ignore_errors=True)
 
 
 def has_heartbeats() -> bool:
-    """Return whether the folder of heartbeat files exists."""
     return FOLDER in os.environ and Path(os.environ[FOLDER]).is_dir()
 
 
@@ -59,7 +57,6 @@ def local_rank() -> int:
 
 
 def beat() -> None:
-    """Send a heartbeat of this process, if heartbeats were started."""
     if FOLDER in os.environ:
         with suppress(OSError):
             Path(os.environ[FOLDER], str(local_rank())).touch()
@@ -99,7 +96,6 @@ LEAVING = threading.Lock()
 
 
 def become_main() -> None:
-    """Declare this process the main process, unless it is a worker."""
     os.environ.setdefault(MAIN, str(os.getpid()))
 
 
@@ -116,7 +112,6 @@ def main_of_workers() -> Iterator[None]:
 
 
 def how_ended(code: int | None) -> str:
-    """Describe how a process ended, for example "was killed by SIGKILL"."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"
@@ -124,7 +119,6 @@ def how_ended(code: int | None) -> str:
 
 
 def is_worker() -> bool:
-    """Return whether this process is a worker, that is, not the main process."""
     return os.environ.get(MAIN, str(os.getpid())) != str(os.getpid())
 
 
@@ -251,7 +245,6 @@ class Monitor(threading.Thread):
         return self.loss
 
     def run(self) -> None:
-        """Check the workers every `POLL_SECONDS`, until the process ends."""
         while True:
             time.sleep(POLL_SECONDS)
             beat()

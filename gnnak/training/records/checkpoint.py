@@ -1,7 +1,5 @@
 """Write and read `best.ckpt`: weights, options and feature sizes of a run."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -51,7 +49,6 @@ def unsealed(content: bytes) -> bytes:
 
 
 def seal_file(path: Path) -> None:
-    """Append the checksum of a file to the file, and flush it to the disk."""
     seal = sealed(path.read_bytes())[-LENGTH:]
     with path.open("ab") as file:
         file.write(seal)
@@ -144,7 +141,6 @@ class Checkpoint:
     """A hash of the data set of the run; None in checkpoints of older versions."""
 
     def network(self) -> Network:
-        """Build the network in evaluation mode and load its weights."""
         misfit = CheckpointError(
             f"the weights of the checkpoint do not fit its model "
             f"{self.config.model.name}; load it with the version that wrote it."
@@ -174,14 +170,12 @@ class Checkpoint:
         return max(widths) > max(sizes, default=0) or layers > len(self.weights)
 
     def save(self, path: Path) -> None:
-        """Write the checkpoint to a file atomically (completely or not at all)."""
         content = {"format": FORMAT, **self.to_plain(), "weights": dict(self.weights)}
         buffer = io.BytesIO()
         torch.save(content, buffer)
         write_bytes(path, sealed(buffer.getvalue()))
 
     def to_plain(self) -> dict[str, Any]:
-        """Return gnnak's version, and all fields except the weights, as JSON values."""
         return {
             "layout": LAYOUT,
             "version": __version__,
@@ -194,7 +188,6 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the `best.ckpt` of a run, without executing code in the file."""
     content = read_tensors(path)
     if content.get("format") != FORMAT:
         raise CheckpointError(
@@ -228,7 +221,6 @@ def checkpoint_from(content: Mapping[str, Any], path: Path) -> Checkpoint:
 
 
 def check_layout(content: Mapping[str, Any], path: Path) -> None:
-    """Raise `CheckpointError` if a file has a layout that this version cannot read."""
     layout = content.get("layout", LAYOUT)
     if not isinstance(layout, int) or layout > LAYOUT:
         raise CheckpointError(

@@ -1,7 +1,5 @@
 """A pretrained folder: a trained network and its model card, in open file formats."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -13,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -52,11 +50,7 @@ FLAGS = {
 
 
 def train_command(config: RunConfig) -> str | None:
-    """Return the `gnnak train` command of a config; None for data in a Python list.
-
-    >>> train_command(load_experiment("zinc").config)
-    'gnnak train zinc --model gin-ak+ --seed 0'
-    """
+    """Return the `gnnak train` command of a config; None for data in a Python list."""
     data, own = config.data, config.data.own
     if own.path is not None:
         words = [Path(own.path).name, *_own_words(own)]
@@ -90,90 +84,32 @@ def _own_words(own: OwnData) -> list[str]:
 
 
 PACKAGES = ("torch", "torch_geometric", "numpy")
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    undefined=StrictUndefined,
+)
+"""Reads `card.md`, the template of model cards, from the folder of this module."""
 
 
 def model_card(checkpoint: Checkpoint, name: str, intro: str = "") -> str:
-    """Return a model card in Markdown, with a header for the Hugging Face hub."""
-    info, model = checkpoint.info, checkpoint.config.model
-    header = {
-        "library_name": "gnnak",
-        "tags": ["graph-ml", "graph-neural-network", "subgraph-gnn"],
-        "pipeline_tag": "graph-ml",
-        "metrics": [info.metric],
-    }
-    paragraphs = [
-        f"---\n{yaml.safe_dump(header, sort_keys=False)}---",
-        f"# {model.name} trained on {info.title}",
-        intro,
-        _what(checkpoint),
-        "## Scores",
-        _scores(checkpoint),
-        "## Use",
-        _use(checkpoint, name),
-        "## Training",
-        _training(checkpoint),
-        "All options are in `config.json`, the weights in `model.safetensors`; neither "
-        "file contains code.",
-    ]
-    return "\n\n".join(each for each in paragraphs if each) + "\n"
-
-
-def _what(checkpoint: Checkpoint) -> str:
-    """Describe task, inputs, outputs and size of the network."""
-    info, size = checkpoint.info, sum(w.numel() for w in checkpoint.weights.values())
-    owner = "node" if info.node_task else "graph"
-    names = info.classes or info.targets
-    listed = f": {', '.join(names[:20])}" if names else ""
-    listed += ", ..." if len(names) > 20 else ""
-    count = f"{info.num_outputs} output{'s' if info.num_outputs > 1 else ''}"
-    nodes = describe_features(info.node_features)
-    edges = describe_features(info.edge_features) or "none"
-    smiles = "; or SMILES strings" if find_featurizer(info) else ""
-    return (
-        f"- Task: {info.task}, {count} per {owner}{listed}\n"
-        f"- Input: graphs with node features {nodes}, edge features {edges}{smiles}\n"
-        f"- Weights: {size:,} numbers"
-    )
-
-
-def _scores(checkpoint: Checkpoint) -> str:
-    info = checkpoint.info
-    better = "lower" if info.lower_is_better else "higher"
-    lines = [f"| part | {info.metric} ({better} is better) |", "|---|---|"]
-    for part, score in checkpoint.scores.items():
-        lines.append(f"| {part} | {'undefined' if score is None else f'{score:.4f}'} |")
-    return "\n".join(lines)
-
-
-def _use(checkpoint: Checkpoint, name: str) -> str:
-    suffix, given = (
-        ("csv", '["CCO"]') if find_featurizer(checkpoint.info) else ("npz", '"new.npz"')
-    )
-    return (
-        "```python\nimport gnnak\n\n"
-        f'model = gnnak.from_pretrained("{name}")\n'
-        f"model.predict({given}).values\n```\n\n"
-        f"```sh\ngnnak predict {name} new.{suffix} -o out.csv\n```"
-    )
-
-
-def _training(checkpoint: Checkpoint) -> str:
     info, config = checkpoint.info, checkpoint.config
-    command = train_command(config)
-    versions = {name: version(name) for name in PACKAGES}
-    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
-    data = f"{info.title} ({info.source})"
-    if checkpoint.fingerprint:
-        data += f", fingerprint {checkpoint.fingerprint}"
-    how = (
-        "Trained from Python with `gnnak.train`."
-        if command is None
-        else f"```sh\n{command}\n```"
-    )
-    return (
-        f"- Data: {data}\n"
-        f"- Written with gnnak {__version__}, {listed}, Python "
-        f"{platform.python_version()}\n\n{how}"
+    return TEMPLATES.get_template("card.md").render(
+        checkpoint=checkpoint,
+        info=info,
+        model=config.model.name,
+        name=name,
+        intro=intro,
+        outputs=info.classes or info.targets,
+        node_features=describe_features(info.node_features),
+        edge_features=describe_features(info.edge_features) or "none",
+        takes_smiles=find_featurizer(info) is not None,
+        size=sum(weight.numel() for weight in checkpoint.weights.values()),
+        command=train_command(config),
+        gnnak=__version__,
+        versions={package: version(package) for package in PACKAGES},
+        python=platform.python_version(),
     )
 
 
@@ -185,7 +121,6 @@ LARGEST_CONFIG = 16 << 20
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder with `config.json` or `model.safetensors`."""
     return any((path / name).is_file() for name in (CONFIG, WEIGHTS))
 
 
@@ -286,7 +221,6 @@ def _read_weights(path: Path, wanted: object) -> dict[str, Tensor]:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return a hash of JSON values that does not depend on order and white space."""
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

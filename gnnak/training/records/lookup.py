@@ -53,12 +53,10 @@ class RunRecords:
 
     @property
     def usual_device(self) -> str:
-        """The device of most records; empty if there are no records."""
         devices = Counter(str(record.get("device")) for record in self.records)
         return devices.most_common(1)[0][0] if devices else ""
 
     def exact(self, config: RunConfig) -> list[Record]:
-        """Return the records of all runs with this config, with any seed and fold."""
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
@@ -114,7 +112,6 @@ def _epochs(record: Record) -> int:
 
 
 def read_statistics(results: Path) -> dict[str, Record]:
-    """Read the statistics of all data sets from `datasets.jsonl`."""
     records = read_records(results / STATISTICS)
     return {r["name"]: r for r in records if r.get("kind") == "dataset"}
 

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,7 +23,6 @@ from gnnak import __version__
 from gnnak.datasets.record import Dataset
 from gnnak.errors import DamagedFileWarning, FileFormatError, counted
 from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes
-from gnnak.training.records.schema import Schema, problem
 
 Record = dict[str, Any]
 """The config, results and environment of a run or benchmark, as JSON values."""
@@ -36,7 +35,6 @@ DIGITS = 16
 
 
 def to_line(record: Record) -> bytes:
-    """Return a record as one line of JSON text, with a checksum and a line break."""
     text = _plain_text(record).encode()
     comma = b", " if record else b""
     return BEGIN + _checksum(text) + b'"' + comma + text[1:] + b"\n"
@@ -69,8 +67,8 @@ def whole_records(line: bytes) -> list[Record]:
 def _checked(content: Any, line: bytes = b"") -> Record:
     """Verify and remove the checksum of a record.
 
-    The checksum must be that of the bytes of `line`, or of the values of the record, in
-    case another program has written the same values with other white space or order.
+    The checksum must fit the bytes of `line` or the values of the record. Another
+    program may have written the same values with other white space or in another order.
     """
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
@@ -112,7 +110,6 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def environment(device: torch.device | str = "cpu") -> Record:
-    """Return the environment of a run: device, versions, commit and time."""
     device = torch.device(device)
     name = platform.processor() or platform.machine()
     if device.type == "cuda":
@@ -198,10 +195,24 @@ def _ends_with_line_break(file: FileIO) -> bool:
     return file.read(1) == b"\n"
 
 
-def read_records(path: Path, schema: Schema | None = None) -> list[Record]:
+EPOCH = "config device fast graphs_per_second peak_memory_mb seconds"
+RUN = (
+    "config hash cell seed protocol metric lower_is_better scores best_epoch epochs "
+    "curves seconds peak_memory_mb"
+)
+REQUIRED = {
+    "run": RUN.split(),
+    "bench": EPOCH.split(),
+    "growth": [*EPOCH.split(), "what", "value"],
+    "dataset": ["name", "graphs", "nodes", "edges", "outputs"],
+}
+"""The keys that records of each kind must have, so that tables can show them."""
+
+
+def read_records(path: Path, needed: Iterable[str] = ()) -> list[Record]:
     """Read all records of a file, oldest first; return [] if the file does not exist.
 
-    Damaged lines, and records that violate `schema` or the schema of their kind, are
+    Damaged lines, and records that lack one of the keys `needed` or `REQUIRED`, are
     skipped with a `DamagedFileWarning`. Whole records inside a damaged line are read.
     """
     if not path.exists():
@@ -216,10 +227,12 @@ def read_records(path: Path, schema: Schema | None = None) -> list[Record]:
             found = whole_records(line)
             _warn(path, number, str(error), len(found))
         for record in found:
-            if wrong := problem(record, schema):
-                _warn(path, number, wrong)
-            else:
+            keys = [*needed, *REQUIRED.get(str(record.get("kind")), ())]
+            lacking = next((key for key in keys if key not in record), None)
+            if lacking is None:
                 records.append(record)
+            else:
+                _warn(path, number, f"lacks {lacking}")
     return records
 
 

@@ -1,7 +1,5 @@
 """Summarise runs that differ only in seed and fold: mean and standard deviation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -24,7 +22,6 @@ class Summary:
     deviation: float | None
     """The sample standard deviation over the runs; None for a single run."""
     runs: int
-    """Number of runs in the mean."""
     note: str = ""
     """A text about missing runs or undefined scores; empty if there are none."""
     lower_is_better: bool = True
@@ -45,11 +42,14 @@ def summarise(
     """Summarise runs that differ only in seed and fold, using each run's newest record.
 
     The score of a run is its test score at its best validation epoch; undefined scores
-    are left out of the mean. Runs on folds under the protocol `published` have no
-    separate test graphs: as in the GIN paper, their validation curves are averaged over
-    all runs, and mean and deviation are those of the validation scores at the epoch
-    with the best average. `seeds`, `folds` (per seed) and `epochs` are the expected
-    numbers; the summary's `note` says if any are missing.
+    are left out of the mean.
+
+    Runs on folds under the protocol `published` have no separate test graphs. As in the
+    GIN paper, their validation curves are averaged over all runs. The summary then has
+    the validation scores at the epoch where this average is best.
+
+    `seeds`, `folds` (per seed) and `epochs` are the expected numbers. The summary's
+    `note` says if any are missing.
     """
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")
@@ -75,11 +75,7 @@ def summarise(
 
 
 def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) -> int:
-    """Return the first epoch, from 0, at which the mean of the curves is best.
-
-    >>> best_mean_epoch([[0.9, 0.5, 0.6], [0.1, 0.8, 0.6]], lower_is_better=False)
-    1
-    """
+    """Return the first epoch, from 0, at which the mean of the curves is best."""
     means = [fmean(values) for values in zip(*curves, strict=False)]
     return means.index(min(means) if lower_is_better else max(means))
 
@@ -129,11 +125,8 @@ def _trained(records: Sequence[Record]) -> int:
 
 def _expected(records: Sequence[Record], epochs: int | None) -> int | None:
     """Return `epochs`, or None if a run may stop early."""
-    return None if any(_stops_early(record) for record in records) else epochs
-
-
-def _stops_early(record: Record) -> bool:
-    return record["config"]["train"].get("early_stop") is not None
+    stops = [record["config"]["train"].get("early_stop") for record in records]
+    return epochs if set(stops) == {None} else None
 
 
 def _missing_runs(

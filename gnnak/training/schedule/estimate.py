@@ -25,15 +25,12 @@ Key = Callable[[RunConfig], Hashable]
 
 @dataclass(frozen=True)
 class Cost:
-    """The measured cost of one earlier run."""
-
     start: float
     """Seconds from the start of the run to its first epoch."""
     epoch: float
     megabytes: float
 
     def times(self, factor: float) -> Cost:
-        """Return this cost with epochs that take `factor` times as long."""
         return replace(self, epoch=self.epoch * factor)
 
 
@@ -46,7 +43,6 @@ class DeviceCosts:
         self._costs: dict[tuple[Key, Any], dict[str, list[Cost]]] = {}
 
     def add(self, config: RunConfig, cost: Cost) -> None:
-        """Add the cost of a run."""
         for key in KEYS:
             by_data = self._costs.setdefault((key, key(config)), {})
             by_data.setdefault(config.data.name, []).append(cost)
@@ -56,7 +52,7 @@ class DeviceCosts:
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of similar runs on other data, scaled to that of `config`."""
+        """Return costs of similar runs on other data, scaled to `config`'s data."""
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -65,7 +61,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return (epoch time on this device) / (that on `other`); None if not known."""
+        """Return epoch time here / epoch time on `other`; None if not known."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -82,9 +78,9 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return how many times as long epochs on `config`'s data take as on `name`.
+        """Return [epoch time on the data of `config` / epoch time on data set `name`].
 
-        The number is in a list, which is empty if the number is not known.
+        The list is empty if the ratio is not known.
         """
         ratios = []
         for (key, value), by_data in self._costs.items():
@@ -112,7 +108,6 @@ def cost_of(record: Record, jobs: int) -> Cost:
 
 
 def runs_at_once(record: Record) -> int:
-    """Return how many runs shared the device: 7 in old records with `shared_gpu`."""
     return record.get("jobs", 7 if record.get("shared_gpu") else 1)
 
 
@@ -121,22 +116,18 @@ def _epoch(costs: Iterable[Cost]) -> float:
 
 
 def same_cell(config: RunConfig) -> Hashable:
-    """Return a key: a hash of all options except seed, fold and length of the run."""
     return config.cell(also_without=LENGTH)
 
 
 def same_model(config: RunConfig) -> Hashable:
-    """Return a key: the protocol and the name of the model."""
     return config.data.protocol, config.model.name
 
 
 def same_base(config: RunConfig) -> tuple[str, tuple[Hashable, ...]]:
-    """Return a key: the base GNN, and the key that `same_form` returns."""
     return parse_name(config.model.name).base, same_form(config)
 
 
 def same_form(config: RunConfig) -> tuple[Hashable, ...]:
-    """Return a key: whether the model has GNN-AK, and whether it has SubgraphDrop."""
     form = parse_name(config.model.name)
     return form.uplifted, form.sampled
 
@@ -152,8 +143,6 @@ KEYS: tuple[Key, ...] = (same_cell, same_model, same_base, same_form, any_run)
 
 @dataclass(frozen=True)
 class Estimate:
-    """The expected cost of a run."""
-
     seconds: float
     """Seconds from the start of the run to its record."""
     megabytes: float
@@ -162,9 +151,10 @@ class Estimate:
 class Estimator:
     """Estimates the cost of a run on one device: the median of similar earlier runs.
 
-    The notions of similarity in `KEYS` are tried from the strictest to the loosest. The
-    times of another device are scaled by the ratio of runs that were done on both
-    devices, those of another data set by such a ratio or by the numbers of nodes.
+    The notions of similarity in `KEYS` are tried from the strictest to the loosest.
+    Times on another device are scaled by the ratio of the times of runs that were done
+    on both devices. Times on another data set are scaled in the same way, or else by
+    the numbers of nodes.
     """
 
     def __init__(
@@ -223,7 +213,6 @@ class Estimator:
 
 
 def epochs_done(folder: Path) -> int:
-    """Return the number of finished epochs of a stopped run that can be resumed."""
     if not (folder / "last.ckpt").exists():
         return 0
     try:

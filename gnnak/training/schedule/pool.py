@@ -1,7 +1,5 @@
 """Worker processes that do the runs of a schedule, in parallel on one device."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import math
@@ -48,12 +46,12 @@ def multi_process_service() -> Iterator[bool]:
     """Context manager: share the GPU by NVIDIA's MPS; yield whether it runs."""
     program = shutil.which(PROGRAM)
     before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
-    if program is None or _is_running(before.get(FOLDERS[0])):
+    folder = before.get(FOLDERS[0])
+    if program is None or (folder and Path(folder, "control").exists()):
         yield False
         return
     with tempfile.TemporaryDirectory(prefix="gnnak-mps-") as folder:
-        for name in FOLDERS:
-            os.environ[name] = folder
+        os.environ |= dict.fromkeys(FOLDERS, folder)
         started = _call([program, "-d"])
         try:
             yield started
@@ -63,10 +61,6 @@ def multi_process_service() -> Iterator[bool]:
             for name in FOLDERS:
                 del os.environ[name]
             os.environ.update(before)
-
-
-def _is_running(folder: str | None) -> bool:
-    return folder is not None and (Path(folder) / "control").exists()
 
 
 def _call(command: list[str], text: str = "") -> bool:
@@ -91,7 +85,6 @@ class Ready:
     """The message that a worker sends when it has started."""
 
     device: str
-    """The name of the device, as in records."""
     megabytes: float | None
     """Memory of the GPU that is free when the worker starts; None on a CPU."""
 
@@ -117,7 +110,6 @@ class Training:
     machine: Machine
 
     def __call__(self, job: Job) -> str:
-        """Train one run; return its test score as text."""
         base = parse_name(job.config.model.name).base
         if is_own_name(base):
             importlib.import_module(module_of(base))
@@ -175,7 +167,6 @@ def _ready() -> Ready:
 
 
 def _free_memory() -> None:
-    """Return the memory of the last run to the GPU, for the other workers."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
@@ -215,10 +206,7 @@ class Watcher(Protocol):
 
 @dataclass
 class Result:
-    """How the runs of a schedule ended."""
-
     done: list[Work] = field(default_factory=list)
-    """Runs that have a record now."""
     failed: list[Work] = field(default_factory=list)
     cut: list[Work] = field(default_factory=list)
     """Runs that were stopped when time was up; they can be resumed."""
@@ -264,7 +252,6 @@ class Pool:
         self._workers: list[_Worker] = []
 
     def run(self) -> Result:
-        """Run tasks until all are done or time is up; return how each ended."""
         with main_of_workers():
             return self._run()
 
@@ -275,7 +262,8 @@ class Pool:
                 self._hand_out()
                 if all(worker.is_idle for worker in self._workers):
                     break
-                self._show()
+                running = {w.name: (w.task, w.started) for w in self._workers if w.task}
+                self.watcher.update(running, self.queue)
                 self._receive()
             self.result.cut = [w.task.job for w in self._workers if w.task]
             self.result.waiting = [task.job for task in self.queue.waiting]
@@ -359,11 +347,6 @@ class Pool:
             raise TrainingError(f"a worker process {ended} when it started; see {log}.")
         worker.connection.close()
         return self._start(worker.name)
-
-    def _show(self) -> None:
-        self.watcher.update(
-            {w.name: (w.task, w.started) for w in self._workers if w.task}, self.queue
-        )
 
     def _stop(self) -> None:
         for worker in self._workers:

@@ -19,14 +19,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Job(Work):
-    """One training run that is to be done."""
-
     experiment: str
     config: RunConfig
 
 
 def without_repeats(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs without repetitions of the same experiment and config."""
     first = {(job.experiment, job.config): job for job in reversed(jobs)}
     return [job for job in jobs if first[job.experiment, job.config] is job]
 
@@ -45,23 +42,19 @@ class Task:
 
     @property
     def seconds(self) -> float:
-        """The expected seconds; infinite if they are not known."""
         return math.inf if self.estimate is None else self.estimate.seconds
 
     @property
     def megabytes(self) -> float:
-        """The expected memory in MB; 0 if it is not known."""
         return 0.0 if self.estimate is None else self.estimate.megabytes
 
     def after(self, seconds: float) -> Task:
-        """Return this task with `seconds` subtracted from its expected time."""
         if self.estimate is None:
             return self
         left = max(0.0, self.estimate.seconds - seconds)
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return a copy with one more failed try, and with the argument `alone`."""
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
@@ -69,8 +62,8 @@ class Queue:
     """The tasks that wait for a worker, the longest first.
 
     If time is too short for all tasks, the shortest starts first, so that many get
-    done. A task starts only if there is enough free memory for it and, unless `long` is
-    True, if it is expected to end in time. Tasks of unknown duration start first.
+    done. A task starts only if there is enough free memory, and if it is expected to
+    end in time (unless `long` is True). Tasks of unknown duration start first.
     """
 
     def __init__(
@@ -84,7 +77,6 @@ class Queue:
         self.megabytes, self.long, self.workers = megabytes, long, workers
 
     def add(self, task: Task) -> None:
-        """Add a task, for example one that is tried again."""
         self.waiting = sorted([*self.waiting, task], key=_longest_first)
 
     def take(self, running: Collection[Task], seconds: float = math.inf) -> Task | None:
@@ -93,16 +85,14 @@ class Queue:
         hurry = not self.long and needed > seconds * self.workers
         order = sorted(self.waiting, key=_shortest_first) if hurry else self.waiting
         for task in order:
-            if self._is_in_time(task, seconds) and self._has_room(task, running):
+            in_time = self.long or task.estimate is None or task.seconds <= seconds
+            if in_time and self._has_room(task, running):
                 self.waiting.remove(task)
                 return task
         return None
 
-    def _is_in_time(self, task: Task, seconds: float) -> bool:
-        return self.long or task.estimate is None or task.seconds <= seconds
-
     def _has_room(self, task: Task, running: Collection[Task]) -> bool:
-        """Return whether memory and `alone` allow a task beside the `running` tasks."""
+        """Return whether a task can run at the same time as the `running` tasks."""
         if not running:
             return True
         if task.alone or any(other.alone for other in running):

@@ -61,7 +61,6 @@ class ScheduleView:
         self._live.stop()
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
-        """Update the table; `running` has each worker's task and its start time."""
         if not self._live.is_started:
             return
         now = time.monotonic()
@@ -77,7 +76,6 @@ class ScheduleView:
         self._live.update(Group(table, self._caption(left)), refresh=True)
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
-        """Print a line for a run that has ended: its scores or error, and its time."""
         self.failed += outcome.failed
         self.done += not outcome.failed
         word = "failed: " if outcome.failed else ""
@@ -87,7 +85,6 @@ class ScheduleView:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def retried(self, task: Task, reason: str) -> None:
-        """Print a line for a run that is started again, with the reason."""
         line = f"{task.job.title}: {reason}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -121,14 +118,12 @@ class Schedule:
     machine: Machine
     """The device of each run, and options that save memory."""
     jobs: int = 1
-    """Number of runs in parallel."""
     minutes: float | None = None
     """Stop after this many minutes; if None, when all runs are done."""
     long: bool = False
     """Whether to also start runs that are not expected to end in time."""
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """Return one task per job, with its estimate, leaving out repeated jobs."""
         records = RunRecords.read(*self.places.all_results).timed
         sizes = dataset_sizes(read_statistics(self.places.results))
         estimator = Estimator(records, device_name(self.machine), self.jobs, sizes)
@@ -138,7 +133,6 @@ class Schedule:
         ]
 
     def epochs_done(self, job: Job) -> int:
-        """Return the number of finished epochs of a stopped run."""
         return epochs_done(self.places.of(job.config, job.experiment))
 
     def run(self, jobs: Sequence[Job], console: Console) -> Result:
@@ -154,7 +148,6 @@ class Schedule:
         return result
 
     def run_tasks(self, tasks: Sequence[Task], console: Console) -> Result:
-        """Do or resume runs in several processes, and append their records."""
         check_appendable(self.places.records)
         workers = max(1, min(self.jobs, len(tasks)))
         seconds = math.inf if self.minutes is None else 60 * self.minutes
@@ -167,7 +160,6 @@ class Schedule:
             return Pool(queue, workers, train, self.places.runs, view, seconds).run()
 
     def show(self, jobs: Sequence[Job], console: Console) -> None:
-        """List the runs with their expected time and memory, longest first."""
         tasks = sorted(self.tasks(jobs), key=lambda task: -task.seconds)
         table = Table("run", "expected time", "memory", box=None)
         for task in tasks:
@@ -208,5 +200,4 @@ def what_is_left(result: Result) -> str:
 
 
 def device_name(machine: Machine) -> str:
-    """Return the name of the device that runs use, as it is written to records."""
     return environment(machine.device)["device"]

@@ -1,7 +1,5 @@
 """Sweeps: runs with all combinations of some options, and their scores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,11 +27,9 @@ class Combination:
     values: Mapping[str, Any]
     """The values of the options that the sweep varies, by option."""
     config: RunConfig
-    """The options that all runs of the combination share."""
     runs: tuple[tuple[int, int | None], ...]
     """Seed and fold of each run."""
     missing: tuple[Job, ...]
-    """The runs that have no record yet."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,6 @@ class SweepRow:
     """The scores of one combination, averaged over its runs."""
 
     values: Mapping[str, Any]
-    """The values of the options that the sweep varies, by option."""
     metric: str
     """The metric of the scores; empty if no run has a record."""
     lower_is_better: bool
@@ -56,9 +51,7 @@ class SweepRow:
     megabytes: float
     """Largest peak memory of training, in MB."""
     runs: int
-    """Number of runs that have a record."""
     planned: int
-    """Number of runs of the combination."""
 
     @property
     def rank(self) -> float:
@@ -69,7 +62,6 @@ class SweepRow:
 
     @property
     def texts(self) -> list[str]:
-        """The numbers of the row as texts, for a printed table."""
         runs = f"{self.runs} of {self.planned}"
         if not self.runs:
             return ["", "", "", "", runs]
@@ -94,9 +86,6 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
     """Parse arguments of the command-line option `--over`.
 
     Each argument is a text `key=value,value,...`, where the values are YAML.
-
-    >>> parse_values(["model=gin,gin-ak+", "train.epochs=10"])
-    {'model.name': ['gin', 'gin-ak+'], 'train.epochs': [10]}
     """
     values: dict[str, list[Any]] = {}
     for text in texts:
@@ -122,7 +111,6 @@ def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
 def grid(
     config: RunConfig, values: Mapping[str, Sequence[Any]]
 ) -> list[tuple[dict[str, Any], RunConfig]]:
-    """Return all combinations: the values by option, and the config with them."""
     for name, given in values.items():
         if not given:
             raise OptionError(f"{name} has no values; give at least one.")
@@ -138,7 +126,6 @@ def plan_sweep(
     seeds: int,
     places: Places,
 ) -> list[Combination]:
-    """Return the combinations of a sweep, each with the runs that have no record."""
     records = RunRecords.read(*places.all_results)
     combinations, datasets = [], {}
     planned = grid(config, values)
@@ -167,7 +154,6 @@ def plan_sweep(
 
 
 def sweep_rows(combinations: Sequence[Combination], places: Places) -> list[SweepRow]:
-    """Return the scores of all combinations, from the records of their runs."""
     records = RunRecords.read(*places.all_results)
     return [_row(each, records.exact(each.config)) for each in combinations]
 

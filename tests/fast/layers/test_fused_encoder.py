@@ -1,134 +1,20 @@
-"""Recomputed encodings: same values and gradients, and not saved for backward."""
+"""Continuous edge features: fused layers match plain ones, and hooks are called."""
 
 import copy
 import functools
-import weakref
 
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
 
-from gnnak.fast.layers.encoder import can_recompute
-from gnnak.fast.layers.parts import blocks_of
 from gnnak.models import ModelOptions, build_model
-from gnnak.models.network import Kernel, OuterLayer, run_with_edges
+from gnnak.models.network import Kernel, OuterLayer
 from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import ContinuousEncoder
-from gnnak.nn.norm import RealRows, real_rows
 from gnnak.subgraphs import EgoNets
 from tests.fast.backends import num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import random_graph, randomize, state
-
-
-def make_encoder():
-    """Return an encoder with running statistics, and features [8, 2] for it."""
-    torch.manual_seed(0)
-    encoder = ContinuousEncoder(2, 5).double()
-    encoder(torch.randn(9, 2).double(), 9)
-    return encoder, torch.randn(8, 2).double().requires_grad_()
-
-
-def run(encoder, values, recompute):
-    """Return output, gradients and buffers of a function of the encodings, by name.
-
-    Also return whether the encodings were in memory between the two passes.
-    """
-    references = []
-
-    def compute(states):
-        references.append(weakref.ref(states))
-        return (states * states).sum() + (states**3).sum()
-
-    if recompute:
-        out = run_with_edges(encoder, values, 8, compute)
-    else:
-        out = compute(encoder(values, 8))
-    in_memory = references[0]() is not None
-    out.backward()
-    found = {"out": out.detach(), "values": values.grad.clone()}
-    found |= {name: p.grad for name, p in encoder.named_parameters()}
-    return found | dict(encoder.named_buffers()), in_memory
-
-
-@pytest.mark.parametrize("real", [None, 5])
-def test_recomputed_encodings_match_the_encoder(fused_operations, real):
-    encoder, values = make_encoder()
-    other, same = copy.deepcopy(encoder), values.detach().clone().requires_grad_()
-    with real_rows(RealRows(nodes=None if real is None else torch.tensor(real))):
-        ours, in_memory = run(encoder, values, recompute=True)
-        theirs, _ = run(other, same, recompute=False)
-    assert not in_memory
-    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-
-
-def test_encodings_are_not_recomputed_in_checkpoints_or_evaluation(fused_operations):
-    encoder, values = make_encoder()
-    (block,) = blocks_of(torch.nn.Sequential(encoder.block))
-    answers = []
-
-    def work(given):
-        answers.append(can_recompute(block, given))
-        return run_with_edges(encoder, given, 8, lambda h: h.square().sum())
-
-    work(values)
-    checkpoint(work, values, use_reentrant=False).backward()
-    with torch.no_grad():
-        work(values)
-    encoder.eval()
-    work(values)
-    # The checkpoint calls `work` in the forward pass and again in the backward pass.
-    assert answers == [True, False, False, False, False]
-
-
-def test_encodings_without_fusion_match_the_encoder():
-    encoder, values = make_encoder()
-    states = run_with_edges(encoder, values, 8, lambda states: states)
-    assert torch.equal(states, copy.deepcopy(encoder)(values, 8))
-
-
-def test_results_are_freed_without_a_backward_pass(fused_operations):
-    encoder, values = make_encoder()
-
-    def use(states):
-        result = torch.relu(states * 2)
-        return torch.sigmoid(result @ torch.ones(5, 3).double())
-
-    result = run_with_edges(encoder, values, 8, use)
-    reference = weakref.ref(result)
-    del result
-    assert reference() is None
-
-
-def test_changing_a_saved_tensor_in_place_raises(fused_operations):
-    encoder, values = make_encoder()
-    weight = torch.randn(8, 5).double().requires_grad_()
-    doubled = []
-
-    def use(states):
-        doubled.append(states * 2)
-        return (doubled[0] * weight).sum()
-
-    out = run_with_edges(encoder, values, 8, use)
-    doubled[0].detach().mul_(3)
-    with pytest.raises(RuntimeError, match="changed in place; change a clone"):
-        out.backward()
-
-
-def test_encodings_changed_in_place_are_saved_for_backward(fused_operations):
-    encoder, values = make_encoder()
-    weight = torch.ones(8, 5).double().requires_grad_()
-    changed = []
-
-    def use(states):
-        changed.append(states.mul_(3))
-        return (states * weight).sum()
-
-    out = run_with_edges(encoder, values, 8, use)
-    wanted = changed[0].detach().clone()
-    out.backward()
-    assert torch.equal(weight.grad, wanted)
 
 
 @pytest.mark.parametrize("kind", ["hook", "subclass"])
@@ -169,7 +55,6 @@ def test_network_on_continuous_edge_features_matches_plain(
             out = one(*given, generator=torch.Generator().manual_seed(1))
         out.square().sum().backward()
         found.append({"out": out.detach()} | state(one))
-    assert fused_operations.count("run_with_edges") == (2 if training else 0)
     assert num_fused_layers(fused_operations) == 2
     assert_same(*found)
 

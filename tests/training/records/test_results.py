@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import DamagedFileWarning, FileFormatError
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records import results
 from gnnak.training.records.results import (
     BEGIN,
@@ -26,6 +27,7 @@ from gnnak.training.records.results import (
     to_line,
     whole_records,
 )
+from tests.report.hand_records import run_record
 from tests.training.small import edge_counts, triangles
 
 
@@ -150,7 +152,7 @@ def test_read_records_skips_damaged_lines_and_names_them(tmp_path):
         f"{path}, line 2 is not valid JSON; the line is skipped.",
         f"{path}, line 4 is not UTF-8 text; the line is skipped.",
         f"{path}, line 5 is not a JSON object; the line is skipped.",
-        f"{path}, line 7 lacks config.data; the line is skipped.",
+        f"{path}, line 7 lacks config; the line is skipped.",
     ]
 
 
@@ -344,3 +346,17 @@ def test_fingerprint_sees_one_changed_byte_in_any_chunk(chunk, monkeypatch):
 
 def test_fingerprint_of_a_data_set_without_graphs():
     assert fingerprint(triangles().subset(torch.arange(0)))
+
+
+def test_all_records_of_the_repository_are_read():
+    for path in (Path(__file__).parents[3] / "results").glob("*.jsonl"):
+        assert read_records(path)  # warnings are errors here
+
+
+@pytest.mark.parametrize("key", ["config", "seed", "curves"])
+def test_records_that_lack_a_value_are_skipped(key, tmp_path):
+    whole = run_record(RunConfig())
+    append_record(tmp_path / "runs.jsonl", whole)
+    append_record(tmp_path / "runs.jsonl", {k: whole[k] for k in whole if k != key})
+    with pytest.warns(DamagedFileWarning, match=f"line 2 lacks {key}; the line is"):
+        assert read_records(tmp_path / "runs.jsonl") == [whole]

@@ -10,8 +10,8 @@ Names that the kernels share:
 - A program computes a tile of `BLOCK` rows and `C` columns, with the indices `row` and
   `column`. The masks `there`, `inside` and `shown` are true for rows, columns and
   elements that exist in the tensor.
-- `stride` is the row stride of the tensor that is the argument before `stride`; `width`
-  is a number of columns; `m`, `rows` or `size` is a number of rows or groups.
+- `stride` is the row stride of the tensor argument before it; `width` is a number of
+  columns; `m`, `rows` or `size` is a number of rows or groups.
 - `out` or `into` receives the results, and `partial` receives partial sums over rows.
 - `ptr` and `order` are the fields of `Groups`: rows grouped by key, in CSR form.
 - `back` is an incoming gradient; `m2` is a sum of squared deviations from a mean.

@@ -179,7 +179,7 @@ def gated_sums(
     pools: Sequence[GatedPool],
     rows: Tensor,
 ) -> list[Tensor]:
-    """Sum rows times gates by group, for each pool, as `plain.gated_sums` does."""
+    """Multiply rows by gates and sum each group, as `plain.gated_sums` does."""
     width = values.size(1)
     outs = [values.new_empty(len(pool.groups), width) for pool in pools]
     groups, gates = (pools[0].groups, pools[-1].groups), (tables[0], tables[-1])
@@ -279,7 +279,7 @@ def gated_sums_backward(
 def _table_grads(
     values: Tensor, gated: list[tuple[Tensor, Tensor, Tensor]], rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return the tables' gradients; `gated` has (gradient of sums, table, key) each."""
+    """Return each table's gradient; `gated` has triples: sum gradient, table, key."""
     (grad, table, key), (grad_2, _, key_2) = gated[0], gated[-1]
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
@@ -344,7 +344,7 @@ def _gated_tables(
     size,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Sum the gradient of table `program_id(2)` over one block of rows."""
+    """Sum a table's gradient over one block of rows; `program_id(2)` is the table."""
     part, which = tl.program_id(0), tl.program_id(2)
     column = tl.program_id(1) * C + tl.arange(0, C)
     slot = tl.arange(0, SIZE)

@@ -1,6 +1,6 @@
 """GCN's neighbour sum, and PNA*'s messages and four aggregations, in Triton.
 
-GCN's self loops are a term of the sum; no edges are inserted. PNA* is PNA (principal
+GCN's self loops are added as a term of the sum, not as edges. PNA* is PNA (principal
 neighbourhood aggregation) with a degree embedding in place of degree scalers.
 """
 

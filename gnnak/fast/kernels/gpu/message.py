@@ -17,8 +17,8 @@ from gnnak.fast.kernels.gpu.tiles import (
 from gnnak.fast.kernels.records import Edges, Lifted
 
 MANY = 16
-"""Rows per program in the backward pass if all edges have the same state. Every program
-writes a row of partial sums of that state's gradient, so there are fewer programs."""
+"""Rows per program in the backward pass if all edges share one state. A large number
+limits the memory of the partial gradients of this state, one for each program."""
 
 
 def messages(c: Tensor | Lifted, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
@@ -83,7 +83,7 @@ def find_edge(edge, at, live, SAME: tl.constexpr):
 def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
     """Load the columns `column` of an edge's state, which is row `of` of `e`.
 
-    If all edges have the `SAME` state, return `same`, this state, loaded earlier.
+    If all edges have the `SAME` state, return `same`, which holds this state.
     """
     if SAME:
         return same
@@ -129,9 +129,9 @@ def to_copies(
     grad_eps, grad_e, m, width, each,
     MORE: tl.constexpr, LIFTED: tl.constexpr, SAME: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Compute `each` rows of c's gradient, and what they add to the gradient of eps.
+    """Compute `each` rows of the gradient of `c`, and their share of that of `eps`.
 
-    If all edges have the `SAME` state, also compute what the rows add to its gradient.
+    If all edges have the `SAME` state, also compute the rows' share of its gradient.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -258,8 +258,8 @@ def _backward(
 ):  # fmt: skip
     """Compute the gradient of `c` if `program_id(2)` is 0, and of `e` if it is 1.
 
-    If all edges have the `SAME` state, the first case also computes terms of its
-    gradient, and there is no second case.
+    If all edges have the `SAME` state, all programs compute the gradient of `c`, and
+    with it partial gradients of this state.
     """
     if SAME or tl.program_id(2) == 0:
         if tl.program_id(0) < count:

@@ -1,4 +1,4 @@
-"""Matrix products and sums over the node pairs of each graph, in Triton.
+"""Matrix products and sums over the node pairs of each graph in PPGN, in Triton.
 
 In shapes, p is the number of node pairs, and w the number of channels.
 """
@@ -108,8 +108,8 @@ def _pool_pairs_backward(
 
 
 CHANNELS = {8: 64, 16: 16}
-"""Largest number of channels in a tile, by the number of rows of its square
-matrices."""
+"""Maps the number of rows (and of columns) of a tile to its largest number of
+channels."""
 WARPS = 4
 STAGES = tl.constexpr(4)
 """Number of loop iterations whose loads overlap (Triton's `num_stages`)."""
@@ -126,7 +126,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients for the inputs of the ReLUs that made `left` and `right`."""
+    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -251,7 +251,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients for the inputs of the ReLUs that made `left` and `right`."""
+    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)

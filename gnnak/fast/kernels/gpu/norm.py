@@ -353,8 +353,8 @@ def norm_grad_rows(
 ) -> None:
     """Write the gradient of the input `h` of `norm_act` to `into`, [m, c].
 
-    `sums` has the gradients of bias and weight, [2, c]. Unless it is None, `s` receives
-    the output of the ReLU.
+    `sums` has the gradients of bias and weight, [2, c]. If `s` is not None, the output
+    of the ReLU is written to `s`.
     """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](

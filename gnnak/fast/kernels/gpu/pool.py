@@ -93,7 +93,10 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return gradients of norm weight, norm bias and `gate`; write z's to `into`."""
+    """Return the gradients of the norm's weight, the norm's bias, and `gate`.
+
+    The gradient of `z` is written to `into`.
+    """
     copies, width = z.shape
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None

@@ -1,7 +1,5 @@
 """Batch norm, ReLU and matrix product, and their gradients, in Triton."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 
@@ -55,7 +53,7 @@ class Tile(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns of a result in wide and narrow tiles, such as 144 = 128 + 16."""
+    """How the columns of a result are divided into tiles, such as 144 = 128 + 16."""
 
     programs: int
     """How many programs share the columns of the result."""
@@ -102,7 +100,7 @@ def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
 def is_separate(values: Tensor) -> bool:
     """Return whether cuBLAS and separate kernels are faster than one fused kernel.
 
-    They are for products in full float32, and for many rows in bfloat16.
+    This holds in float32 without TF32, and in half precision for many rows.
     """
     if not values.is_cuda or values.dtype == torch.double or _is_tf32(values):
         return False
@@ -141,10 +139,10 @@ def multiply(
     """Compute two tiles of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
 
     The rows of s are computed while they are loaded; they are never stored. `matrix`
-    has the dtype of `h`; the results are float32 or float64. `wide` and
-    `narrow` are the columns of the two tiles; the second is zero if not `HAS_NARROW`.
-    The product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as
-    in `normed_tile`.
+    has the dtype of `h`; the results are float32 or float64. `wide` and `narrow` are
+    the columns of the two tiles. If not `HAS_NARROW`, the second tile is zero. The
+    product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as in
+    `normed_tile`.
     """
     kind = h.dtype.element_ty
     of_wide = widened(tl.zeros([row.shape[0], wide.shape[0]], dtype=kind))
@@ -177,8 +175,8 @@ def multiply(
 def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
     """Return the column indices of a program's wide tile and of its narrow tile.
 
-    Only the last program computes a narrow tile. For others, the indices of that tile
-    are `width`, so that masks exclude them.
+    Only the last program computes a narrow tile. For other programs, the indices of the
+    narrow tile are all `width`, so that masks exclude them.
     """
     wide = program * WIDE + tl.arange(0, WIDE)
     narrow = programs * WIDE + tl.arange(0, NARROW)
@@ -294,7 +292,10 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of norm weight, norm bias, Linear input s, and `matrix`."""
+    """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
+
+    `plain.norm_linear_backward` explains s and the arguments.
+    """
     grad = grad.contiguous()
     if is_separate(h):
         grad_s = grad @ matrix.to(grad.dtype)
@@ -314,7 +315,7 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the Linear's input and, stacked, of norm bias and weight."""
+    """Return gradients of the Linear's input, [m, c], and of norm bias and weight."""
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)

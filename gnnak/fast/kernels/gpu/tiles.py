@@ -50,7 +50,7 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Return how many programs share the rows (at most `most`), and tiles of each."""
+    """Return how many programs share the rows, and how many tiles each computes."""
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
 
@@ -83,8 +83,8 @@ INDICES = {
     "target", "edge", "end", "index", "centroid", "subgraph", "real", "weight",
     "tracked", "start", "nodes", "position", "rank",
 }  # fmt: skip
-"""Kernel arguments that are pointers whose alignment varies between batches, since
-most point to slices of larger index tensors."""
+"""Pointer arguments of kernels. Their alignment varies between batches, because most of
+them point to slices of larger index tensors."""
 INT32 = 2**31
 """Triton passes integers below this size as 32-bit integers."""
 

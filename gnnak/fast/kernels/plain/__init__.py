@@ -2,7 +2,7 @@
 
 Every function of `gnnak.fast.kernels.gpu` has a counterpart here with the same name,
 arguments and, up to rounding, results; the tests compare the two. The docstrings of
-this package explain the arguments. These are shared:
+this package explain the arguments. Several functions share these:
 
 - `groups` lists the rows of each group in CSR form (compressed sparse rows).
 - `k` holds the constants of a batch norm, `scale` and `shift` among them.

@@ -82,8 +82,9 @@ def pair_sum(
 ) -> tuple[Tensor, Moments | None]:
     """Return `at_target[i] + at_source[j] + at_edge[r]` for edge copies j -> i, [f, c].
 
-    r is the edge of the graph. The sum is the output of a Linear on the joined states
-    of target, source and edge; the caller has applied the Linear to each of them.
+    r is the edge of the graph. The sum equals a Linear of the concatenated states of
+    target, source and edge: the caller has multiplied each state by its part of the
+    Linear's weight.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)

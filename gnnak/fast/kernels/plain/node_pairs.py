@@ -26,7 +26,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients for the inputs of the ReLUs that made `left` and `right`."""
+    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
     grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
     lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
     of_left = _products(grads, rights, left, pairs)
@@ -37,7 +37,7 @@ def pair_product_backward(
 def _products(
     left: list[Tensor], right: list[Tensor], like: Tensor, pairs: NodePairs
 ) -> Tensor:
-    """Multiply matrices, [count, size, size, w] for each size; return [p, w]."""
+    """Multiply the matrices of all graphs, grouped by size; return [p, w]."""
     out = torch.empty_like(like, memory_format=torch.contiguous_format)
     for one, two, into in zip(left, right, pairs.split(out), strict=True):
         _multiply(one, two, into)
@@ -98,7 +98,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients for the inputs of the ReLUs that made `left` and `right`."""
+    """Return gradients of two ReLUs' inputs; `left` and `right` are the outputs."""
     of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
     of_diagonal = of_diagonal - of_sums
     of_left, of_right = (torch.empty_like(each) for each in (left, right))

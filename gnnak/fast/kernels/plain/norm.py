@@ -26,7 +26,8 @@ def norm_constants(
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
     In training, mean and variance are those of the real rows. In evaluation, and if
-    there is only one real row, they are the running ones. `moments` is not used here.
+    there is only one real row, they are the norm's running statistics. `moments` is
+    ignored; only the Triton version reads it.
     """
     # The running mean changes in place below, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
@@ -145,7 +146,10 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return gradients of norm weight, norm bias and `gate`; write z's to `into`."""
+    """Return the gradients of the norm's weight, the norm's bias, and `gate`.
+
+    The gradient of `z` is written to `into`.
+    """
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None
     if gate is not None:
@@ -164,7 +168,10 @@ def norm_linear(
     real: Tensor | None,
     norm_act: Callable[..., Tensor] = norm_act,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset` and None; s is ReLU(norm(h)) or, without `k`, h."""
+    """Return `s matrix^T + offset`, where s is ReLU(norm(h)), or h if `k` is None.
+
+    The second result is None; the Triton version returns column statistics there.
+    """
     rows = h if k is None else norm_act(h, k, True, None)
     offset = None if offset is None else offset.to(h.dtype)
     return linear(rows, matrix.to(h.dtype), offset), None
@@ -181,9 +188,10 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
 
-    s, the Linear's input, is ReLU(norm(h)) plus a residual; `s` is None if there is no
-    residual. `more` is a further gradient of those rows of s that belong to roots. The
-    gradient of `h` is written to `into`, which may be `h` itself.
+    s is the input of the Linear: ReLU(norm(h)), plus a residual if there is one.
+    Without a residual, the argument `s` is None. `more` is a further gradient of the
+    rows of s that belong to roots. The gradient of `h` is written to `into`, which may
+    be `h`.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix.to(grad.dtype)

@@ -1,0 +1,299 @@
+"""Names that commands know, and checks of arguments before PyTorch is imported.
+
+Importing PyTorch takes seconds. The functions `check_...` are callbacks of arguments
+and options, so that a wrong name or a missing file is answered at once. The registries
+import PyTorch, so their names are repeated here; a test compares them.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gnnak.errors import FileFormatError
+from gnnak.training.config.options import (
+    full_name,
+    parse_settings,
+    unknown_option,
+)
+from gnnak.typing import check_choice, check_known, unknown_model
+
+WL_TESTS = (
+    "1-wl",
+    "2-wl",
+    "3-wl",
+    "2-fwl",
+    "3-fwl",
+    "subgraph-1-wl*",
+    "subgraph-1-wl",
+    "swl",
+    "pswl",
+    "gswl",
+    "sswl",
+    "2-lfwl",
+    "2-slfwl",
+)
+"""Names of the Weisfeiler-Leman (WL) tests, as in `gnnak.wl.TESTS`."""
+WL_HASHES = ("exact", "1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl")
+"""Values of the option `--hash` of `subgraph-1-wl`, as in `gnnak.wl.HASHES`."""
+WL_READOUTS = ("vs", "sv")
+"""Values of the option `--readout`, as in `gnnak.wl.pair_tests.READOUTS`."""
+WL_FAMILIES = (
+    "four-regular",
+    "cycles",
+    "trees",
+    "regular",
+    "circulant",
+    "csl",
+    "srg16",
+    "srg25",
+    "srg26",
+    "srg28",
+    "cfi-k4",
+    "cfi-petersen",
+    "cfi-heawood",
+    "cfi-dodecahedron",
+    "separating",
+    "connected",
+)
+"""Names of the graph families that `gnnak wl lab` can run on: the keys of
+`gnnak.wl.families.FAMILIES`."""
+WL_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
+"""Names of the networks that `gnnak wl lab` runs by default, as in
+`gnnak.wl.networks.LAB_NETWORKS`."""
+BREC_GROUPS = (
+    "basic",
+    "regular",
+    "strongly-regular",
+    "extension",
+    "cfi",
+    "4-vertex",
+    "distance-regular",
+)
+"""Names of the groups of pairs in BREC: the keys of `gnnak.brec.data.GROUPS`."""
+GROWING = ("nodes", "hops", "channels", "coverage")
+"""Quantities that `gnnak bench --grow` can vary: the keys of
+`gnnak.training.measure.bench.RANGES`."""
+BASES = ("gin", "gcn", "sage", "gat", "gatedgcn", "pna", "pna*", "ppgn")
+"""Names of the base GNNs, as in `gnnak.models.bases.BASES`."""
+SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
+"""Suffixes of model names, as in `gnnak.models.factory.SUFFIXES`."""
+MEMBERS = (
+    "khop",
+    "ego",
+    "id",
+    "id-fast",
+    "nested",
+    "ds",
+    "dss",
+    "sun",
+    "sswl",
+    "sswl+",
+)
+"""Names of the other subgraph GNNs, as in `gnnak.models.members.MEMBERS`."""
+METRICS = (
+    "mae",
+    "mse",
+    "rmse",
+    "log10-mse",
+    "r2",
+    "explained-variance",
+    "pearson",
+    "spearman",
+    "kendall",
+    "concordance",
+    "mape",
+    "accuracy",
+    "class-recall",
+    "precision",
+    "specificity",
+    "f1",
+    "mcc",
+    "kappa",
+    "calibration-error",
+    "roc-auc",
+    "average-precision",
+)
+"""Names of the metrics, as in `gnnak.datasets.record.METRICS`."""
+TASKS = ("regression", "classification", "multilabel", "binary", "multiclass")
+"""Values of `--task`, as in `gnnak.datasets.own.options`."""
+SPLITS = ("random", "scaffold", "files", "column:NAME")
+PROTOCOLS = ("split", "published", "held-out")
+PARTS = ("train", "validation", "test")
+ACCELERATORS = ("auto", "cpu", "gpu")
+SECTIONS = {
+    "data": "name target protocol fold seed",
+    "data.own": "path smiles targets labels task metric split validation test folds "
+    "skip_bad node_attr edge_attr graphs",
+    "model": "hop_channels encodings reduce fuse dropout mlp_layers gate_centroid name "
+    "num_layers base_layers channels plain_conv",
+    "model.subgraphs": "kind num_hops length repeats p q copy_limit max_neighbors seed "
+    "size alpha",
+    "model.family": "pairs max_distance num_steps reduce order",
+    "model.drop": "strategy min_coverage ties share",
+    "train": "epochs batch_size learning_rate weight_decay schedule step patience "
+    "stop_rate loss clip early_stop precision recalibrate seed",
+}
+"""Names of the options of a run by section, as in `RunConfig`."""
+OPTIONS = [
+    f"{section}.{name}" for section in SECTIONS for name in SECTIONS[section].split()
+]
+CONFIGS = Path(__file__).parents[1] / "configs"
+DATASETS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+"""Names of the data sets; each has a YAML file of its settings."""
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+TABLES = sorted(path.stem for path in CONFIGS.glob("tables/[!_]*.yaml"))
+"""Names of the paper's tables."""
+
+
+def check_name(flag: str, known: Sequence[str]) -> Callable[[str | None], str | None]:
+    """Return a check that an option has a known value, in any case."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value.lower() not in known:
+            check_choice(flag, value, known)
+        return value
+
+    return check
+
+
+def check_split(split: str | None) -> str | None:
+    """Raise `OptionError` for an unknown way to split the data."""
+    if split is not None and not split.lower().startswith("column:"):
+        check_name("--split", SPLITS)(split)
+    return split
+
+
+def check_metric(name: str | None) -> str | None:
+    """Raise `OptionError`, which suggests a similar name, for an unknown metric."""
+    if name is not None:
+        check_known("metric", name.lower(), METRICS)
+    return name
+
+
+def check_data(name: str) -> str:
+    """Check the name of a data set, or that a YAML file or the user's data exist."""
+    return _check_data(name, ", or the path of a YAML file or of your own data")
+
+
+def check_graphs(name: str) -> str:
+    """Check the name of a data set, or that the user's file or folder exists."""
+    return _check_data(name, ", or the path of your own data")
+
+
+def _check_data(name: str, more: str) -> str:
+    path = Path(name)
+    if name.lower() not in DATASETS and not path.exists():
+        if path.suffix or len(path.parts) > 1:
+            check_file(path)
+        check_known("data set or file", name, DATASETS, more)
+    return name
+
+
+def check_datasets(names: list[str] | None) -> list[str] | None:
+    """Raise `OptionError` for the name of an unknown data set."""
+    for name in names or ():
+        check_known("data set", name.lower(), DATASETS)
+    return names
+
+
+def check_table(name: str | None) -> str | None:
+    """Raise `OptionError` for the name of an unknown table."""
+    if name is not None:
+        check_known("table", name, TABLES)
+    return name
+
+
+def check_tables(texts: list[str] | None) -> list[str] | None:
+    """Check the names of `--tables`; a text has several names with commas, or all."""
+    for name in (each.strip() for text in texts or () for each in text.split(",")):
+        if name not in ("", "all"):
+            check_table(name)
+    return texts
+
+
+def check_file(path: Path | None) -> Path | None:
+    """Raise `FileFormatError` if a file or folder does not exist."""
+    if path is not None and not path.exists():
+        raise FileFormatError(
+            f"there is no file or folder {path}; check the path, which is relative to "
+            "the folder in which the command is given."
+        )
+    return path
+
+
+def check_files(paths: list[Path]) -> list[Path]:
+    """Raise `FileFormatError` if one of the files or folders does not exist."""
+    for path in paths:
+        check_file(path)
+    return paths
+
+
+def check_trained(path: Path) -> Path:
+    """Raise `FileFormatError` if there is no file, and no installed network, `path`."""
+    installed = sorted(each.name for each in PRETRAINED.glob("*") if each.is_dir())
+    if not path.exists() and str(path).lower() not in installed:
+        raise FileFormatError(
+            f"there is no file {path}; give a checkpoint, a folder of save_pretrained, "
+            f"or a network that is installed with gnnak: {', '.join(installed)}."
+        )
+    return path
+
+
+def check_model(name: str | None) -> str | None:
+    """Raise `OptionError` unless a name is a model, or may be a class of the user."""
+    if name is not None and ":" not in name and name.lower() not in _model_names():
+        raise unknown_model(name.lower(), _model_names(), BASES, MEMBERS)
+    return name
+
+
+def check_models(names: list[str] | None) -> list[str] | None:
+    """Raise `OptionError` for the name of an unknown model."""
+    for name in names or ():
+        check_model(name)
+    return names
+
+
+def _model_names() -> list[str]:
+    uplifted = [base + suffix for base in BASES for suffix in SUFFIXES]
+    return uplifted + [f"{member}-{base}" for member in MEMBERS for base in BASES]
+
+
+def check_test(name: str) -> str:
+    """Raise `OptionError` unless a name is a Weisfeiler-Leman test or a model."""
+    if name.lower() not in _model_names():
+        more = ", or a network such as gin-ak+ or sswl+-gin"
+        check_known("test", name, WL_TESTS, more)
+    return name
+
+
+def check_tests(names: list[str] | None) -> list[str] | None:
+    """Raise `OptionError` unless names are Weisfeiler-Leman tests or models."""
+    for name in names or ():
+        check_test(name)
+    return names
+
+
+def check_settings(settings: list[str] | None) -> list[str] | None:
+    """Check that the values of `--set` are YAML, and the names of the options."""
+    for key in parse_settings(settings or []):
+        _check_option(key)
+    return settings
+
+
+def check_over(texts: list[str] | None) -> list[str] | None:
+    """Check the names of the options of `--over`."""
+    for text in texts or ():
+        _check_option(text.partition("=")[0].strip())
+    return texts
+
+
+def _check_option(key: str) -> None:
+    """Raise `OptionError` unless a key names an option or a section, also in short."""
+    prefix = ""
+    for part in full_name(key, OPTIONS).split("."):
+        inside = [
+            each.removeprefix(prefix) for each in OPTIONS if each.startswith(prefix)
+        ]
+        known = list(dict.fromkeys(each.partition(".")[0] for each in inside))
+        if known and part not in known:
+            raise unknown_option(key, part, known)
+        prefix += f"{part}."
