@@ -129,8 +129,8 @@ SECTIONS = {
     "size alpha",
     "model.family": "pairs max_distance num_steps reduce order",
     "model.drop": "strategy min_coverage ties share",
-    "train": "epochs batch_size learning_rate weight_decay schedule step patience "
-    "stop_rate loss clip early_stop precision recalibrate seed",
+    "train": "epochs batch_size num_neighbors learning_rate weight_decay schedule step "
+    "patience stop_rate loss clip early_stop precision recalibrate seed",
 }
 """Names of the options of a run by section, as in `RunConfig`."""
 OPTIONS = [
