@@ -148,7 +148,8 @@ class NodeData(GraphData):
         """Return a loader of the training nodes."""
         train, rows = self.train, self.parts.train
         epochs = Epochs(self._epoch, train.epochs, train.seed, self._steps_done)
-        if train.batch_size is None or train.batch_size >= rows.numel():
+        most = train.batch_size or rows.numel()
+        if most >= rows.numel() and not train.num_neighbors:
             return WholeGraph(self.graph, rows, epochs)
         loader = seed_loader(self.graph, rows, self.network, self.config, True)
         return Seeds(loader, epochs, lambda: self.clock.time("data"))

@@ -152,6 +152,12 @@ def test_train_on_one_graph_refuses_several_processes():
         gnnak.train(random_graph(), **SMALL | {"machine": machine})
 
 
+def test_train_on_many_graphs_refuses_num_neighbors():
+    graphs = [random_graph() for _ in range(4)]
+    with pytest.raises(OptionError, match="is for one graph whose nodes are split"):
+        gnnak.train(graphs, settings={"num_neighbors": [2]}, **SMALL)
+
+
 def test_predict_refuses_nodes_that_the_graph_does_not_have():
     model, _ = gnnak.train(random_graph(), **SMALL)
     with pytest.raises(OptionError, match="nodes has node 40"):
