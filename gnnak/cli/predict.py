@@ -109,6 +109,7 @@ def predict(
             check_trained(path)
     check_file(data)
     _check_outputs(output, embeddings, data)
+    chosen = None if nodes is None else _node_numbers(nodes)
     with stoppable_at_once():
         import numpy as np
 
@@ -131,7 +132,6 @@ def predict(
         _bar(data.name) as advance,
     ):
         wanted = embeddings is not None
-        chosen = None if nodes is None else _node_numbers(nodes)
         options = batch_size, wanted, advance, smiles, chosen
         for part in predict_parts(models, data, *options):
             writer.write(part)

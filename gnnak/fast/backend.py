@@ -8,15 +8,7 @@ from torch import Tensor
 from gnnak.backend import Backend
 from gnnak.fast.cpu import cpu_encodings
 from gnnak.fast.kernels import has_fast_kernels
-from gnnak.fast.layers import (
-    convs,
-    gather,
-    general,
-    layer,
-    norm,
-    ppgn,
-    weights,
-)
+from gnnak.fast.layers import convs, gather, general, layer, norm, ppgn, weights
 from gnnak.fast.layers.parts import Serves, implementations_in
 from gnnak.fast.step import captured, update
 from gnnak.optional import has_triton, interprets_triton

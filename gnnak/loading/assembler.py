@@ -355,11 +355,7 @@ class EpochWindows:
 
 
 def _start(
-    assembler: Assembler,
-    order: BatchOrder,
-    seed: int,
-    epoch: int,
-    first: int = 0,
+    assembler: Assembler, order: BatchOrder, seed: int, epoch: int, first: int = 0
 ) -> Windows:
     """Return an iterator over the windows of an epoch; prefetch the first at once."""
 

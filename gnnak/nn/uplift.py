@@ -11,13 +11,7 @@ from gnnak.errors import EdgeAttrError, SubgraphError, WidthError, kind_of
 from gnnak.nn.calling import Calling, Inputs, lift_inputs, try_out
 from gnnak.nn.calling.call import explained_convs, first_weight, masks_on_copies
 from gnnak.nn.copies import at_centroid, lift, pool_subgraph
-from gnnak.nn.encodings import (
-    HopGate,
-    HopTable,
-    at_nodes,
-    context_encoding,
-    make_fuse,
-)
+from gnnak.nn.encodings import HopGate, HopTable, at_nodes, context_encoding, make_fuse
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.norm import on_copies, on_graph
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions

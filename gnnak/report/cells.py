@@ -8,12 +8,7 @@ from functools import cache
 from math import ceil
 from typing import Any
 
-from gnnak.training.config.experiment import (
-    CONFIGS,
-    flat,
-    load_experiment,
-    read_yaml,
-)
+from gnnak.training.config.experiment import CONFIGS, flat, load_experiment, read_yaml
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import LENGTH, RunConfig
 from gnnak.training.records.summary import Measure

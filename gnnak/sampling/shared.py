@@ -14,12 +14,7 @@ from gnnak.errors import SizeError, SubgraphError
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.plan import Plan
-from gnnak.subgraphs.attached import (
-    Attached,
-    attached_to,
-    equal_edges,
-    same_extractor,
-)
+from gnnak.subgraphs.attached import Attached, attached_to, equal_edges, same_extractor
 from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs, can_stream, streamed

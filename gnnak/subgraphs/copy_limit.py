@@ -30,11 +30,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 """Folder with the limits of all control groups."""
 CGROUP_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
-    "memory": (
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        "total_inactive_file",
-    ),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
 """Maps a controller ("" for version 2 of control groups) to three names: the file with
 the memory limit, the file with the memory in use, and the entry of `memory.stat` for

@@ -6,12 +6,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.adjacency import (
-    check_edge_index,
-    check_roots,
-    hops_to_root,
-    incoming,
-)
+from gnnak.graphs.adjacency import check_edge_index, check_roots, hops_to_root, incoming
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
 from gnnak.subgraphs.egonets import WithRadius

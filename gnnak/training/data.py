@@ -137,10 +137,7 @@ class GraphData(LightningDataModule):
         return self.train.batch_size or max(positions.numel(), 1)
 
     def _sampler(
-        self,
-        positions: Tensor,
-        seed: int | None = None,
-        size: int | None = None,
+        self, positions: Tensor, seed: int | None = None, size: int | None = None
     ) -> BatchSampler:
         assert self.trainer is not None
         return BatchSampler(

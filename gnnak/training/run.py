@@ -31,11 +31,7 @@ from gnnak.training.callbacks import (
     RunHistory,
     StopAtStep,
 )
-from gnnak.training.config.experiment import (
-    list_options,
-    other_options,
-    stopped_config,
-)
+from gnnak.training.config.experiment import list_options, other_options, stopped_config
 from gnnak.training.config.run_config import Precision, RunConfig
 from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.evaluation import Evaluation, with_metric
@@ -439,8 +435,9 @@ def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:
 
 
 def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:
-    names = "task num_outputs node_features edge_features node_task one_graph"
-    for name in names.split():
+    features, tasks = ("node_features", "edge_features"), ("node_task", "one_graph")
+    names = ("task", "num_outputs", *features, *tasks)
+    for name in names:
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))
         if then != now:
             raise CheckpointError(

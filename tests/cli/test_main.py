@@ -113,6 +113,7 @@ evaluate m.ckpt --metric mse2
 predict none.ckpt m.csv
 predict m.ckpt none.csv
 predict m.ckpt m.csv -o out.xls
+predict m.ckpt m.csv --nodes x
 extract zink
 datasets describe zink
 datasets prepare zink

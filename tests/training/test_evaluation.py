@@ -114,7 +114,7 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
         (SMILES, {"y": [[1, 2, 3]] * 36}, r"3 targets \(y0, y1, y2\), but the network"),
         (SMILES, {"y": [[1, 2]] * 35}, r"y has shape \[35, 2\]; give 36 rows"),
         (SMILES, {"y": [["a", 2]] * 36}, "y0 is 'a', not a finite number"),
-        (SMILES, {}, "the list of SMILES has no targets; name a column with --target"),
+        (SMILES, {}, "the list of SMILES has no targets; name a column or attri"),
         (SMILES, {"y": [[1, 2]] * 36, "metric": "f2"}, "no metric 'f2'; did you mean"),
         (SMILES, {"y": [[1, 2]] * 36, "metric": "f1"}, "not fit a regression task"),
         (

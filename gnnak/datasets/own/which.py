@@ -173,8 +173,9 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
         raise GraphError(rows.unread_y)
     if rows.store.y is None:
         raise OptionError(
-            f"{rows.source} has no targets; name a column with --target, or give a "
-            "table with --targets (labels=...), or y; see docs/formats.md#targets."
+            f"{rows.source} has no targets; name a column or attribute with "
+            "--target, or give a table with --targets (labels=...), or y; see "
+            "docs/formats.md#targets."
         )
     table = rows.store.y.reshape(rows.store.y.size(0), -1).cpu().numpy()
     return _named(table, own.targets)

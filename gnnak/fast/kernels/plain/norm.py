@@ -18,10 +18,7 @@ def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:
 
 
 def norm_constants(
-    h: Tensor,
-    norm: Any,
-    real: Tensor | None,
-    moments: Moments | None = None,
+    h: Tensor, norm: Any, real: Tensor | None, moments: Moments | None = None
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`, [m, c].
 
