@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gnnak.errors import OptionError
 from gnnak.graphs import GraphBatch
 from gnnak.graphs.ragged import pointers
 from gnnak.loading.items import Item
@@ -26,12 +27,19 @@ def layers_read(network: Network, config: RunConfig) -> tuple[int, bool]:
 
     The result is its number of layers, and whether these use the context encoding.
     """
-    layers = config.model.num_layers
+    model = config.model
     if network.extractor is None:
         # Convs that normalise by the degrees of neighbours read one hop more.
-        return layers * config.model.base_layers + 1, False
+        return model.num_layers * model.base_layers + 1, False
     uplifted = [each for each in network.modules() if isinstance(each, GNNAK)]
-    return layers, not uplifted or any("context" in each.encodings for each in uplifted)
+    if not uplifted and not config.train.num_neighbors:
+        raise OptionError(
+            f"layers of {model.name} read nodes farther away than a mini-batch has; "
+            "leave out train.batch_size, or add train.num_neighbors, such as [10, 10]."
+        )
+    # A conv on the whole graph may also read the degrees of neighbours.
+    layers = model.num_layers + model.plain_conv
+    return layers, any("context" in each.encodings for each in uplifted)
 
 
 def seed_loader(
@@ -148,7 +156,8 @@ class NodeData(GraphData):
         """Return a loader of the training nodes."""
         train, rows = self.train, self.parts.train
         epochs = Epochs(self._epoch, train.epochs, train.seed, self._steps_done)
-        if train.batch_size is None or train.batch_size >= rows.numel():
+        most = train.batch_size or rows.numel()
+        if most >= rows.numel() and not train.num_neighbors:
             return WholeGraph(self.graph, rows, epochs)
         loader = seed_loader(self.graph, rows, self.network, self.config, True)
         return Seeds(loader, epochs, lambda: self.clock.time("data"))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gnnak.datasets.describe import memory_advice, one_graph_advice, sampled_sizes
 from gnnak.datasets.own.molecules import FEATURIZERS, find_featurizer
 from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.errors import CheckpointError, TrainingError
+from gnnak.errors import CheckpointError, OptionError, TrainingError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.graphs.readers.npz import Part
@@ -271,6 +271,11 @@ def make_data(
     if dataset.info.one_graph:
         nodes = NodeData(dataset, parts, config.train, clock, extractor)
         return nodes.use(network, config)
+    if config.train.num_neighbors:
+        raise OptionError(
+            "train.num_neighbors is for one graph whose nodes are split, but "
+            f"{dataset.info.name} has many; leave it out."
+        )
     drop = network.drop
     return GraphData(dataset, parts, config.train, clock, extractor, drop, captured)
 

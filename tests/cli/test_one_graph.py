@@ -69,7 +69,10 @@ def test_train_runs_all_splits_of_one_graph(graph):
     told = train("graph.npz", "--batch-size", "5")
     assert told.exit_code == 0, told.output
     assert [record["fold"] for record in records(graph, "runs")] == [0, 1]
-    told = train("graph.npz", "--fold", "1", "--set", "num_neighbors=[2]")
+    told = train(
+        *("graph.npz", "--fold", "1", "--batch-size", "99"),
+        *("--set", "num_neighbors=[2]"),
+    )
     assert told.exit_code == 0, told.output
     assert len(records(graph, "runs")) == 3
 
@@ -89,6 +92,7 @@ def test_extract_estimates_one_graph_from_its_nodes(graph):
         (("--devices", "2"), "is one graph, which gnnak trains on in one process"),
         (("--split", "scaffold"), "is one graph, whose nodes are split"),
         (("--fold", "0"), "has no folds under the split protocol"),
+        (("--set", "num_neighbors=[2]"), "add a train.batch_size, such as 256"),
     ],
 )
 @pytest.mark.usefixtures("graph")

@@ -70,9 +70,20 @@ def task_of(data, **options):
     return GraphTask(config, dataset.info, network), graph, config
 
 
-@pytest.mark.parametrize("model", ["gcn-ak+", "gin-ak", "gcn", "sage-ak+-s"])
-def test_loss_of_mini_batches_is_that_of_the_whole_graph(model):
-    task, graph, config = task_of(random_graph(), model=model, layers=2, batch_size=3)
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("gcn-ak+", {}),
+        ("gcn-ak", {"plain_conv": True}),
+        ("gin-ak", {"num_hops": 2, "base_layers": 2}),
+        ("gcn", {"base_layers": 2}),
+        ("gat", {}),
+        ("sage-ak+-s", {}),
+    ],
+)
+def test_loss_of_mini_batches_is_that_of_the_whole_graph(model, options):
+    options = {"layers": 2, "batch_size": 3} | options
+    task, graph, config = task_of(random_graph(), model=model, **options)
     rows = (PARTS == 0).nonzero().flatten()
     whole = task.loss_of(Item(graph, rows=rows))
     outputs = task.network(graph)[rows]
@@ -92,10 +103,12 @@ def test_layers_read_of_networks_without_context_or_subgraphs():
         ("gcn-ak+", 3, True),
         ("gcn-ak", 3, False),
         ("gcn", 4, False),
-        ("sswl+-gin", 3, True),
     ):
         task, _, config = task_of(random_graph(), model=name, layers=3)
         assert layers_read(task.network, config) == (layers, context)
+    task, _, config = task_of(random_graph(), model="dss-gin", batch_size=9)
+    with pytest.raises(OptionError, match="layers of dss-gin read nodes farther away"):
+        layers_read(task.network, config)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +163,12 @@ def test_train_on_one_graph_refuses_several_processes():
     machine = Machine("cpu", devices=2)
     with pytest.raises(TrainingError, match="trains on in one process"):
         gnnak.train(random_graph(), **SMALL | {"machine": machine})
+
+
+def test_train_on_many_graphs_refuses_num_neighbors():
+    graphs = [random_graph() for _ in range(4)]
+    with pytest.raises(OptionError, match="is for one graph whose nodes are split"):
+        gnnak.train(graphs, settings={"num_neighbors": [2]}, **SMALL)
 
 
 def test_predict_refuses_nodes_that_the_graph_does_not_have():

@@ -98,8 +98,7 @@ class SubgraphGNN(nn.Module):
         if some or isinstance(subgraphs, SampledSubgraphs | StreamedSubgraphs):
             raise SubgraphError(
                 "a subgraph GNN got the rooted subgraphs of some nodes, but it reads "
-                "the subgraphs of all nodes at once; leave SubgraphDrop, roots and "
-                "streams (gnnak.infer) out, or use "
+                "the subgraphs of all nodes; leave SubgraphDrop and roots out, or use "
                 "GNN-AK, such as gin-ak+-s."
             )
         recompute = self.recompute and self.training

@@ -120,6 +120,11 @@ class TrainConfig:
             check_count("train.batch_size", self.batch_size, least=1)
         for count in self.num_neighbors:
             check_count("train.num_neighbors", count, least=1)
+        if self.num_neighbors and self.batch_size is None:
+            raise OptionError(
+                "train.num_neighbors is for mini-batches; add a train.batch_size, such "
+                "as 256."
+            )
         check_seed("train.seed", self.seed)
         if self.early_stop is not None:
             check_count("train.early_stop", self.early_stop, least=1)
