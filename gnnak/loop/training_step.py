@@ -467,7 +467,7 @@ def _check_loss(loss: Any, given: str) -> None:
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     is_module = isinstance(loss, nn.Module)
     if (type(loss) if is_module else loss).__module__ in PYTORCH_LOSSES:
-        name = type(loss).__name__ if is_module else loss.__name__  # type: ignore
+        name = type(loss).__name__ if is_module else loss.__name__
         call = f"{name}()" if is_module else name
         raise OptionError(
             f"loss gets ({given}), but {name} takes tensors; write "
