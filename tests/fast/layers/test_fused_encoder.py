@@ -1,20 +1,18 @@
 """Continuous edge features: fused layers match plain ones, and hooks are called."""
 
-import copy
 import functools
 
 import pytest
 import torch
 
-from gnnak.models import ModelOptions, build_model
 from gnnak.models.network import Kernel, OuterLayer
-from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
+from gnnak.nn import GNNAK, PUBLISHED, Stack
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.subgraphs import EgoNets
-from tests.fast.backends import num_fused_layers, path
-from tests.fast.kernels.kernel_inputs import assert_same
-from tests.fast.layers.fused_layers import random_graph, randomize, state
+from tests.fast.backends import assert_fused_equals_plain, num_fused_layers
+from tests.fast.layers.fused_layers import random_graph, randomize
+from tests.models.zoo import continuous_network
 
 
 @pytest.mark.parametrize("kind", ["hook", "subclass"])
@@ -36,44 +34,27 @@ def test_subclasses_and_hooks_of_an_encoder_are_called(fused_operations, kind):
 
 @pytest.mark.parametrize("name", ["gin-ak", "gin-ak+", "gin-ak+-s", "pna*-ak+"])
 @pytest.mark.parametrize("training", [True, False])
-def test_network_on_continuous_edge_features_matches_plain(
-    fused_operations, name, training
-):
-    torch.manual_seed(0)
-    options = ModelOptions(
-        num_layers=2, base_layers=2, channels=6, hop_channels=3, subgraphs=EgoNets(2)
-    )
-    network = build_model(name, Continuous(2), Continuous(1), 3, options).double()
+def test_network_on_continuous_edges_matches_plain(fused_operations, name, training):
+    options = {"base_layers": 2, "channels": 6, "subgraphs": EgoNets(2)}
+    network = continuous_network(name, **options).train(training)
     randomize(network)
     edge_index, nodes = random_graph()
-    given = (torch.randn(nodes, 2).double(), edge_index)
-    given += (torch.randn(edge_index.size(1), 1).double(), torch.arange(nodes) // 4)
-    found = []
-    for fused in (True, False):
-        one = copy.deepcopy(network).train(training)
-        with path(fused):
-            out = one(*given, generator=torch.Generator().manual_seed(1))
-        out.square().sum().backward()
-        found.append({"out": out.detach()} | state(one))
-    assert num_fused_layers(fused_operations) == 2
-    assert_same(*found)
+    x, edge_attr = torch.randn(nodes, 4), torch.randn(edge_index.size(1), 3)
+    given = x.double(), edge_index, edge_attr.double(), torch.arange(nodes) // 4
+    assert_fused_equals_plain(network, *given, close=1e-9, seed=1)
+    assert num_fused_layers(fused_operations) == len(network.layers)
 
 
 OPTIONS = {"hop_channels": 3, "max_hops": 2, "options": PUBLISHED}
 
 
 class Doubling(GNNAK):
-    """A user-defined layer that reads the edge states as a tensor."""
-
     def forward(self, x, subgraphs, edge_attr=None):
-        """Run the layer on doubled edge states."""
         return super().forward(x, subgraphs, edge_attr * 2)
 
 
 @pytest.mark.parametrize("kind", ["subclass", "hook"])
-def test_subclasses_and_hooks_of_a_layer_get_edge_states_as_a_tensor(
-    fused_operations, kind
-):
+def test_subclasses_and_hooks_of_a_layer_get_a_tensor_of_edges(fused_operations, kind):
     seen = []
     make = Doubling if kind == "subclass" else GNNAK
     layer = make(Stack([gine(7)], 7), 4, 4, **OPTIONS)
