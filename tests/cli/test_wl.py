@@ -272,7 +272,7 @@ WRONG = [
     ("brec --group cf", "--group is 'cf'; use one of: basic"),
     ("brec --test 1-wl --readout sv", "--readout means nothing to 1-wl"),
     ("lab --network gim", "unknown model 'gim'; did you mean"),
-    ("lab --network gcn-ak+", "network is 'gcn-ak+'; use one of: gin, gin-ak"),
+    ("lab --network ds-ppgn", "no WL test is known that bounds 'ds-ppgn'; use one of"),
     ("lab --network khop-gin --num-hops 0", "use egonets of at least 1 hop"),
     (
         "lab --network gin --no-networks",
