@@ -362,23 +362,19 @@ def _read_files(
 
     The name is `file`, or `file:row` if the file has several graphs.
     """
-    from torch_geometric.data import Data
-
     from gnnak.cli.data_run import own_graphs
+    from gnnak.wl.inputs import graphs_of
 
     found: dict[str, Data] = {}
     counts = []
     for file in files:
         rows = own_graphs(file, smiles)
         counts.append(f"{file}: {counted(len(rows.store), 'graph')}")
-        for row, graph in zip(rows.position.tolist(), rows.store, strict=True):
+        for row, graph in zip(rows.position.tolist(), graphs_of(rows), strict=True):
             name = str(file) if rows.num_rows == 1 else f"{file}:{row}"
             while name in found:
                 name += "'"
-            x, size = graph.x, graph.num_nodes
-            if x is not None and x.size(1) == 1 and not x.any():
-                x = None  # an npz file without features
-            found[name] = Data(x, graph.edge_index, graph.edge_attr, num_nodes=size)
+            found[name] = graph
     return found, counts
 
 
