@@ -97,6 +97,8 @@ def unknown_model(
     `bases` are the base GNNs, and `members` the subgraph GNNs other than GNN-AK.
     """
     near = difflib.get_close_matches(name, known, n=1)
+    if name in members:  # without a base GNN, all of which are equally close
+        near = [f"{name}-gin"]
     hint = f"did you mean {near[0]!r}? Use" if near else "use"
     return OptionError(
         f"unknown model {name!r}; {hint} one of {', '.join(bases)} or your own "

@@ -41,7 +41,7 @@ from gnnak.cli.options import (
     given,
     options_by_test,
 )
-from gnnak.errors import FileFormatError, GraphError, OptionError
+from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_count
 
@@ -249,7 +249,7 @@ def compare(
         import gnnak.wl  # noqa: F401, PyTorch and other large packages
 
     chosen = options_by_test(tests, options)
-    named = _read_files(files, smiles)
+    named, counts = _read_files(files, smiles)
     if len(named) < 2:
         raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
     graphs, only_test = list(named.values()), len(tests) == 1
@@ -260,6 +260,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
         return
+    typer.echo("\n".join(counts))
     table = Table("test", "pairs", "told apart", "rounds", "classes")
     for name, row in zip(tests, rows, strict=True):
         _, *cells = ("" if cell is None else str(cell) for cell in row.values())
@@ -322,7 +323,7 @@ def explain(
         from gnnak.report.pictures import save
         from gnnak.wl.plotting import plot_explanation
 
-    named = _read_files([first, second], smiles)
+    named, _ = _read_files([first, second], smiles)
     if len(named) != 2:
         raise GraphError(
             f"the files hold {len(named)} graphs; give two files of one graph each."
@@ -354,27 +355,27 @@ def explain(
         typer.echo(f"Picture: {picture}")
 
 
-def _read_files(files: Sequence[Path], smiles: str | None) -> dict[str, Data]:
-    """Read all graphs of files, by name.
+def _read_files(
+    files: Sequence[Path], smiles: str | None
+) -> tuple[dict[str, Data], list[str]]:
+    """Read all graphs of files, by name; also say how many graphs each file has.
 
     The name is `file`, or `file:row` if the file has several graphs.
     """
-    from torch_geometric.data import Data
-
     from gnnak.cli.data_run import own_graphs
+    from gnnak.wl.inputs import graphs_of
 
     found: dict[str, Data] = {}
+    counts = []
     for file in files:
         rows = own_graphs(file, smiles)
-        for row, graph in zip(rows.position.tolist(), rows.store, strict=True):
+        counts.append(f"{file}: {counted(len(rows.store), 'graph')}")
+        for row, graph in zip(rows.position.tolist(), graphs_of(rows), strict=True):
             name = str(file) if rows.num_rows == 1 else f"{file}:{row}"
             while name in found:
                 name += "'"
-            x, size = graph.x, graph.num_nodes
-            if x is not None and x.size(1) == 1 and not x.any():
-                x = None  # an npz file without features
-            found[name] = Data(x, graph.edge_index, graph.edge_attr, num_nodes=size)
-    return found
+            found[name] = graph
+    return found, counts
 
 
 def _title(name: str, options: dict[str, object]) -> str:

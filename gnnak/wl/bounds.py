@@ -4,13 +4,13 @@ A test bounds a network if it distinguishes all graphs that the network distingu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gnnak.errors import OptionError
 from gnnak.models.bases import BASES
 from gnnak.models.factory import model_names, normal_name, parse_name
 from gnnak.models.options import SubgraphKind
-from gnnak.typing import check_choice, check_known
+from gnnak.typing import check_known
 from gnnak.wl.options import TESTS, check_options, known_options, read_options
 
 _CENTROID: dict[str, object] = {"centroid": True}
@@ -25,7 +25,10 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
 """Maps a network, with egonets as rooted subgraphs, to the name and options of a WL
-test that bounds the network. Subgraph GNNs other than GNN-AK are in `MEMBER_BOUNDS`."""
+test that bounds the network. The bounds of GIN are valid for all base GNNs that are
+bounded by 1-WL: all of `BASES` but PPGN. The bounds of GNN-AK are also valid after
+training with SubgraphDrop (suffix `-s`). Subgraph GNNs other than GNN-AK are in
+`MEMBER_BOUNDS`."""
 
 WHOLE_BOUNDS: dict[str, str] = {"gin-ak": "1-wl", "gin-ak+": "gswl", "ppgn-ak": "2-fwl"}
 """Maps a network to a WL test that bounds it if every rooted subgraph is the whole
@@ -72,15 +75,17 @@ class Bound:
 
 def has_bound(name: str) -> bool:
     form = parse_name(name)
-    if form.member is None:
-        return name in BOUNDS
-    return form.base in BASES and not form.has_node_pairs
+    return form.base in BASES and not (form.member and form.has_node_pairs)
 
 
 def check_bound(name: str) -> None:
     if not has_bound(name):
-        members = (f"{member}-gin" for member in MEMBER_BOUNDS)
-        check_choice("network", name, (*BOUNDS, *members))
+        raise OptionError(
+            f"no WL test is known that bounds {name!r}; use one of "
+            f"{', '.join(BASES)}, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s, "
+            f"or, except ppgn, after one of {', '.join(MEMBER_BOUNDS)} and a hyphen, "
+            "such as sswl+-gin."
+        )
 
 
 def bound_of(
@@ -116,9 +121,11 @@ def find_bound(
     if kind in ("walks", "pagerank") or not has_bound(name):
         return None
     num_hops = num_hops if kind == "egonets" else None
-    member = parse_name(name).member
-    if member is not None:
-        return _member_bound(member, num_hops, marked, kind)
+    form = parse_name(name)
+    if form.member is not None:
+        return _member_bound(form.member, num_hops, marked, kind)
+    base = "ppgn" if form.has_node_pairs else "gin"
+    name = replace(form, base=base).unsampled_name
     test, options = BOUNDS[name]
     if "num_hops" not in known_options(test):
         return Bound(test, options)

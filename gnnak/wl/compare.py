@@ -98,7 +98,8 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
     Args:
         test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
             that bounds this network.
-        graphs: networkx graphs, PyG data, (edge_index, num_nodes) or graph6 strings.
+        graphs: networkx graphs, PyG data, (edge_index, num_nodes), graph6 strings, or
+            paths of files of one graph each.
         **options: Fields of `Options` that the test takes.
 
     Returns:
@@ -137,7 +138,8 @@ def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> 
     Args:
         test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
             that bounds this network.
-        first: A networkx graph, PyG data, (edge_index, num_nodes) or graph6 string.
+        first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
+            the path of a file with one graph.
         second: Another graph.
         **options: Fields of `Options` that the test takes.
 

@@ -97,7 +97,8 @@ def explain(test: str, first: Graph, second: Graph, **options: object) -> Explan
     Args:
         test: One of `TESTS`; or the name of a network, such as "gin-ak+", for the test
             that bounds this network.
-        first: A networkx graph, PyG data, (edge_index, num_nodes) or graph6 string.
+        first: A networkx graph, PyG data, (edge_index, num_nodes), graph6 string, or
+            the path of a file with one graph.
         second: Another graph.
         **options: Fields of `Options` that the test takes.
 

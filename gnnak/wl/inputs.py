@@ -1,10 +1,11 @@
-"""`GraphUnion`: coloured graphs for WL tests, from networkx, PyG and graph6."""
+"""`GraphUnion`: coloured graphs for WL tests, from networkx, PyG, graph6 and files."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import networkx as nx
@@ -12,10 +13,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gnnak.datasets.own import as_rows
 from gnnak.errors import GraphError, kind_of
 from gnnak.graphs import from_pyg, parse_graph6
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
+from gnnak.graphs.readers.rows import GraphRows, check_any
 from gnnak.subgraphs.induce import find_sorted
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 
@@ -114,8 +117,9 @@ def union_of_arcs(
     )
 
 
-Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes
-"""A networkx graph, PyG data, `(edge_index, num_nodes)` or a graph6 string."""
+Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes | Path
+"""A networkx graph, PyG data, `(edge_index, num_nodes)`, a graph6 string, or the path
+of a file with one graph. A string with a dot or slash is a path, never graph6."""
 
 
 class LabeledGraph(NamedTuple):
@@ -128,12 +132,41 @@ class LabeledGraph(NamedTuple):
     edge_labels: Sequence[Hashable] | None
 
 
+def graphs_of(rows: GraphRows) -> list[Data]:
+    """Return the graphs of a file, without the x = 0 of npz files without features."""
+    graphs = []
+    for graph in rows.store:
+        x = graph.x
+        if x is not None and x.size(1) == 1 and not x.any():
+            x = None
+        size = graph.num_nodes
+        graphs.append(Data(x, graph.edge_index, graph.edge_attr, num_nodes=size))
+    return graphs
+
+
+def loaded(graph: Graph) -> Graph:
+    """Read a graph from a file if its path is given, else return the graph itself."""
+    if isinstance(graph, str) and ("." in graph or "/" in graph):
+        graph = Path(graph)
+    if not isinstance(graph, Path):
+        return graph
+    rows = as_rows(graph)
+    check_any(rows)
+    if rows.num_rows != 1:
+        raise GraphError(
+            f"{graph} holds {rows.num_rows} graphs; give a file of one graph, or run "
+            "gnnak wl compare, which reads all graphs of a file."
+        )
+    return graphs_of(rows)[0]
+
+
 def read_graph(graph: Graph) -> LabeledGraph:
     """Convert one graph of any supported type to a `LabeledGraph`.
 
     Labels are the attribute `label` of networkx nodes and edges, or the rows of `x` and
     `edge_attr` of PyG data.
     """
+    graph = loaded(graph)
     if isinstance(graph, nx.Graph):
         return _from_networkx(graph)
     if isinstance(graph, Data):
@@ -151,7 +184,7 @@ def read_graph(graph: Graph) -> LabeledGraph:
         return LabeledGraph(edge_index.cpu(), num_nodes, None, None)
     raise GraphError(
         f"a graph is {kind_of(graph)}; give a networkx graph, PyG data, "
-        "(edge_index, num_nodes) or a graph6 string."
+        "(edge_index, num_nodes), a graph6 string or the path of a file."
     )
 
 
@@ -203,7 +236,7 @@ def read_union(
 
     A warning points to the user's code, which must be two calls above the caller.
     """
-    graphs = list(graphs)
+    graphs = [loaded(graph) for graph in graphs]
     read = [read_graph(graph) for graph in graphs]
     sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)
     empty = torch.zeros(2, 0, dtype=torch.long)

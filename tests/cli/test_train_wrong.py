@@ -30,6 +30,7 @@ def write(folder, **changes):
         (["zink"], "there is no data set or file 'zink'; did you mean 'zinc'?"),
         (["none.yaml"], "there is no file or folder none.yaml"),
         (["triangles", "--model", "gim"], "unknown model 'gim'; did you mean 'gin'?"),
+        (["triangles", "--model", "SSWL+"], "did you mean 'sswl+-gin'?"),
         (["triangles", "--model", "gin-s"], "did you mean 'gin-ak-s'?"),
         (["triangles", "--set", "train.epoch=3"], "did you mean train.epochs?"),
         (["triangles", "--set", "num_hop=3"], "did you mean model.subgraphs.num_hops?"),

@@ -73,6 +73,8 @@ def test_compare_reads_many_graphs_of_one_file(tmp_path):
     told = json.loads(run("compare", path, "--test", "subgraph-1-wl", "--json").stdout)
     assert told["graphs"] == [f"{path}:0", f"{path}:1", f"{path}:2"]
     assert told["tests"][0]["classes"] == [0, 1, 0]
+    shown = run("compare", path, path, "--test", "1-wl").stdout
+    assert shown.startswith(f"{path}: 3 graphs\n{path}: 3 graphs\n")
 
 
 RING = "0 1\n1 2\n2 3\n3 4\n4 5\n5 0\n"
@@ -270,7 +272,7 @@ WRONG = [
     ("brec --group cf", "--group is 'cf'; use one of: basic"),
     ("brec --test 1-wl --readout sv", "--readout means nothing to 1-wl"),
     ("lab --network gim", "unknown model 'gim'; did you mean"),
-    ("lab --network gcn-ak+", "network is 'gcn-ak+'; use one of: gin, gin-ak"),
+    ("lab --network ds-ppgn", "no WL test is known that bounds 'ds-ppgn'; use one of"),
     ("lab --network khop-gin --num-hops 0", "use egonets of at least 1 hop"),
     (
         "lab --network gin --no-networks",

@@ -147,6 +147,8 @@ def test_read_edge_lists_empty_file_has_no_graphs(tmp_path):
         ("a b\na b c\n", "words"),
         ("0 1 0.5\n", "line 1: 0.5 is a weight and no node; write graphs with weights"),
         ("0 1 2\n0, 1, -.5e-3\n", "line 2: -.5e-3 is a weight"),
+        ("0 1 {}\n", r"line 1: \{\} holds .* nx.write_edgelist\(graph, path, data=F"),
+        ("0 1 {'weight': 3, 'w': 1}\n", "line 1: {'weight': 3 'w': 1} holds edge attr"),
     ],
 )
 def test_read_edge_lists_names_the_line_that_is_wrong(tmp_path, text, message):

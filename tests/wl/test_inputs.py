@@ -30,6 +30,20 @@ def test_read_graph_reads_all_kinds_alike():
         assert partition(test, kinds) == [0] * 5
 
 
+def test_a_path_is_read_as_a_file_of_one_graph(tmp_path):
+    path = tmp_path / "a.edges"
+    path.write_text("0 1\n1 2\n")
+    assert partition("1-wl", [path, str(path), "Bo"]) == [0, 0, 0]
+    assert explain("1-wl", path, "Bw").distinguished
+    path.write_text("0 1 2\n1 1 2\n")
+    with pytest.raises(
+        GraphError, match=r"a\.edges holds 2 graphs; give a file of one"
+    ):
+        distinguishes("1-wl", path, "Bo")
+    with pytest.raises(FileFormatError, match=r"no file or folder none\.g6; check"):
+        distinguishes("1-wl", "none.g6", "Bo")
+
+
 def test_read_union_writes_out_the_record():
     union = read_union([(PATH, 3), nx.DiGraph([(0, 1)])])
     assert union.num_graphs == 2

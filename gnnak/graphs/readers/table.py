@@ -196,6 +196,12 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
         words = [word for word in SEPARATOR.split(line) if word]
         if not words or words[0].startswith(COMMENTS):
             continue
+        if len(words) > 2 and words[2].startswith("{") and words[-1].endswith("}"):
+            raise FileFormatError(
+                f"{path}, line {number}: {' '.join(words[2:])} holds edge attributes "
+                "and is no node; write the file with nx.write_edgelist(graph, path, "
+                "data=False), or as JSON to keep attributes; see docs/formats.md#json."
+            )
         width = max(width, len(words))
         name, nodes = ("", words) if len(words) < 3 else (words[0], words[1:])
         if len(nodes) > 2 or (width == 3 and len(words) < 3):
