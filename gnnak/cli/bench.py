@@ -11,21 +11,32 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import GROWING, check_model
+from gnnak.cli.names import GROWING
 from gnnak.cli.options import (
     AcceleratorOption,
     DataDir,
+    EdgeAttr,
     Experiment,
     Json,
+    Labels,
     MaxCopies,
+    Model,
+    NodeAttr,
     Plain,
     Recompute,
     ResultsFolder,
     Settings,
+    SkipBad,
+    Smiles,
+    Target,
+    TaskOption,
+    find_model,
+    given,
     make_machine,
+    own_values,
 )
 from gnnak.errors import OptionError
-from gnnak.training.config.options import change, parse_settings
+from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
@@ -39,20 +50,22 @@ Examples:
 
     gnnak bench cifar10 --graphs 1536 --record
 
+    gnnak bench molecules.csv --target logp
+
     gnnak bench zinc --grow channels --graphs 1280 --json
 """
 
 
 def bench(
     experiment: Experiment,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            callback=check_model,
-            help="Name of the model, as in `gnnak train`.",
-            show_default="gin-ak+",
-        ),
-    ] = None,
+    model: Model = None,
+    target: Target = None,
+    smiles: Smiles = None,
+    targets: Labels = None,
+    task: TaskOption = None,
+    skip_bad: SkipBad = False,
+    node_attr: NodeAttr = None,
+    edge_attr: EdgeAttr = None,
     graphs: Annotated[
         int | None,
         typer.Option(
@@ -103,16 +116,23 @@ def bench(
     if compare and (plain or growing is not None):
         raise OptionError("--compare measures both paths once; drop --plain or --grow.")
     with stoppable_at_once():
-        from gnnak.models.factory import normal_name
-        from gnnak.training.config.experiment import full_names, load_experiment
+        from gnnak.training.config.experiment import find_config
         from gnnak.training.launch import Places
         from gnnak.training.measure.bench import BenchOptions, measure
         from gnnak.training.records.results import append_record, check_appendable
         from gnnak.training.run import run_title
 
-    name = None if model is None else normal_name(model)
-    config = load_experiment(experiment).config_for(name)
-    config = change(config, full_names(parse_settings(settings or [])))
+    own = own_values(
+        targets=target,
+        smiles=smiles,
+        labels=targets,
+        task=task,
+        skip_bad=skip_bad,
+        node_attr=node_attr,
+        edge_attr=edge_attr,
+    )
+    named = given(model=model and find_model(model))
+    _, config = find_config(experiment, named | parse_settings(settings or []), own)
     machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
     options = BenchOptions(graphs, epochs, profile=profile, evaluation=evaluation)
     if record:

@@ -1,6 +1,7 @@
 """`gnnak extract`: measure the sizes of rooted subgraphs before training on them."""
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.names import check_graphs
-from gnnak.cli.options import DataDir, Json
+from gnnak.cli.options import DataDir, Json, given, own_values
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count
@@ -37,6 +38,7 @@ KINDS = {
     "pagerank": ("size", "alpha"),
 }
 """Maps each kind of subgraphs to its options."""
+AS_TRAIN = "as in gnnak train"
 
 
 def extract(
@@ -50,23 +52,25 @@ def extract(
         ),
     ],
     num_hops: Annotated[
-        int | None, typer.Option(help="Radius of the egonets.", show_default="3")
+        int | None,
+        typer.Option(help="Radius of the egonets.", show_default=AS_TRAIN),
     ] = None,
     max_neighbors: Annotated[
         int | None,
         typer.Option(
-            help="Nodes that are sampled at each hop of an egonet.", show_default="all"
+            help="Nodes that are sampled at each hop of an egonet.",
+            show_default=AS_TRAIN,
         ),
     ] = None,
     walks: Annotated[
         bool, typer.Option("--walks", help="Random walks instead of egonets.")
     ] = False,
     length: Annotated[
-        int | None, typer.Option(help="Steps of a walk.", show_default="10")
+        int | None, typer.Option(help="Steps of a walk.", show_default=AS_TRAIN)
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(help="Walks from each root.", show_default="5"),
+        typer.Option(help="Walks from each root.", show_default=AS_TRAIN),
     ] = None,
     pagerank: Annotated[
         bool,
@@ -74,11 +78,11 @@ def extract(
     ] = False,
     size: Annotated[
         int | None,
-        typer.Option(help="Nodes of a PageRank subgraph.", show_default="32"),
+        typer.Option(help="Nodes of a PageRank subgraph.", show_default=AS_TRAIN),
     ] = None,
     alpha: Annotated[
         float | None,
-        typer.Option(help="Probability that a walk ends.", show_default="0.15"),
+        typer.Option(help="Probability that a walk ends.", show_default=AS_TRAIN),
     ] = None,
     sample: Annotated[
         int,
@@ -87,13 +91,20 @@ def extract(
             help="Measure at most this many graphs, at random; of one graph, nodes.",
         ),
     ] = 1000,
-    batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Graphs in a batch.", show_default=AS_TRAIN),
+    ] = None,
     num_layers: Annotated[
-        int, typer.Option(min=1, help="GNN-AK layers of the model.")
-    ] = 6,
+        int | None,
+        typer.Option(min=1, help="GNN-AK layers of the model.", show_default=AS_TRAIN),
+    ] = None,
     channels: Annotated[
-        int, typer.Option(min=1, help="Hidden channels of the model.")
-    ] = 128,
+        int | None,
+        typer.Option(
+            min=1, help="Hidden channels of the model.", show_default=AS_TRAIN
+        ),
+    ] = None,
     copy_limit: Annotated[
         int | None,
         typer.Option(
@@ -116,6 +127,9 @@ def extract(
 ) -> None:
     """Measure the sizes of rooted subgraphs; estimate the memory to train on them.
 
+    The subgraphs, batches and layers are those of `gnnak train` with the same data,
+    unless options change them.
+
     A node copy (edge copy) is a node (edge) as it occurs in one rooted subgraph. The
     memory is 4 bytes x layers x (channels + 16) x (15 x node copies + edge copies) of
     a batch: the float32 tensors that GIN-AK+ saves for the backward pass.
@@ -124,17 +138,51 @@ def extract(
         raise OptionError(
             "--walks and --pagerank exclude each other; drop one of them."
         )
-    kind: SubgraphKind = "walks" if walks else "pagerank" if pagerank else "egonets"
-    given: dict[str, Any] = {
-        "num_hops": num_hops,
-        "max_neighbors": max_neighbors,
-        "length": length,
-        "repeats": repeats,
-        "size": size,
-        "alpha": alpha,
+    with stoppable_at_once():
+        from gnnak.cli.data_run import find_graphs, measure, summary
+        from gnnak.models.options import SubgraphOptions
+        from gnnak.training.config.experiment import find_config
+
+    shape = given(
+        num_hops=num_hops,
+        max_neighbors=max_neighbors,
+        length=length,
+        repeats=repeats,
+        size=size,
+        alpha=alpha,
+    )
+    widths = given(batch_size=batch_size, num_layers=num_layers, channels=channels)
+    _, config = find_config(name, widths, own_values(smiles=smiles))
+    usual = config.model.subgraphs
+    assert isinstance(usual, SubgraphOptions)
+    kind: SubgraphKind = usual.kind or "egonets"
+    if walks or pagerank:
+        kind = "walks" if walks else "pagerank"
+    elif not shape.keys().isdisjoint(KINDS["egonets"]):
+        kind = "egonets"
+    _check_shape(kind, shape)
+    options = replace(usual, kind=kind, copy_limit=copy_limit, seed=seed, **shape)
+    extractor = options.build()
+    title, store = find_graphs(name, smiles, seed, data_dir)
+    sizes = measure(store, extractor, sample, seed)
+    graphs = 1 if len(store) == 1 else config.train.batch_size or len(store)
+    shown = {
+        "dataset": title,
+        "subgraphs": str(extractor),
+        "graphs": len(store),
+        "sample": sample,
+        **summary(sizes, graphs, config.model.num_layers, config.model.channels),
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    for option, value in given.items():
+    if as_json:
+        typer.echo(json.dumps(shown))
+    else:
+        _print(shown)
+    _warn(shown, store, extractor)
+
+
+def _check_shape(kind: "SubgraphKind", shape: dict[str, Any]) -> None:
+    """Raise `OptionError` for options of another kind of subgraphs, or below 0."""
+    for option, value in shape.items():
         flag = f"--{option.replace('_', '-')}"
         if option not in KINDS[kind]:
             of = next(of for of, names in KINDS.items() if option in names)
@@ -142,27 +190,6 @@ def extract(
         if option != "alpha":
             least = 0 if option in ("num_hops", "length") else 1
             check_count(flag, value, least=least)
-    with stoppable_at_once():
-        from gnnak.cli.data_run import find_graphs, measure, summary
-        from gnnak.models.options import SubgraphOptions
-
-    options = SubgraphOptions(kind, copy_limit=copy_limit, seed=seed, **given)
-    extractor = options.build()
-    title, store = find_graphs(name, smiles, seed, data_dir)
-    sizes = measure(store, extractor, sample, seed)
-    batch_size = 1 if len(store) == 1 else batch_size
-    shown = {
-        "dataset": title,
-        "subgraphs": str(extractor),
-        "graphs": len(store),
-        "sample": sample,
-        **summary(sizes, batch_size, num_layers, channels),
-    }
-    if as_json:
-        typer.echo(json.dumps(shown))
-    else:
-        _print(shown)
-    _warn(shown, store, extractor)
 
 
 def _print(shown: dict[str, object]) -> None:

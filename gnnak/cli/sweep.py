@@ -166,11 +166,12 @@ def sweep(
         graphs=graphs,
     )
     options |= parse_settings(settings or [])
-    name, config = find_config(experiment, options, own)
+    values = parse_values(over or [])
+    several = not values.keys().isdisjoint({"model.name", "model.subgraphs.kind"})
+    name, config = find_config(experiment, options, own, several)
     places = Places.of_run(config, data_dir, runs, results)
     machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
     schedule = Schedule(places, machine, jobs, minutes, long)
-    values = parse_values(over or [])
     if "model.name" in values:
         values["model.name"] = [find_model(each) for each in values["model.name"]]
     combinations = plan_sweep(name, config, values, seeds, places)

@@ -3,15 +3,29 @@
 No other module interprets the names of models.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from torch import nn
 
 from gnnak.errors import OptionError, kind_of
 from gnnak.models.bases import BASES, Base, Degrees, is_own_name, make_own, reads_edges
-from gnnak.models.members import MEMBERS, Member, check_family_options, family_network
+from gnnak.models.members import (
+    MEMBERS,
+    Member,
+    check_family_options,
+    family_network,
+    reads,
+)
 from gnnak.models.network import Kernel, Network, OuterLayer
-from gnnak.models.options import ModelOptions, SubgraphKind
+from gnnak.models.options import (
+    READ_BY_KIND,
+    FamilyOptions,
+    ModelOptions,
+    SubgraphKind,
+    SubgraphOptions,
+)
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
@@ -103,6 +117,75 @@ def parse_name(name: str) -> ModelForm:
                 )
             return ModelForm(base, True, False, False, first)
     raise unknown_model(name, model_names(), BASES, MEMBERS)
+
+
+def read_options(options: ModelOptions) -> set[str]:
+    """Return the names of the options that the model `options.name` uses.
+
+    >>> sorted(read_options(ModelOptions(name="gin")))
+    ['channels', 'dropout', 'name', 'num_layers', 'reduce']
+    """
+    form = parse_name(options.name)
+    member = None if form.member is None else MEMBERS[form.member]
+    found = {"name", "num_layers", "channels", "dropout"}
+    if member is not None:
+        names = [each.name for each in fields(FamilyOptions)]
+        found |= {f"family.{name}" for name in names if reads(member, name)}
+    else:
+        found.add("reduce")
+        if form.uplifted:
+            found |= {"encodings", "fuse", "mlp_layers", "plain_conv"}
+    if form.distances:
+        found |= {"hop_channels", "gate_centroid"}
+    if form.sampled:
+        found |= {f"drop.{each.name}" for each in fields(options.drop)}
+    if form.uplifted:
+        kind = _kind(options)
+        names = ["kind", "copy_limit", *READ_BY_KIND.get(kind, ())]
+        if member is not None and member.num_hops is not None and kind == "egonets":
+            names.remove("num_hops")
+        found |= {"base_layers", *(f"subgraphs.{name}" for name in names)}
+    return found
+
+
+def _kind(options: ModelOptions) -> SubgraphKind:
+    assert isinstance(options.subgraphs, SubgraphOptions)
+    return options.subgraphs.kind or parse_name(options.name).kind
+
+
+def check_read(options: ModelOptions, given: Mapping[str, Any]) -> None:
+    """Raise `OptionError` if an option in `given` has no effect on `options.name`.
+
+    `given` maps full names, such as `model.fuse`, to values. `check_family_options`
+    checks the options of `model.family`.
+
+    >>> check_read(ModelOptions(name="sswl+-gin"), {"model.subgraphs.num_hops": 2})
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: model.subgraphs.num_hops is 2, but sswl+-gin with \
+subgraphs of kind whole ignores this option; leave it out, or add \
+model.subgraphs.kind=egonets.
+    """
+    read, form = read_options(options), parse_name(options.name)
+    for key, value in given.items():
+        section, _, name = key.partition(".")
+        if section != "model" or name.startswith("family.") or name in read:
+            continue
+        model, instead = options.name, "use a model with the suffix -ak or -ak+"
+        first, _, last = name.partition(".")
+        kinds = [kind for kind, names in READ_BY_KIND.items() if last in names]
+        if first == "drop":
+            instead = "use a model with the suffix -s"
+        elif name in ("hop_channels", "gate_centroid"):
+            instead = "use a model with the suffix -ak+"
+        elif name == "reduce":
+            instead = "set model.family.reduce"
+        elif first == "subgraphs" and form.uplifted and _kind(options) not in kinds:
+            model += f" with subgraphs of kind {_kind(options)}"
+            instead = f"add model.subgraphs.kind={kinds[0]}"
+        raise OptionError(
+            f"{key} is {value!r}, but {model} ignores this option; leave it out, or "
+            f"{instead}."
+        )
 
 
 def normal_name(name: str) -> str:

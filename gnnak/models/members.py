@@ -171,7 +171,7 @@ option; leave it out, or use a model whose name begins with sswl or sswl+.
         name, value = field.name, getattr(options, field.name)
         if value == field.default:
             continue
-        readers = [key for key, each in MEMBERS.items() if _reads(each, name)]
+        readers = [key for key, each in MEMBERS.items() if reads(each, name)]
         if member not in readers:
             names = f"{', '.join(readers[:-1])} or {readers[-1]}"
             raise OptionError(
@@ -187,7 +187,8 @@ option; leave it out, or use a model whose name begins with sswl or sswl+.
             )
 
 
-def _reads(member: Member, option: str) -> bool:
+def reads(member: Member, option: str) -> bool:
+    """Return whether a member uses an option of `FamilyOptions`."""
     if option == "order":
         return member.takes_order
     return option == "reduce" or member.takes_pairs

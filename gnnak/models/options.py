@@ -24,14 +24,20 @@ SubgraphKind = Literal[
     "egonets", "walks", "pagerank", "whole", "deletion", "masked-egonets"
 ]
 
+READ_BY_KIND: dict[SubgraphKind, tuple[str, ...]] = {
+    "egonets": ("num_hops", "max_neighbors", "seed"),
+    "walks": ("length", "repeats", "p", "q"),
+    "pagerank": ("size", "alpha"),
+    "masked-egonets": ("num_hops",),
+}
+"""The fields of `SubgraphOptions` that only some kinds of subgraphs use."""
+
 
 @dataclass(frozen=True)
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    `num_hops` is used only by "egonets" and "masked-egonets"; `max_neighbors` and
-    `seed` only by "egonets"; `length`, `repeats`, `p` and `q` only by "walks"; `size`
-    and `alpha` only by "pagerank".
+    Each kind uses `copy_limit` and its options in `READ_BY_KIND`, and no others.
     """
 
     kind: SubgraphKind | None = None

@@ -6,8 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from gnnak.errors import GnnakError
-from gnnak.models.factory import parse_name
-from gnnak.training.config.experiment import flat
+from gnnak.training.config.experiment import flat, read_only
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.records.results import Record
@@ -117,11 +116,13 @@ def _task(group: Sequence[tuple[Record, dict[str, Any]]]) -> Task:
 
 def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
     names = dict.fromkeys(name for _, options in group for name in options)
-    differing = [
-        name
-        for name in names
-        if name not in SAME and len({str(o.get(name)) for _, o in group}) > 1
-    ]
+    differing = []
+    for name in names:
+        # A model that ignores an option does not have it; data options may be absent.
+        missing = name.startswith("model.")
+        having = [o for _, o in group if name in o or not missing]
+        if name not in SAME and len({str(o.get(name)) for o in having}) > 1:
+            differing.append(name)
     settings: dict[str, dict[tuple[Any, ...], Record]] = {}
     for record, options in group:
         words = [
@@ -137,15 +138,11 @@ def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
 
 
 def _options(record: Record) -> dict[str, Any]:
-    """Return a run's options by dotted name, except those of SubgraphDrop if unused."""
+    """Return a run's options by dotted name, without those that the model ignores."""
     try:
-        config = change(RunConfig(), record["config"])
+        return read_only(change(RunConfig(), record["config"]))
     except GnnakError:
         return flat(record["config"])
-    options = flat(config.to_dict())
-    if parse_name(config.model.name).sampled:
-        return options
-    return {k: v for k, v in options.items() if not k.startswith("model.drop.")}
 
 
 def _duration(seconds: float) -> str:

@@ -1,10 +1,12 @@
 import json
 
 import pytest
+import yaml
 
 from gnnak.cli.bench import kernels_table
 from gnnak.training.records.results import read_records
 from tests.cli.training import run
+from tests.training.molecules import SMILES
 
 SMALL = (
     *("--set", "layers=1", "--set", "channels=8"),
@@ -54,6 +56,16 @@ def test_bench_grow_records_a_value_a_line(place):
     lines = (place / "results" / "bench.jsonl").read_text().splitlines()
     assert [json.loads(line)["value"] for line in lines] == [1, 2, 3, 4]
     assert "hops 4" in shown
+
+
+def test_bench_takes_own_data_as_train_does(place):
+    rows = "".join(f"{text};1;{i}\n" for i, text in enumerate(SMILES))
+    (place / "m.csv").write_text(f"smiles;one;logp\n{rows}")
+    arguments = ("./m.csv", "--target", "logp", "--task", "regression", "--json")
+    told = json.loads(run("bench", *arguments, *SMALL).stdout)
+    shown = run("train", *arguments[:-1], "--show", *SMALL[:4], "--epochs", "60").stdout
+    assert told["config"] == yaml.safe_load(shown)
+    assert told["graphs"] == 8
 
 
 def test_kernels_table_lists_the_longest_and_the_rest():

@@ -1,8 +1,12 @@
 import json
 
+import networkx as nx
 import pytest
+import yaml
 
+from gnnak.cli import data_run
 from gnnak.datasets import describe
+from gnnak.graphs import from_networkx
 from tests.cli.training import run
 
 pytestmark = pytest.mark.usefixtures("no_files")
@@ -20,7 +24,7 @@ def test_extract_measures_egonets_of_all_graphs():
     assert told["node_copies"] == {"mean": 325.0, "median": 325.0, "max": 325.0}
     assert told["batch_node_copies"] == 15 * 325
     edges = told["batch_edge_copies"]
-    assert told["training_bytes"] == 4 * 6 * 144 * (15 * 15 * 325 + edges)
+    assert told["training_bytes"] == 4 * 2 * 144 * (15 * 15 * 325 + edges)
 
 
 def test_extract_samples_large_sets_and_says_so():
@@ -48,10 +52,30 @@ def test_extract_takes_own_data_and_says_what_is_left_out(tmp_path):
     assert "left out 1 of 3 rows, row 3: 'C(' is not a molecule" in result.stderr
 
 
+def test_extract_starts_from_the_settings_of_train(tmp_path):
+    table = tmp_path / "molecules.csv"
+    table.write_text("smiles,y\nCC,1\nCCC,2\nCCCC,3\n")
+    config = yaml.safe_load(run("train", table, "--show").stdout)
+    told = json.loads(extract(table, "--json"))
+    assert told["subgraphs"] == "EgoNets(num_hops=3)"
+    assert told["batch_size"] == config["train"]["batch_size"]
+    for name in ("num_layers", "channels"):
+        assert told[name] == config["model"][name]
+    told = json.loads(extract(table, "--batch-size", "2", "--channels", "8", "--json"))
+    assert (told["batch_size"], told["channels"], told["num_layers"]) == (2, 8, 3)
+
+
+def test_extract_takes_the_sampled_neighbours_of_a_data_set(monkeypatch):
+    path = from_networkx([nx.path_graph(4)])
+    monkeypatch.setattr(data_run, "find_graphs", lambda *_: ("computers", path))
+    told = json.loads(extract("computers", "--num-hops", "3", "--json"))
+    assert told["subgraphs"].startswith("EgoNets(num_hops=3, max_neighbors=20")
+
+
 def test_extract_warns_if_memory_is_too_small(monkeypatch):
     monkeypatch.setattr(describe, "free_bytes", lambda _: 2**20)
     result = run("extract", "sr25", "--num-hops", "1")
-    assert "warning: a training step on 128 graphs needs about" in result.stderr
+    assert "warning: a training step on 15 graphs needs about" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -136,11 +136,22 @@ def test_sweep_trains_in_worker_processes(tmp_path, monkeypatch):
             ],
             "order is 'SV', but ds-gin ignores this option; leave it out",
         ),
+        (
+            ["csl", "--model", "gin", "--over", "num_hops=1,2"],
+            "num_hops is 1, but gin ignores this option; leave it out",
+        ),
         (["zink", "--seeds", "2"], "did you mean 'zinc'"),
     ],
 )
 def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, message, fails):
     assert message in fails("sweep", *arguments)
+
+
+@pytest.mark.usefixtures("place")
+def test_sweep_over_models_takes_options_of_some_of_them():
+    over = ("--over", "model.name=gin,gin-ak+-s", "--set", "min_coverage=2")
+    told = run("sweep", "csl", *over, "--set", "data.fold=0", "--dry-run").output
+    assert "gin-ak+-s" in told
 
 
 def test_parse_values_reads_yaml_and_lists_inside_values():

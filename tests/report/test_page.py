@@ -279,6 +279,17 @@ def test_growth_figures_are_one_for_each_quantity():
     assert "grow with hops" in shown[1].svg
 
 
+def test_report_names_only_options_that_the_model_reads():
+    records = []
+    for seed, model in enumerate(("gin-ak+", "sswl+-gin", "sswl+-gin")):
+        options = {"model.name": model, "model.subgraphs.num_hops": 1 + seed}
+        config = change(RunConfig(), {"data.name": "zinc", **options})
+        records.append(run_record(config, seed))
+    (task,) = group_tasks(records)
+    found = {setting.name: len(setting.records) for setting in task.settings}
+    assert found == {"gin-ak+": 1, "sswl+-gin": 2}
+
+
 @pytest.mark.parametrize(("model", "settings"), [("gin-ak+", 1), ("gin-ak+-s", 2)])
 def test_drop_options_separate_only_runs_with_subgraph_drop(model, settings):
     records = []

@@ -16,7 +16,7 @@ from gnnak.datasets.own.read import is_one_graph, is_path
 from gnnak.datasets.record import Protocol
 from gnnak.errors import FileFormatError, GnnakError, OptionError, counted
 from gnnak.graphs.readers.files import read_bytes
-from gnnak.models.factory import parse_name
+from gnnak.models.factory import check_read, parse_name, read_options
 from gnnak.models.members import MEMBERS
 from gnnak.training.config.options import (
     MAX_CHARACTERS,
@@ -71,8 +71,11 @@ class Experiment:
         return change(self.config, {"model.name": model, **options})
 
     def settings(self, config: RunConfig) -> list[str]:
-        """Return `--set` arguments that turn this experiment's config into `config`."""
-        start, own = flat(self.config.to_dict()), flat(config.to_dict())
+        """Return `--set` arguments that turn this experiment's config into `config`.
+
+        Options that the model ignores are left out.
+        """
+        start, own = flat(self.config.to_dict()), read_only(config)
         changed = {key: own[key] for key in own if own[key] != start[key]}
         return [f"{key}={json.dumps(value)}" for key, value in changed.items()]
 
@@ -140,6 +143,17 @@ def flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             found[prefix + key] = value
     return found
+
+
+def read_only(config: RunConfig) -> dict[str, Any]:
+    """Return the options of a run by name, without those that the model ignores."""
+    read = {f"model.{name}" for name in read_options(config.model)}
+    options = flat(config.to_dict())
+    return {
+        key: value
+        for key, value in options.items()
+        if key in read or not key.startswith("model.")
+    }
 
 
 def stopped_config(folder: Path) -> RunConfig | None:
@@ -230,29 +244,39 @@ def own_config(
     options: Mapping[str, Any],
     fold: int | None = None,
     one_graph: bool = False,
+    several_models: bool = False,
 ) -> RunConfig:
     """Return the config of a run on own data: the defaults, changed by `options`."""
     protocol: Protocol = "split" if own.folds is None else "held-out"
     data = DataConfig(data_name(own.path), protocol=protocol, own=own)
     named = {"train.seed": seed, "data.seed": seed, "data.fold": fold}
     usual = (ONE_GRAPH if one_graph else DEFAULTS) | named
-    return change(change(RunConfig(data), usual), full_names(options))
+    options = full_names(options)
+    config = change(change(RunConfig(data), usual), options)
+    if not several_models:
+        check_read(config.model, flat(options))
+    return config
 
 
 def find_config(
-    data: str, options: Mapping[str, Any], own: Mapping[str, Any]
+    data: str,
+    options: Mapping[str, Any],
+    own: Mapping[str, Any],
+    several_models: bool = False,
 ) -> tuple[str, RunConfig]:
     """Return the name of an experiment and the config of its runs.
 
     `data` is the name of a data set, the path of a YAML file, or the path of own data.
     `own` maps names of fields of `OwnData` to values. `options` maps names of all other
-    options, which may be short names, to values.
+    options, which may be short names, to values. An option that the model ignores
+    raises `OptionError`, unless `several_models` will be trained.
     """
     options = full_names(options)
     if is_own(data):
         seed = options.get("train.seed", 0)
         whole = OwnData(path=data, **own)
-        config = own_config(whole, seed, options, one_graph=is_one_graph(data))
+        one_graph = is_one_graph(data)
+        config = own_config(whole, seed, options, None, one_graph, several_models)
         return config.data.name, config
     experiment = load_experiment(data)
     name, given = experiment.name, dict(own)
@@ -270,8 +294,10 @@ def find_config(
             f"{', '.join(wrong)} can only be set for your own data; {name} is a data "
             "set of gnnak."
         )
-    config = experiment.config_for(options.get("model.name"))
-    return name, change(config, options)
+    config = change(experiment.config_for(options.get("model.name")), options)
+    if not several_models:
+        check_read(config.model, flat(options))
+    return name, config
 
 
 def is_own(data: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from gnnak.errors import OptionError
+from gnnak.models.factory import check_read
 from gnnak.training.config.experiment import full_names
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
@@ -131,6 +132,9 @@ def plan_sweep(
     planned = grid(config, values)
     for _, shared in planned:
         shared.check_family()
+    if "model.name" not in values:
+        chosen, shared = planned[0]
+        check_read(shared.model, chosen)
     for chosen, shared in planned:
         if shared.data not in datasets:  # loading a data set can take seconds
             datasets[shared.data] = find_dataset(shared, places)

@@ -155,6 +155,13 @@ def test_find_config_of_own_data_takes_every_option_of_the_data():
     ("data", "options", "message"),
     [
         ("zinc", {"metric": "r2", "folds": 3}, "folds, metric can only be set for you"),
+        ("m.csv", {"num_hops": 2, "model": "gin"}, "2, but gin ignores this option"),
+        ("zinc", {"num_hops": 2, "model": "sswl+-gin"}, "kind whole ignores this opti"),
+        ("zinc", {"model": {"name": "gin", "fuse": "sum"}}, "sum', but gin ignores"),
+        ("pattern", {"num_hops": 2}, "or add model.subgraphs.kind=egonets"),
+        ("m.csv", {"hop_channels": 8, "model": "gin-ak"}, r"with the suffix -ak\+"),
+        ("m.csv", {"num_hops": 2, "model": "ego-gin"}, "but ego-gin ignores this opt"),
+        ("m.csv", {"ties": "lowest"}, "use a model with the suffix -s"),
         ("m.csv", {"target": "a"}, r"data\.target is 'a', but it is for data sets of"),
     ],
 )
