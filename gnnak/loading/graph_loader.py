@@ -27,7 +27,7 @@ from gnnak.graphs.readers.pyg import FieldStore
 from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs, find_subgraphs
 from gnnak.loading.forms import BatchMaker
 from gnnak.loading.items import Item
-from gnnak.loading.order import BatchSampler, Budget, Epochs, GraphOrder
+from gnnak.loading.order import BatchSampler, Budget, Epochs, GraphOrder, HasEpochs
 from gnnak.loading.padder import Demand, Padder
 from gnnak.loading.sources import (
     check_batch_size,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 
-class GraphLoader:
+class GraphLoader(HasEpochs):
     """Iterate over batches of many small graphs; a replacement for PyG's `DataLoader`.
 
     All graphs are moved to `device` once. Batches are assembled there, without a loop
@@ -178,6 +178,15 @@ class GraphLoader:
     def epoch(self, number: int) -> None:
         self._epoch, self._done = as_count("epoch", number), 0
         self._current = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch, as `DistributedSampler.set_epoch` does.
+
+        PyTorch Lightning calls this method. After `load_state_dict` in the middle of an
+        epoch, it has no effect: the remaining batches of that epoch come first.
+        """
+        if not (self._resumed and self._done):
+            self.epoch = epoch
 
     def __len__(self) -> int:
         return len(self._order.of_epoch(self._epoch))

@@ -15,7 +15,7 @@ from gnnak.errors import OptionError, SizeError, counted
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
 from gnnak.loading.forms import FORM
 from gnnak.loading.large_graph import read_large_graph, read_seeds
-from gnnak.loading.order import GraphOrder, epoch_seed
+from gnnak.loading.order import GraphOrder, HasEpochs, epoch_seed
 from gnnak.loading.prefetch import prefetch
 from gnnak.loading.sources import usable_device
 from gnnak.subgraphs.attached import attach
@@ -34,7 +34,7 @@ Mode = Literal["shared", "scope"]
 MODES: tuple[Mode, ...] = ("shared", "scope")
 
 
-class RootLoader:
+class RootLoader(HasEpochs):
     r"""Iterate over mini-batches of seed nodes of one large graph.
 
     The counterpart of PyG's `NeighborLoader` and `ShaDowKHopSampler`, for plain and for
