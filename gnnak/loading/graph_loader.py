@@ -35,6 +35,7 @@ from gnnak.loading.sources import (
     check_subgraphs,
     find_graphs,
     read_graphs,
+    refuse_others,
     usable_device,
 )
 from gnnak.sampling.drop import SubgraphDrop
@@ -43,6 +44,12 @@ from gnnak.typing import as_count, check_flag
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
+
+ALONE = (
+    "assembles batches on their device, without worker processes, in the order that "
+    "shuffle and seed give"
+)
+"""Why a `GraphLoader` lacks some options of PyG's `DataLoader`."""
 
 
 class GraphLoader(HasEpochs):
@@ -57,8 +64,7 @@ class GraphLoader(HasEpochs):
 
     Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
     the number of the epoch, which can be set: `loader.epoch = 3`. In distributed
-    training (`torch.distributed`), each process gets its part of the graphs. There are
-    no arguments about workers and collation, such as `num_workers`.
+    training (`torch.distributed`), each process gets its part of the graphs.
 
     Args:
         graphs: A list of PyG `Data` with the same fields, a PyG data set, another data
@@ -84,6 +90,8 @@ class GraphLoader(HasEpochs):
             `TrainingStep` first gets it.
         drop_last: Whether to leave out a last batch that is smaller than the others.
             Not allowed with a `Budget`.
+        others: Not allowed: an option of PyG's `DataLoader`, such as `num_workers`,
+            raises an error with the name of the option.
 
     Attributes:
         dataset: The argument `graphs`. For a name, the `GraphStore` of its graphs; for
@@ -112,7 +120,9 @@ class GraphLoader(HasEpochs):
         seed: int = 0,
         pad: bool | None = None,
         drop_last: bool = False,
+        **others: object,
     ) -> None:
+        refuse_others(GraphLoader, others, ALONE)
         check_flag("shuffle", shuffle)
         check_flag("drop_last", drop_last)
         if pad is not None:

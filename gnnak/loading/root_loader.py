@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,7 @@ from gnnak.loading.forms import FORM
 from gnnak.loading.large_graph import read_large_graph, read_seeds
 from gnnak.loading.order import GraphOrder, HasEpochs, epoch_seed
 from gnnak.loading.prefetch import prefetch
-from gnnak.loading.sources import usable_device
+from gnnak.loading.sources import refuse_others, usable_device
 from gnnak.subgraphs.attached import attach
 from gnnak.subgraphs.extractors import (
     BUILT_IN,
@@ -32,6 +32,8 @@ from gnnak.typing import as_count, check_choice, check_flag
 Mode = Literal["shared", "scope"]
 """Whether the seeds of a batch share one neighbourhood, or each has its own scope."""
 MODES: tuple[Mode, ...] = ("shared", "scope")
+ALONE = "samples neighbours uniformly, without replacement and without worker processes"
+"""Why a `RootLoader` lacks some options of PyG's loaders."""
 
 
 class RootLoader(HasEpochs):
@@ -137,7 +139,7 @@ class RootLoader(HasEpochs):
         seed: int = 0,
         **others: object,
     ) -> None:
-        refuse_others(others)
+        refuse_others(RootLoader, others, ALONE)
         check_choice("mode", mode, MODES)
         for name, flag in (("shuffle", shuffle), ("drop_last", drop_last)):
             check_flag(name, flag)
@@ -267,20 +269,6 @@ class Sample(NamedTuple):
 
     fields: dict[str, Any]
     subgraphs: RootedSubgraphs | None
-
-
-OPTIONS = tuple(RootLoader.__init__.__annotations__)[:-2]
-"""Names of the options of `RootLoader`."""
-
-
-def refuse_others(others: Mapping[str, object]) -> None:
-    """Raise `OptionError` if `others` has an option, such as `num_workers` of PyG."""
-    for name in others:
-        raise OptionError(
-            f"RootLoader has no option {name!r}: it samples neighbours uniformly, "
-            "without replacement and without worker processes; leave it out, or use "
-            f"one of: {', '.join(OPTIONS)}."
-        )
 
 
 def check_subgraphs(extractor: object) -> None:

@@ -22,6 +22,16 @@ from gnnak.subgraphs.extractors import check_extractor
 from gnnak.typing import as_count
 
 
+def refuse_others(loader: type, others: Mapping[str, object], reason: str) -> None:
+    """Raise `OptionError` if `others` has an option, such as `num_workers` of PyG."""
+    options = list(loader.__init__.__annotations__)[:-2]  # type: ignore[misc]
+    for name in others:
+        raise OptionError(
+            f"{loader.__name__} has no option {name!r}: it {reason}; leave it out, or "
+            f"use one of: {', '.join(options)}."
+        )
+
+
 def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
     """Check `batch_size` and return it; a NumPy integer becomes an int."""
     if not isinstance(batch_size, Budget):
