@@ -32,6 +32,7 @@ from gnnak.loading.padder import Demand, Padder
 from gnnak.loading.sources import (
     check_batch_size,
     check_field_names,
+    check_has_edges,
     check_subgraphs,
     find_graphs,
     read_graphs,
@@ -133,6 +134,7 @@ class GraphLoader(HasEpochs):
         found = find_graphs(graphs)
         fields = read_graphs(found)
         check_field_names(fields.attributes, subgraphs)
+        check_has_edges(fields, subgraphs)
         fields = fields.to(usable_device(device) or fields.store.device)
         # The graphs of a name need no memory on the host if they were moved to a GPU.
         self.dataset = fields.store if isinstance(graphs, str) else found

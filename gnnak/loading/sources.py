@@ -89,6 +89,19 @@ def check_field_names(fields: Attributes, extractor: object) -> None:
         )
 
 
+def check_has_edges(graphs: FieldStore, extractor: object) -> None:
+    """Raise `GraphError` if subgraphs are wanted, but the graphs have no edge_index."""
+    if extractor is None or graphs.has_edges:
+        return
+    for number, size in enumerate(graphs.store.counts[0].tolist()):
+        if size > 1:
+            raise GraphError(
+                f"graph {number} has {size} nodes and no edge_index, so each rooted "
+                "subgraph would be a single node; set edge_index, which may be empty, "
+                "[2, 0], or leave out subgraphs."
+            )
+
+
 PARTS = ("train", "validation", "test")
 """The parts of a data set, in the order of the numbers in `Dataset.split`."""
 
