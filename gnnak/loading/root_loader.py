@@ -18,7 +18,7 @@ from gnnak.loading.large_graph import read_large_graph, read_seeds
 from gnnak.loading.order import GraphOrder, HasEpochs, epoch_seed
 from gnnak.loading.prefetch import prefetch
 from gnnak.loading.sources import refuse_others, usable_device
-from gnnak.subgraphs.attached import attach
+from gnnak.subgraphs.attached import PART, attach
 from gnnak.subgraphs.extractors import (
     BUILT_IN,
     Extractor,
@@ -97,10 +97,12 @@ class RootLoader(HasEpochs):
         shuffle: Whether the seeds are in a random order, a new one in each epoch.
         mode: "shared" or "scope", see above.
         num_layers: Number of layers of the model; with `subgraphs` and `context`, it
-            determines the number of hops, see above.
+            determines the number of hops, see above. If None, 2, unless `num_neighbors`
+            is a list. If the model has more layers, its outputs differ from those on
+            the whole graph; no warning says so, since a batch does not know the model.
         num_neighbors: Largest number of neighbours that are sampled per node and hop.
             If -1 or None, all neighbours are taken. A list has one number per hop, and
-            its length is the number of hops.
+            its length is the number of hops; then leave out `num_layers`.
         subgraphs: Extracts the rooted subgraphs of a batch, for example `EgoNets(2)`;
             give the extractor of the uplifted model. If None, batches have no
             subgraphs.
@@ -130,7 +132,7 @@ class RootLoader(HasEpochs):
         shuffle: bool = False,
         *,
         mode: Mode = "shared",
-        num_layers: int = 2,
+        num_layers: int | None = None,
         num_neighbors: int | Sequence[int] | None = None,
         subgraphs: Extractor | None = None,
         context: bool = True,
@@ -150,7 +152,7 @@ class RootLoader(HasEpochs):
         self.seed, self.epoch = as_count("seed", seed), 0
         radius = 1 if subgraphs is None else subgraphs.max_hops
         reach = radius * (2 if context and subgraphs is not None else 1)
-        most = read_caps(num_neighbors, as_count("num_layers", num_layers) * reach)
+        most = read_caps(num_neighbors, count_hops(num_layers, num_neighbors, reach))
 
         self._graph = graph = read_large_graph(data, subgraphs is not None)
         check_edge_index(graph.edge_index, graph.num_nodes)
@@ -246,6 +248,8 @@ class RootLoader(HasEpochs):
             with torch.inference_mode(False):
                 edges = batch.edge_index.clone()
             attach(batch.edge_index, sample.subgraphs, self.subgraphs, edges)
+        elif batch.edge_index.shape != self._graph.edge_index.shape:
+            setattr(batch.edge_index, PART, True)
         batch.__dict__[FORM] = "batches of a RootLoader differ in size"
         return batch
 
@@ -281,6 +285,25 @@ def check_subgraphs(extractor: object) -> None:
             f"subgraphs is {extractor!r}, which copies whole graphs, but a batch is a "
             "part of one graph; use, for example, gnnak.EgoNets(2)."
         )
+
+
+def count_hops(num_layers: int | None, num_neighbors: object, reach: int) -> int:
+    """Return the number of hops of the search, if a layer of the model reads `reach`.
+
+    >>> count_hops(None, [5, 5, 5], 2), count_hops(3, 10, 2), count_hops(None, 10, 2)
+    (3, 6, 4)
+    """
+    listed = len(num_neighbors) if isinstance(num_neighbors, list | tuple) else None
+    if num_layers is None:
+        return 2 * reach if listed is None else listed
+    hops = as_count("num_layers", num_layers) * reach
+    if listed not in (None, hops):
+        raise OptionError(
+            f"num_neighbors has {counted(listed, 'number')}, one per hop, but "
+            f"num_layers={num_layers} takes {counted(hops, 'hop')}; give one of the "
+            f"two, or {counted(hops, 'number')}."
+        )
+    return hops
 
 
 def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
