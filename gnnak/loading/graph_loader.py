@@ -27,14 +27,16 @@ from gnnak.graphs.readers.pyg import FieldStore
 from gnnak.loading.assembler import Assembler, EpochWindows, Subgraphs, find_subgraphs
 from gnnak.loading.forms import BatchMaker
 from gnnak.loading.items import Item
-from gnnak.loading.order import BatchSampler, Budget, Epochs, GraphOrder
+from gnnak.loading.order import BatchSampler, Budget, Epochs, GraphOrder, HasEpochs
 from gnnak.loading.padder import Demand, Padder
 from gnnak.loading.sources import (
     check_batch_size,
     check_field_names,
+    check_has_edges,
     check_subgraphs,
     find_graphs,
     read_graphs,
+    refuse_others,
     usable_device,
 )
 from gnnak.sampling.drop import SubgraphDrop
@@ -44,8 +46,14 @@ from gnnak.typing import as_count, check_flag
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
+ALONE = (
+    "assembles batches on their device, without worker processes, in the order that "
+    "shuffle and seed give"
+)
+"""Why a `GraphLoader` lacks some options of PyG's `DataLoader`."""
 
-class GraphLoader:
+
+class GraphLoader(HasEpochs):
     """Iterate over batches of many small graphs; a replacement for PyG's `DataLoader`.
 
     All graphs are moved to `device` once. Batches are assembled there, without a loop
@@ -57,8 +65,7 @@ class GraphLoader:
 
     Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
     the number of the epoch, which can be set: `loader.epoch = 3`. In distributed
-    training (`torch.distributed`), each process gets its part of the graphs. There are
-    no arguments about workers and collation, such as `num_workers`.
+    training (`torch.distributed`), each process gets its part of the graphs.
 
     Args:
         graphs: A list of PyG `Data` with the same fields, a PyG data set, another data
@@ -84,6 +91,8 @@ class GraphLoader:
             `TrainingStep` first gets it.
         drop_last: Whether to leave out a last batch that is smaller than the others.
             Not allowed with a `Budget`.
+        others: Not allowed: an option of PyG's `DataLoader`, such as `num_workers`,
+            raises an error with the name of the option.
 
     Attributes:
         dataset: The argument `graphs`. For a name, the `GraphStore` of its graphs; for
@@ -112,7 +121,9 @@ class GraphLoader:
         seed: int = 0,
         pad: bool | None = None,
         drop_last: bool = False,
+        **others: object,
     ) -> None:
+        refuse_others(GraphLoader, others, ALONE)
         check_flag("shuffle", shuffle)
         check_flag("drop_last", drop_last)
         if pad is not None:
@@ -123,6 +134,7 @@ class GraphLoader:
         found = find_graphs(graphs)
         fields = read_graphs(found)
         check_field_names(fields.attributes, subgraphs)
+        check_has_edges(fields, subgraphs)
         fields = fields.to(usable_device(device) or fields.store.device)
         # The graphs of a name need no memory on the host if they were moved to a GPU.
         self.dataset = fields.store if isinstance(graphs, str) else found
@@ -178,6 +190,15 @@ class GraphLoader:
     def epoch(self, number: int) -> None:
         self._epoch, self._done = as_count("epoch", number), 0
         self._current = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch, as `DistributedSampler.set_epoch` does.
+
+        PyTorch Lightning calls this method. After `load_state_dict` in the middle of an
+        epoch, it has no effect: the remaining batches of that epoch come first.
+        """
+        if not (self._resumed and self._done):
+            self.epoch = epoch
 
     def __len__(self) -> int:
         return len(self._order.of_epoch(self._epoch))

@@ -96,11 +96,13 @@ def read_large_graph(data: object, with_subgraphs: bool) -> LargeGraph:
         return _read_data(data, with_subgraphs)
     if isinstance(data, list | tuple) and len(data) == 2:
         first, second = data
-        if isinstance(first, FeatureStore) and isinstance(second, GraphStore):
+        two_graphs = isinstance(first, Data) and isinstance(second, Data)
+        are_stores = isinstance(first, FeatureStore) and isinstance(second, GraphStore)
+        if are_stores and not two_graphs:
             return _read_stores(first, second)
     raise GraphError(
         f"data is {kind_of(data)}; give one PyG Data with x and edge_index, or a pair "
-        "(feature_store, graph_store)."
+        "(feature_store, graph_store); for many graphs, use gnnak.GraphLoader."
     )
 
 

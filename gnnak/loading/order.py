@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
@@ -164,6 +165,18 @@ class GraphOrder(BatchOrder):
 def _limited(budget: Budget) -> list[str]:
     names = ("nodes", "copies")
     return [name for name in names if getattr(budget, name) is not None]
+
+
+class HasEpochs(ABC):
+    """A loader whose method `set_epoch` PyTorch Lightning calls before each epoch."""
+
+    @abstractmethod
+    def set_epoch(self, epoch: int) -> None: ...
+
+    @property
+    def batch_sampler(self) -> SimpleNamespace:
+        """Where PyTorch Lightning looks for `set_epoch`: `batch_sampler.sampler`."""
+        return SimpleNamespace(sampler=self)
 
 
 class BatchSampler(BatchOrder):

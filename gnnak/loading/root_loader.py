@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -15,10 +15,10 @@ from gnnak.errors import OptionError, SizeError, counted
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
 from gnnak.loading.forms import FORM
 from gnnak.loading.large_graph import read_large_graph, read_seeds
-from gnnak.loading.order import GraphOrder, epoch_seed
+from gnnak.loading.order import GraphOrder, HasEpochs, epoch_seed
 from gnnak.loading.prefetch import prefetch
-from gnnak.loading.sources import usable_device
-from gnnak.subgraphs.attached import attach
+from gnnak.loading.sources import refuse_others, usable_device
+from gnnak.subgraphs.attached import PART, attach
 from gnnak.subgraphs.extractors import (
     BUILT_IN,
     Extractor,
@@ -32,9 +32,11 @@ from gnnak.typing import as_count, check_choice, check_flag
 Mode = Literal["shared", "scope"]
 """Whether the seeds of a batch share one neighbourhood, or each has its own scope."""
 MODES: tuple[Mode, ...] = ("shared", "scope")
+ALONE = "samples neighbours uniformly, without replacement and without worker processes"
+"""Why a `RootLoader` lacks some options of PyG's loaders."""
 
 
-class RootLoader:
+class RootLoader(HasEpochs):
     r"""Iterate over mini-batches of seed nodes of one large graph.
 
     The counterpart of PyG's `NeighborLoader` and `ShaDowKHopSampler`, for plain and for
@@ -95,10 +97,12 @@ class RootLoader:
         shuffle: Whether the seeds are in a random order, a new one in each epoch.
         mode: "shared" or "scope", see above.
         num_layers: Number of layers of the model; with `subgraphs` and `context`, it
-            determines the number of hops, see above.
+            determines the number of hops, see above. If None, 2, unless `num_neighbors`
+            is a list. If the model has more layers, its outputs differ from those on
+            the whole graph; no warning says so, since a batch does not know the model.
         num_neighbors: Largest number of neighbours that are sampled per node and hop.
             If -1 or None, all neighbours are taken. A list has one number per hop, and
-            its length is the number of hops.
+            its length is the number of hops; then leave out `num_layers`.
         subgraphs: Extracts the rooted subgraphs of a batch, for example `EgoNets(2)`;
             give the extractor of the uplifted model. If None, batches have no
             subgraphs.
@@ -128,7 +132,7 @@ class RootLoader:
         shuffle: bool = False,
         *,
         mode: Mode = "shared",
-        num_layers: int = 2,
+        num_layers: int | None = None,
         num_neighbors: int | Sequence[int] | None = None,
         subgraphs: Extractor | None = None,
         context: bool = True,
@@ -137,7 +141,7 @@ class RootLoader:
         seed: int = 0,
         **others: object,
     ) -> None:
-        refuse_others(others)
+        refuse_others(RootLoader, others, ALONE)
         check_choice("mode", mode, MODES)
         for name, flag in (("shuffle", shuffle), ("drop_last", drop_last)):
             check_flag(name, flag)
@@ -148,7 +152,7 @@ class RootLoader:
         self.seed, self.epoch = as_count("seed", seed), 0
         radius = 1 if subgraphs is None else subgraphs.max_hops
         reach = radius * (2 if context and subgraphs is not None else 1)
-        most = read_caps(num_neighbors, as_count("num_layers", num_layers) * reach)
+        most = read_caps(num_neighbors, count_hops(num_layers, num_neighbors, reach))
 
         self._graph = graph = read_large_graph(data, subgraphs is not None)
         check_edge_index(graph.edge_index, graph.num_nodes)
@@ -244,6 +248,8 @@ class RootLoader:
             with torch.inference_mode(False):
                 edges = batch.edge_index.clone()
             attach(batch.edge_index, sample.subgraphs, self.subgraphs, edges)
+        elif batch.edge_index.shape != self._graph.edge_index.shape:
+            setattr(batch.edge_index, PART, True)
         batch.__dict__[FORM] = "batches of a RootLoader differ in size"
         return batch
 
@@ -269,20 +275,6 @@ class Sample(NamedTuple):
     subgraphs: RootedSubgraphs | None
 
 
-OPTIONS = tuple(RootLoader.__init__.__annotations__)[:-2]
-"""Names of the options of `RootLoader`."""
-
-
-def refuse_others(others: Mapping[str, object]) -> None:
-    """Raise `OptionError` if `others` has an option, such as `num_workers` of PyG."""
-    for name in others:
-        raise OptionError(
-            f"RootLoader has no option {name!r}: it samples neighbours uniformly, "
-            "without replacement and without worker processes; leave it out, or use "
-            f"one of: {', '.join(OPTIONS)}."
-        )
-
-
 def check_subgraphs(extractor: object) -> None:
     """Raise `OptionError` unless `extractor` is None, or extracts parts of a graph."""
     if extractor is None:
@@ -293,6 +285,25 @@ def check_subgraphs(extractor: object) -> None:
             f"subgraphs is {extractor!r}, which copies whole graphs, but a batch is a "
             "part of one graph; use, for example, gnnak.EgoNets(2)."
         )
+
+
+def count_hops(num_layers: int | None, num_neighbors: object, reach: int) -> int:
+    """Return the number of hops of the search, if a layer of the model reads `reach`.
+
+    >>> count_hops(None, [5, 5, 5], 2), count_hops(3, 10, 2), count_hops(None, 10, 2)
+    (3, 6, 4)
+    """
+    listed = len(num_neighbors) if isinstance(num_neighbors, list | tuple) else None
+    if num_layers is None:
+        return 2 * reach if listed is None else listed
+    hops = as_count("num_layers", num_layers) * reach
+    if listed not in (None, hops):
+        raise OptionError(
+            f"num_neighbors has {counted(listed, 'number')}, one per hop, but "
+            f"num_layers={num_layers} takes {counted(hops, 'hop')}; give one of the "
+            f"two, or {counted(hops, 'number')}."
+        )
+    return hops
 
 
 def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:

@@ -22,6 +22,16 @@ from gnnak.subgraphs.extractors import check_extractor
 from gnnak.typing import as_count
 
 
+def refuse_others(loader: type, others: Mapping[str, object], reason: str) -> None:
+    """Raise `OptionError` if `others` has an option, such as `num_workers` of PyG."""
+    options = list(loader.__init__.__annotations__)[:-2]  # type: ignore[misc]
+    for name in others:
+        raise OptionError(
+            f"{loader.__name__} has no option {name!r}: it {reason}; leave it out, or "
+            f"use one of: {', '.join(options)}."
+        )
+
+
 def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
     """Check `batch_size` and return it; a NumPy integer becomes an int."""
     if not isinstance(batch_size, Budget):
@@ -77,6 +87,19 @@ def check_field_names(fields: Attributes, extractor: object) -> None:
             "the graphs have a field 'subgraphs', but the loader stores the rooted "
             "subgraphs of a batch under this name; rename the field."
         )
+
+
+def check_has_edges(graphs: FieldStore, extractor: object) -> None:
+    """Raise `GraphError` if subgraphs are wanted, but the graphs have no edge_index."""
+    if extractor is None or graphs.has_edges:
+        return
+    for number, size in enumerate(graphs.store.counts[0].tolist()):
+        if size > 1:
+            raise GraphError(
+                f"graph {number} has {size} nodes and no edge_index, so each rooted "
+                "subgraph would be a single node; set edge_index, which may be empty, "
+                "[2, 0], or leave out subgraphs."
+            )
 
 
 PARTS = ("train", "validation", "test")

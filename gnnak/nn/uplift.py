@@ -172,23 +172,37 @@ class GNNAK(nn.Module):
             the context encoding then pools a root's states in these s subgraphs only.
         """
         self.check(x, subgraphs, edge_attr)
+        try:
+            encodings = self._encodings(x, subgraphs, edge_attr)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError) as error:
+            self.calling.explain(error, edge_attr)
+            raise
+        return self.fuse_encodings(encodings, subgraphs, x.size(0))
+
+    def _encodings(
+        self,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | Inputs | None,
+    ) -> dict[Encoding, Tensor]:
+        """Compute all encodings, at once or in slices."""
         # PyG's explainers mask messages, which fused kernels do not support.
         plain = bool(explained_convs(self.gnn))
         with use_backend(PLAIN) if plain else nullcontext(), on_copies(subgraphs):
             streamed = isinstance(subgraphs, StreamedSubgraphs)
             in_slices = streamed or self.max_copies is not None
             if not in_slices or not can_slice(self, subgraphs):
-                encodings = self.encode(x, subgraphs, edge_attr, self.reduce)
-            else:
-                encodings = sliced_encodings(
-                    lambda part: self.encode(x, part, edge_attr, "sum"),
-                    self,
-                    subgraphs,
-                    x.size(0),
-                    self.max_copies or x.size(0),
-                    self.reduce,
-                )
-        return self.fuse_encodings(encodings, subgraphs, x.size(0))
+                return self.encode(x, subgraphs, edge_attr, self.reduce)
+            return sliced_encodings(
+                lambda part: self.encode(x, part, edge_attr, "sum"),
+                self,
+                subgraphs,
+                x.size(0),
+                self.max_copies or x.size(0),
+                self.reduce,
+            )
 
     @operation
     def encode(

@@ -13,7 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 from gnnak.errors import GraphError, SubgraphError, WidthError, kind_of
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.nn.calling import Call, Calling, Inputs, own_widths, try_out
-from gnnak.nn.calling.call import Binding, EdgeReader, first_weight
+from gnnak.nn.calling.call import Binding, EdgeReader, edge_kind, first_weight
 from gnnak.nn.calling.signature import (
     check_callable,
     edge_arguments,
@@ -238,7 +238,7 @@ class LazyUpliftedConv(nn.Module):
             out = conv(*args, **options)
         is_tuple = isinstance(out, tuple | list)
         states = out[0] if is_tuple else out
-        name = type(conv).__name__
+        name, has_edges = type(conv).__name__, isinstance(edge_attr, Tensor)
         if not isinstance(states, Tensor) or states.shape[:-1] != x.shape[:1]:
             raise WidthError(
                 f"{name} returns no node states [{x.size(0)}, c]; leave it out with "
@@ -254,6 +254,7 @@ class LazyUpliftedConv(nn.Module):
             needs_edges=False,
             returns_tuple=is_tuple,
             keywords=keywords(conv),
+            edge_kinds={"edge_attr": edge_kind(edge_attr)} if has_edges else {},
         )
 
     def _become(

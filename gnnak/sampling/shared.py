@@ -14,7 +14,13 @@ from gnnak.errors import SizeError, SubgraphError
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.plan import Plan
-from gnnak.subgraphs.attached import Attached, attached_to, equal_edges, same_extractor
+from gnnak.subgraphs.attached import (
+    PART,
+    Attached,
+    attached_to,
+    equal_edges,
+    same_extractor,
+)
 from gnnak.subgraphs.extractors import Extractor, describe, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.streamed import StreamedSubgraphs, can_stream, streamed
@@ -352,6 +358,13 @@ class SharedSubgraphs:
             return state.given
         found = attached_to(edge_index, num_nodes, state.attached)
         state.attached = found if state.trusts_versions else None
+        if found is None and hasattr(edge_index, PART):
+            self._warn_once(
+                "the batch of a RootLoader has no subgraphs, so the model extracts "
+                "those of %s from the batch, and outputs differ from those on the "
+                "whole graph; pass subgraphs=%s to RootLoader",
+                *[describe(self.extractor)] * 2,
+            )
         if found is None or not self._is_mine(found.extractor):
             return None
         return found.subgraphs
@@ -367,15 +380,20 @@ class SharedSubgraphs:
     def _is_mine(self, extractor: Extractor) -> bool:
         """Return whether `extractor` is the same as the model's; if not, warn once."""
         same = same_extractor(extractor, self.extractor)
-        if not same and not self._warned:
-            self._warned = True
-            logging.getLogger("gnnak").warning(
+        if not same:
+            self._warn_once(
                 "the batch has the subgraphs of %s, but the model needs those of %s "
-                "and extracts them in each forward pass, which is slow",
+                "and extracts them in each forward pass, which is slow and, for a "
+                "RootLoader, changes outputs; pass subgraphs=%s to the loader",
                 describe(extractor),
-                describe(self.extractor),
+                *[describe(self.extractor)] * 2,
             )
         return same
+
+    def _warn_once(self, message: str, *shown: str) -> None:
+        if not self._warned:
+            self._warned = True
+            logging.getLogger("gnnak").warning(message, *shown)
 
     def _all_of(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
         """Return all subgraphs, without sampling; they are cached."""

@@ -18,6 +18,8 @@ from gnnak.subgraphs.extractors import Extractor, are_equal
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 NAME = "gnnak_subgraphs"
+PART = "gnnak_part"
+"""Attribute of an `edge_index` without subgraphs that is a part of a larger graph."""
 
 
 @dataclass(frozen=True, eq=False)

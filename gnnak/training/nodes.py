@@ -63,7 +63,7 @@ def seed_loader(
         train.batch_size or rows.numel(),
         shuffle,
         mode="scope" if train.num_neighbors else "shared",
-        num_layers=num_layers,
+        num_layers=None if train.num_neighbors else num_layers,
         num_neighbors=train.num_neighbors or None,
         subgraphs=network.extractor,
         context=context,

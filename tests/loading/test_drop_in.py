@@ -56,7 +56,15 @@ WRONG = {
     ),
     "an unknown argument": (
         lambda: GraphLoader(GRAPHS, 2, num_workers=4),
-        (TypeError, "unexpected keyword argument 'num_workers'"),
+        (
+            OptionError,
+            "^GraphLoader has no option 'num_workers': it assembles batches on their "
+            "device, .* leave it out, or use one of: graphs, .*, pad, drop_last.$",
+        ),
+    ),
+    "a sampler": (
+        lambda: GraphLoader(GRAPHS, 2, sampler=range(7)),
+        (OptionError, "no option 'sampler': .* in the order that shuffle and seed"),
     ),
     "no graphs": (
         lambda: GraphLoader(batch_size=2),

@@ -200,6 +200,36 @@ def test_uplifted_models_use_the_subgraphs_of_the_batch(mode, drop, monkeypatch)
     net(batch.x, batch.edge_index)[: batch.batch_size].sum().backward()
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("subgraphs", [None, EgoNets(2)])
+def test_uplifted_models_warn_once_of_batches_without_their_subgraphs(
+    subgraphs, mode, caplog
+):
+    net = uplift(GCN(4, 8, 2), 1).double()
+    options = {"mode": mode, "num_neighbors": [2], "subgraphs": subgraphs}
+    for batch in RootLoader(random_graph(), batch_size=50, **options):
+        net(batch.x, batch.edge_index)
+    (record,) = caplog.records
+    assert "pass subgraphs=EgoNets(num_hops=1) to" in record.getMessage()
+
+
+def test_uplifted_models_do_not_warn_of_batches_that_fit(caplog):
+    net, data = uplift(GCN(4, 8, 2), 1).double(), random_graph()
+    (fitting,) = RootLoader(data, num_neighbors=[2], subgraphs=EgoNets(1))
+    (whole,) = RootLoader(data)
+    for batch in (fitting, whole):
+        net(batch.x, batch.edge_index)
+    (part,) = RootLoader(data, [0, 1, 2], num_neighbors=[2])
+    net(part.x, part.edge_index, subgraphs=EgoNets(1)(part.edge_index, part.num_nodes))
+    assert not caplog.records
+
+
+def test_num_layers_may_say_the_same_as_the_length_of_num_neighbors():
+    options = {"num_neighbors": [2] * 4, "subgraphs": EgoNets(1)}
+    both = RootLoader(random_graph(), num_layers=2, **options)
+    assert repr(both) == repr(RootLoader(random_graph(), **options))
+
+
 @pytest.mark.parametrize("subgraphs", [None, RandomWalks(2, 2, max_hops=1)])
 @pytest.mark.parametrize("mode", MODES)
 def test_samples_differ_between_epochs_and_can_be_repeated(mode, subgraphs):
@@ -269,6 +299,11 @@ WRONG_OPTIONS = {
     "mode": ({"mode": "disjoint"}, "mode is 'disjoint'; use one of: shared, scope"),
     "batch_size": ({"batch_size": 0}, "batch_size is 0"),
     "num_layers": ({"num_layers": -1}, "num_layers is -1"),
+    "layers and hops": (
+        {"num_layers": 3, "num_neighbors": [5, 5]},
+        "num_neighbors has 2 numbers, one per hop, but num_layers=3 takes 3 hops; give "
+        "one of the two, or 3 numbers",
+    ),
     "num_neighbors": ({"num_neighbors": [5, -2]}, "num_neighbors is -2"),
     "caps per type": ({"num_neighbors": {"a": 1}}, "num_neighbors is {'a': 1}"),
     "shuffle": ({"shuffle": 1}, "shuffle is 1"),
@@ -289,6 +324,10 @@ def test_wrong_options_are_refused(case):
 
 WRONG_DATA = {
     "a list": ([random_graph()], "data is a list; give one PyG Data"),
+    "two graphs": (
+        [random_graph(), random_graph()],
+        "data is a list; give one PyG Data .*; for many graphs, use gnnak.GraphLoader",
+    ),
     "types of nodes": (HeteroData(), "data is a HeteroData"),
     "no edges": (Data(x=torch.rand(3, 1)), "data has no edge_index"),
     "edges out of range": (Data(x=torch.rand(1, 1), edge_index=EDGES), "names node 1"),

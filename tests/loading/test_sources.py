@@ -154,3 +154,14 @@ def test_a_loader_is_not_taken_for_graphs(kind):
 def test_a_data_set_without_a_length_is_refused():
     with pytest.raises(GraphError, match=r"graphs is a Dataset; .*with __len__ and"):
         GraphLoader(Dataset(), 2)
+
+
+def test_subgraphs_of_graphs_without_edge_index_are_refused():
+    without, single = Data(torch.rand(3, 1)), Data(torch.rand(1, 1))
+    with pytest.raises(GraphError, match="graph 1 has 3 nodes and no edge_index, so"):
+        GraphLoader([single, without], subgraphs=EgoNets(1))
+    empty = Data(torch.rand(3, 1), torch.zeros(2, 0, dtype=torch.long))
+    for graphs in ([single], [empty]):
+        (batch,) = GraphLoader(graphs, subgraphs=EgoNets(1))
+        assert batch.subgraphs.num_copies == graphs[0].num_nodes
+    assert len(GraphLoader([without])) == 1

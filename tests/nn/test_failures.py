@@ -62,6 +62,13 @@ WRONG = {
         EdgeAttrError,
         r"GCNConv reads one weight per edge, but .* have shape \[4, 3\]; pass weights",
     ),
+    "whole weights": (
+        "gcn",
+        (X, PATH, PATH[0]),
+        EdgeAttrError,
+        r"GCNConv failed on edge_weight of shape \[4\] and dtype torch.int64, but runs "
+        r"on real numbers \[e\]; give",
+    ),
     "attributes as size": (
         "one gin",
         (X, PATH, EDGES),
@@ -84,7 +91,6 @@ LEFT_TO_PYTORCH = {
     "narrower x": ("double", (X, PATH)),
     "half edges": ("gat", (X, PATH, EDGES.half())),
     "wide edges": ("gine", (X, PATH, torch.rand(4, 7))),
-    "whole weights": ("gcn", (X, PATH, PATH[0])),
     "types of floats": ("rgcn", (X, PATH, WEIGHTS)),
     "too many types": ("rgcn", (X, PATH, torch.tensor([0, 1, 7, 0]))),
 }
@@ -104,6 +110,44 @@ def test_uplifted_model_leaves_errors_inside_the_base_gnn_alone(name):
     with pytest.raises((RuntimeError, ValueError, IndexError)) as caught:
         MODELS[model](*arguments)
     assert not isinstance(caught.value, GnnakError)
+
+
+class OwnConv(pyg.MessagePassing):
+    """A user's conv, which does not declare the width of its edge attributes."""
+
+    def __init__(self, edge_encoder):
+        super().__init__()
+        self.lin, self.edge_encoder = nn.Linear(5, 5), edge_encoder
+
+    def forward(self, x, edge_index, edge_attr):
+        return self.propagate(
+            edge_index, x=self.lin(x), edge_attr=self.edge_encoder(edge_attr)
+        )
+
+    def message(self, x_j, edge_attr):
+        return x_j + edge_attr
+
+
+@pytest.mark.parametrize(
+    "edges", [torch.rand(4, 2), torch.ones(4, 3).long(), WEIGHTS, torch.ones(4).long()]
+)
+@pytest.mark.parametrize("called_before", [True, False])
+def test_edge_attributes_on_which_an_own_conv_fails_are_named(edges, called_before):
+    net = uplift(OwnConv(nn.Linear(3, 5)), 1)
+    if called_before:
+        net(X, PATH, EDGES)
+    shape, dtype = str(list(edges.shape)), edges.dtype
+    wanted = f"OwnConv failed on edge_attr of shape {shape} and dtype {dtype}, but runs"
+    with pytest.raises(EdgeAttrError) as caught:
+        net(X, PATH, edges)
+    assert str(caught.value).startswith(f"{wanted} on real numbers [e, 3]; give")
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_real_edge_attributes_of_an_own_conv_with_embeddings_are_named():
+    net = uplift(OwnConv(nn.Embedding(4, 5)), 1)
+    with pytest.raises(EdgeAttrError, match=r"but runs on torch.int64 \[e\]; give"):
+        net(X, PATH, WEIGHTS)
 
 
 def test_layer_names_subgraphs_and_weights_on_another_device():

@@ -180,6 +180,8 @@ class Calling:
     batch_argument: str = "batch"
     edge_width: int | None = None
     """Width of `edge_attr`, from the GNN's attribute `edge_dim`; None if not set."""
+    edge_kinds: Mapping[str, str] = field(default_factory=dict)
+    """For each edge argument, the `edge_kind` of values with which the GNN ran."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
         """Return the GNN's argument for `edge_attr`: "edge_attr" or "edge_weight"."""
@@ -205,6 +207,25 @@ class Calling:
                 f"built with edge_dim={self.edge_width}; give edge attributes of shape "
                 f"[e, {self.edge_width}], or build {self.name} for this width."
             )
+
+    def explain(self, error: Exception, edge_attr: Tensor | Inputs | None) -> None:
+        """Raise `EdgeAttrError` if the GNN failed on edges of another kind than before.
+
+        `error` is what the GNN raised, and `edge_attr` what it was called with.
+        """
+        edges: Mapping[str, Tensor] = {}
+        if isinstance(edge_attr, Inputs):
+            edges = edge_attr.edge
+        elif edge_attr is not None:
+            edges = {self.edge_argument(edge_attr): edge_attr}
+        for name, value in edges.items():
+            known = self.edge_kinds.get(name)
+            if known not in (None, edge_kind(value)):
+                raise EdgeAttrError(
+                    f"{self.name} failed on {name} of shape {list(value.shape)} and "
+                    f"dtype {value.dtype}, but runs on {known}; give {name} as "
+                    f"{known}, or build {self.name} for this {name}."
+                ) from error
 
     def __call__(
         self,
@@ -259,6 +280,16 @@ class Calling:
             f"pass {name}=None, or use a GNN that reads them (GINEConv; GATConv and "
             "others with edge_dim=)."
         )
+
+
+def edge_kind(edge_attr: Tensor) -> str:
+    """Return the kind of numbers and the shape of edge attributes, as text.
+
+    >>> edge_kind(torch.ones(8, 3)), edge_kind(torch.tensor([2, 0]))
+    ('real numbers [e, 3]', 'torch.int64 [e]')
+    """
+    kind = "real numbers" if edge_attr.is_floating_point() else edge_attr.dtype
+    return f"{kind} [{', '.join(['e', *map(str, edge_attr.shape[1:])])}]"
 
 
 def first_weight(module: nn.Module) -> Tensor | None:

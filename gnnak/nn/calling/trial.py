@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from gnnak.errors import EdgeAttrError, WidthError, kind_of
-from gnnak.nn.calling.call import Calling, first_weight
+from gnnak.nn.calling.call import Calling, edge_kind, first_weight
 from gnnak.nn.calling.signature import (
     POSITION_ARGUMENTS,
     TYPE_ARGUMENTS,
@@ -103,6 +103,7 @@ class Trial:
         self.keywords = keywords(gnn)
         self.returns_tuple = False
         self.edge_width: int | None = None
+        self.edge_kinds: dict[str, str] = {}
         self.failure: Exception | None = None
 
     def run(self) -> Calling | None:
@@ -129,6 +130,7 @@ class Trial:
             returns_tuple=self.returns_tuple,
             keywords=self.keywords,
             edge_width=edge_dim if self.edge_width == edge_dim else None,
+            edge_kinds=self.edge_kinds,
         )
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
@@ -145,6 +147,7 @@ class Trial:
                     return None, False
                 if out is None:
                     continue
+                self.edge_kinds[argument] = edge_kind(edges)
                 if not edges.is_floating_point():
                     return out.size(1), True
                 if edges.dim() == 2:
