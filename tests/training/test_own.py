@@ -1,4 +1,6 @@
 import json
+from copy import copy
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -73,6 +75,24 @@ def test_train_on_lists_of_every_task(y, task, metric):
         assert np.allclose(values.sum(axis=1), 1)
     if task != "regression":
         assert ((values >= 0) & (values <= 1)).all()
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_train_warns_if_edges_of_pyg_data_come_in_one_direction_only(progress):
+    data = to_pyg(from_networkx([nx.path_graph(4)] * 12))
+    options = SMALL | {"progress": progress}
+    train_on = partial(gnnak.train, y=range(12), task="regression", **options)
+    train_on([*data[:11], once(data[11])])
+    with pytest.warns(UserWarning, match="every edge of Python list comes.*ToUndir"):
+        train_on([once(one) for one in data])
+    train_on([nx.DiGraph([(0, 1)])] * 12)
+
+
+def once(data):
+    """The same graph with each undirected edge in one direction only."""
+    data = copy(data)
+    data.edge_index = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    return data
 
 
 def test_train_on_nodes_of_networkx_graphs():

@@ -200,7 +200,8 @@ def load_own(
         one_graph=one_graph,
     )
     found = replace(own, task=task, metric=metric, targets=targets.names)
-    data = Dataset(info, store, given, folds, _feature_use(own, rows, targets))
+    use = _feature_use(own, rows, targets)
+    data = Dataset(info, store, given, folds, use, rows.one_way)
     return OwnDataset(data.check(), found, left_out)
 
 
@@ -305,6 +306,7 @@ def _joined(
         ", ".join(part.source for part in parts),
         None if None in molecules else tuple(t for m in molecules for t in m or ()),
         features=parts[0].features,
+        one_way=all(part.one_way for part in parts),
     )
     rows = with_node_targets(own, rows, None)
     rows, targets = _without_bad(own, rows, find_targets(own, rows, None))
