@@ -144,7 +144,10 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
 
 @rank_zero_only
 def warn_of_unused(dataset: Dataset, own: OwnData) -> None:
-    """Log which attributes are ignored, unless `own` chooses some; warn of directions."""
+    """Log which attributes are ignored, unless `own` chooses some.
+
+    Also warn if all edges come in one direction only.
+    """
     use, chosen = dataset.features, own.node_attr or own.edge_attr
     if use is not None and (use.unused_nodes or use.unused_edges) and not chosen:
         logging.getLogger("gnnak").warning(use.line())

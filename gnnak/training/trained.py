@@ -283,6 +283,8 @@ class TrainedModel(nn.Module):
     ) -> Evaluation:
         """Score the model on new graphs whose targets are known.
 
+        Of one graph with a `test_mask`, only the test nodes are scored.
+
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
             y: Targets, [g] or [g, t], or a pandas frame; NaN marks unknown targets. If
