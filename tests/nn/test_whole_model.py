@@ -274,15 +274,15 @@ WRONG = {
     ),
     "an uplifted model": (
         lambda: uplift(uplift(pyg.GCN(4, 4, 2))),
-        (OptionError, "those in GNNAK layers are uplifted"),
+        (OptionError, "this model is already uplifted"),
     ),
     "an uplifted conv": (
         lambda: uplift(uplift(pyg.GCNConv(4, 4))),
-        (OptionError, "those in GNNAK layers are uplifted"),
+        (OptionError, "this model is already uplifted"),
     ),
     "a GNNAK layer": (
         lambda: uplift(GNNAK(pyg.GCNConv(4, 4), 4, 4, hop="add")),
-        (OptionError, "those in GNNAK layers are uplifted"),
+        (OptionError, "this model is already uplifted"),
     ),
     "None": (lambda: uplift(None), (OptionError, "the model is None; give a built Py")),
     "a name": (lambda: uplift("GIN"), (OptionError, "the model is 'GIN'; give a buil")),

@@ -184,6 +184,7 @@ def test_train_warns_before_memory_runs_out(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"epoch": 5}, "there is no option 'epoch'; did you mean 'epochs'? Known"),
         ({"settings": "train.clip=1"}, "settings is a str; give a dict"),
         (
             {"settings": {"epoch": 3}},
@@ -204,7 +205,7 @@ def test_train_warns_before_memory_runs_out(monkeypatch):
         ({"model": torch.nn.Linear(1, 1)}, "the model is a Linear; give a name"),
         ({"data": [], "y": []}, "the list of graphs has no graphs; add some."),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_train_wrong_arguments_are_a_sentence(options, message):
     given = {"data": SMILES, "y": carbons(SMILES), **SMALL} | options
