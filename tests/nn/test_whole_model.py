@@ -284,6 +284,10 @@ WRONG = {
         lambda: uplift(GNNAK(pyg.GCNConv(4, 4), 4, 4, hop="add")),
         (OptionError, "this model is already uplifted"),
     ),
+    "a dense layer": (
+        lambda: GNNAK(pyg.DenseGCNConv(8, 8), 8, 8, hop="add"),
+        (OptionError, "takes dense adj.*docs/supported-convs.md#layers-with-a-dense-"),
+    ),
     "None": (lambda: uplift(None), (OptionError, "the model is None; give a built Py")),
     "a name": (lambda: uplift("GIN"), (OptionError, "the model is 'GIN'; give a buil")),
     "a class": (
