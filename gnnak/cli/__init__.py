@@ -10,7 +10,7 @@ import select
 import sys
 import warnings
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from gnnak.errors import DamagedFileWarning, GnnakError
 from gnnak.training.processes.stopping import Stopped, stoppable
@@ -53,7 +53,20 @@ def _run_command() -> int | None:
             if is_worker() and main_is_gone(10.0):
                 sys.exit(1)
             raise
-        _fail(format_message(), getattr(error, "exit_code", 2))
+        _fail(_no_number(error) or format_message(), getattr(error, "exit_code", 2))
+
+
+NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
+"""Maps pydantic's types of errors to what the user should give."""
+
+
+def _no_number(error: Any) -> str:
+    """Return the message of an error of Typer if a value is not a number, else ""."""
+    reasons = getattr(error.__cause__, "errors", list)()
+    if not reasons or reasons[0]["type"] not in NUMBERS:
+        return ""
+    option, value = error.param.opts[0], reasons[0]["input"]
+    return f"{option} is {value!r}; give {NUMBERS[reasons[0]['type']]}."
 
 
 def _output_is_closed() -> bool:

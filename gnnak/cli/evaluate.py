@@ -59,7 +59,8 @@ def evaluate(
         Path | None,
         typer.Argument(
             callback=check_file,
-            help="New graphs with known targets, in any file that `gnnak train` reads.",
+            help="New graphs with known targets, in any file that `gnnak train` reads. "
+            "Of one graph with a test_mask, the test nodes are scored.",
             show_default="the data of the run",
         ),
     ] = None,
@@ -120,14 +121,16 @@ def evaluate(
         model.network.save_memory(recompute=False, max_copies=machine.max_copies)
         with use_backend(machine.backend):
             scores = model.evaluate(data, metric=metric, **of_new)
-        rows = counted(scores.num_rows, "node" if found.info.node_task else "graph")
+        kind = "node" if found.info.node_task else "graph"
+        kind = f"{scores.part} {kind}" if scores.part else kind
+        rows = counted(scores.num_rows, kind)
         _print(scores, f"{data}: {rows},", {"data": str(data)}, as_json)
         return
     dataset = find_dataset(found.config, Places(data_dir))
     scores = score_checkpoint(found, dataset, part, machine, other_data, metric)  # type: ignore[arg-type]
     recorded = found.scores.get(part) if metric == found.info.metric else None
     title = f"{run_title(found.config)}: {part}"
-    _print(scores, title, {"part": part, "recorded": recorded}, as_json)
+    _print(scores, title, {"recorded": recorded}, as_json)
 
 
 def _check_options(

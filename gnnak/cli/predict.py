@@ -166,13 +166,10 @@ def _node_numbers(text: str) -> list[int]:
 
 def _check_models(models: Sequence[Path]) -> None:
     """Raise `OptionError` if a file with data is given as a model."""
-    from gnnak.datasets.own.read import READERS
-    from gnnak.graphs.readers.files import format_suffix
-    from gnnak.graphs.readers.table import TABLE_SUFFIXES
+    from gnnak.datasets.own.read import is_data_file
 
-    of_data = {*TABLE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
     for path in models:
-        if format_suffix(path) in of_data and not path.is_dir():
+        if is_data_file(path):
             raise OptionError(
                 f"{path} is a file with data, not a model; give the models first and "
                 "one file with data last, as in: gnnak predict best.ckpt new.csv."

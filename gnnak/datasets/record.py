@@ -179,6 +179,8 @@ class Dataset:
     """[folds, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
     features: FeatureUse | None = None
     """Names of features and of unused attributes, if the data are the user's own."""
+    one_way: bool = False
+    """Whether all edges of the user's PyG data come in one direction only."""
 
     @property
     def num_folds(self) -> int:

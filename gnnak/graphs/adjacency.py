@@ -48,6 +48,12 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
     return Neighbors(ptr, source.index_select(0, edge), edge, key)
 
 
+def has_reverse(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Return whether each edge u -> v has a reverse edge v -> u, [e]."""
+    source, target = edge_index
+    return torch.isin(target * num_nodes + source, source * num_nodes + target)
+
+
 def check_edge_shape(edge_index: Tensor) -> None:
     if not isinstance(edge_index, Tensor):
         kind = kind_of(edge_index)

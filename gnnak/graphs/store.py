@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
+from gnnak.graphs.adjacency import has_reverse
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.fields import (
     check_alike,
@@ -364,6 +365,15 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
         edge_index=edge_index.index_select(1, keep),
         edge_attr=_take(store.edge_attr, keep),
     )
+
+
+def is_one_way(store: GraphStore) -> bool:
+    """Return whether there are edges, but none with a reverse edge, except loops."""
+    first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
+    edges = store.edge_index + first
+    proper = edges[:, edges[0] != edges[1]]
+    reverse = has_reverse(proper, int(store.node_ptr[-1]))
+    return bool(proper.numel()) and not bool(reverse.any())
 
 
 def _graph_of_edge(store: GraphStore) -> Tensor:

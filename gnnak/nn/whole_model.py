@@ -26,6 +26,7 @@ Selector = str | type
 """Selects modules: by module name, such as "encoder.conv1" or "convs.*", by class name,
 or by class."""
 Selectors = Selector | Sequence[Selector] | None
+UPLIFTED = (GNNAK, UpliftedConv, LazyUpliftedConv)
 
 
 def uplift(
@@ -133,7 +134,7 @@ def _choose(
     calls: dict[str, Call | None] = {}
 
     def visit(name: str, module: nn.Module) -> None:
-        if isinstance(module, GNNAK | UpliftedConv | LazyUpliftedConv):
+        if isinstance(module, UPLIFTED):
             return
         found_calls = (call[s] for s in call if matches(s, name, module))
         explicit = next(found_calls, None)
@@ -146,11 +147,12 @@ def _choose(
 
     visit("", model)
     if not found:
+        if any(isinstance(part, UPLIFTED) for part in model.modules()):
+            raise OptionError("this model is already uplifted; use it as it is.")
         raise OptionError(
             module_refusal(model)
-            or f"{type(model).__name__} has no PyG MessagePassing inside to uplift "
-            "(those in GNNAK layers are uplifted already); wrap your own GNN with "
-            "gnnak.GNNAK, or say how it is called with call=."
+            or f"{type(model).__name__} has no PyG MessagePassing inside to uplift; "
+            "wrap your own GNN with gnnak.GNNAK, or say how it is called with call=."
         )
     wanted, left_out = listed("only", only, found), listed("skip", skip, found)
     listed("call", list(call), found)

@@ -36,20 +36,22 @@ class Evaluation:
     """Why the score is undefined; None if it is defined."""
     bad: tuple[BadRow, ...] = ()
     """The rows that were left out (`skip_bad`), with the reasons."""
+    part: str | None = None
+    """The part of the data that was scored, such as `test`; None if all."""
 
     @classmethod
     def of(
-        cls, metric: Metric, info: DatasetInfo, num_rows: int, part: str
+        cls, metric: Metric, info: DatasetInfo, num_rows: int, part: str | None
     ) -> Evaluation:
-        """Return the score that `metric` computes; `part` names the graphs."""
+        """Return the score that `metric` computes; `part` names the rows."""
         score, by_target = float(metric.compute()), {}
         if isinstance(metric, TargetMean) and info.num_outputs > 1:
             scores = metric.of_targets().tolist()
             by_target = dict(zip(column_names(info), scores, strict=True))
         reason = None
         if not math.isfinite(score):
-            reason = why_undefined(metric, info.metric, part, score)
-        return cls(info.metric, score, by_target, num_rows, reason)
+            reason = why_undefined(metric, info.metric, part or "given", score)
+        return cls(info.metric, score, by_target, num_rows, reason, part=part)
 
     @property
     def lower_is_better(self) -> bool:
@@ -90,11 +92,12 @@ def evaluate_labelled(
     info = with_metric(model.info, own.metric)
     if batch_size is not None:
         check_count("batch_size", batch_size, least=1)
-    rows, targets = load_labelled(own, graphs, y, model.info)
+    fold = model.config.data.fold
+    rows, targets, part = load_labelled(own, graphs, y, model.info, fold)
     outputs = raw_outputs(model, rows.store, batch_size or BATCH_SIZE).float()
     metric = make_metric(info)
     known = torch.ones(len(outputs), dtype=torch.bool)
     known[[row.number - 1 for row in targets.bad]] = False
     metric.update(outputs[known], targets.y[known])
-    found = Evaluation.of(metric, info, int(known.sum()), "given")
+    found = Evaluation.of(metric, info, int(known.sum()), part)
     return replace(found, bad=rows.bad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
@@ -138,14 +139,29 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for row in info.skipped:
         console.print(f"  left out {row}", markup=False)
+    _warn_of_one_way(dataset)
 
 
 @rank_zero_only
 def warn_of_unused(dataset: Dataset, own: OwnData) -> None:
-    """Log which attributes of nodes or edges are ignored, unless `own` chooses some."""
+    """Log which attributes are ignored, unless `own` chooses some.
+
+    Also warn if all edges come in one direction only.
+    """
     use, chosen = dataset.features, own.node_attr or own.edge_attr
     if use is not None and (use.unused_nodes or use.unused_edges) and not chosen:
         logging.getLogger("gnnak").warning(use.line())
+    _warn_of_one_way(dataset)
+
+
+def _warn_of_one_way(dataset: Dataset) -> None:
+    if dataset.one_way:
+        warnings.warn(
+            f"every edge of {dataset.info.source} comes in one direction only, and is "
+            "taken as directed; if edges have no direction, add the other with PyG: "
+            "data = torch_geometric.transforms.ToUndirected()(data).",
+            stacklevel=2,
+        )
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:

@@ -4,9 +4,10 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 from rich.console import Console
 
@@ -22,6 +23,7 @@ from gnnak.training.protocols import num_folds
 from gnnak.training.records.results import Record
 from gnnak.training.run import run
 from gnnak.training.trained import TrainedModel, load
+from gnnak.typing import check_known
 
 
 class Trained(NamedTuple):
@@ -64,6 +66,7 @@ def train(
     machine: Machine | None = None,
     resume: bool = False,
     progress: bool = True,
+    **_unknown: Never,
 ) -> Trained:
     """Train a network on your own graphs, and test it.
 
@@ -124,6 +127,8 @@ def train(
     Raises:
         GnnakError: If the data or the options are wrong.
     """
+    for name in _unknown:
+        check_known("option", name, list(signature(train).parameters)[:-1])
     _check_types(settings, machine)
     own = OwnData(
         as_text(data) if isinstance(data, str | os.PathLike) else None,

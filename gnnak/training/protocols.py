@@ -91,11 +91,12 @@ def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
             f"{info.name} is one graph, which gnnak trains on in one process; leave "
             "out --devices and --num-nodes, or use gnnak.RootLoader in your own loop."
         )
+    advice = "give data, or a split, with some"
+    if info.one_graph:
+        advice = "add val_mask to the graph, or give --split random (split='random')"
     for part in ("validation",) if info.own_data else ("validation", "test"):
         if not getattr(parts, part).numel():
-            raise TrainingError(
-                f"{info.name} has no {part} {what}s; give data, or a split, with some."
-            )
+            raise TrainingError(f"{info.name} has no {part} {what}s; {advice}.")
     count = parts.train.numel()
     if count < 2 * processes:
         raise TrainingError(

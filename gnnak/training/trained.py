@@ -27,7 +27,7 @@ from gnnak.datasets.own.objects import (
     without_targets,
 )
 from gnnak.datasets.own.options import OwnData, as_names, as_text
-from gnnak.datasets.own.read import Reading
+from gnnak.datasets.own.read import Reading, is_data_file
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphBatch, GraphStore
@@ -130,6 +130,11 @@ def find_local(path: FilePath) -> Checkpoint:
         raise FileFormatError(
             f"the folder {where} has no config.json and no best.ckpt; give a "
             "checkpoint, or a folder of save_pretrained."
+        )
+    if is_data_file(where):
+        raise FileFormatError(
+            f"{where} is a file with data, not a model; give the best.ckpt of a run, "
+            "or a folder of save_pretrained."
         )
     return load_checkpoint(where)
 
@@ -282,6 +287,8 @@ class TrainedModel(nn.Module):
         batch_size: int | None = None,
     ) -> Evaluation:
         """Score the model on new graphs whose targets are known.
+
+        Of one graph with a `test_mask`, only the test nodes are scored.
 
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.

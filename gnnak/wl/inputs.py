@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 from gnnak.datasets.own import as_rows
 from gnnak.errors import GraphError, kind_of
 from gnnak.graphs import from_pyg, parse_graph6
-from gnnak.graphs.adjacency import check_edge_index
+from gnnak.graphs.adjacency import check_edge_index, has_reverse
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 from gnnak.graphs.readers.rows import GraphRows, check_any
 from gnnak.subgraphs.induce import find_sorted
@@ -249,8 +249,7 @@ def read_union(
         _intern(node_label, sizes, [graph.node_labels for graph in read])
         _intern(arc_label, counts, [graph.edge_labels for graph in read])
     if undirected:
-        size = max(node_label.numel(), 1)
-        there = torch.isin(arcs[1] * size + arcs[0], arcs[0] * size + arcs[1])
+        there = has_reverse(arcs, node_label.numel())
         arcs = torch.cat([arcs, arcs[:, ~there].flip(0)], dim=1)
         arc_label = torch.cat([arc_label, arc_label[~there]])
     union = union_of_arcs(sizes, arcs, node_label, arc_label)
@@ -270,11 +269,12 @@ def read_union(
 
 def _one_way(union: GraphUnion) -> list[int]:
     """Return the graphs with edges but no reverse edges; self loops do not count."""
-    source, target = union.edge_index
-    proper, home = source != target, union.graph[source]
-    pairs = counts_of(home[proper], union.num_graphs)
-    arcs = counts_of(home[proper & union.forward], union.num_graphs)
-    return ((pairs > 0) & (2 * arcs == pairs)).nonzero().flatten().tolist()
+    arcs = union.edge_index[:, union.forward]
+    arcs = arcs[:, arcs[0] != arcs[1]]
+    home, there = union.graph[arcs[0]], has_reverse(arcs, union.num_nodes)
+    all_arcs = counts_of(home, union.num_graphs)
+    both_ways = counts_of(home[there], union.num_graphs)
+    return ((all_arcs > 0) & (both_ways == 0)).nonzero().flatten().tolist()
 
 
 def _intern(

@@ -121,6 +121,7 @@ def test_evaluate_scores_graphs_of_every_format(data, rings):
         "num_rows": 12,
         "undefined": None,
         "bad": [],
+        "part": None,
     }
 
 

@@ -61,8 +61,12 @@ def test_train_predict_and_evaluate_one_graph(graph):
     told = json.loads(run("evaluate", best(graph), "--json").stdout)
     assert told["score"] == pytest.approx(record["scores"]["test"])
     assert told["num_rows"] == 10
+    test_score = told["score"]
     told = json.loads(run("evaluate", best(graph), "graph.pt", "--json").stdout)
-    assert told["num_rows"] == 40
+    assert (told["num_rows"], told["part"]) == (10, "test")
+    assert told["score"] == pytest.approx(test_score)
+    told = run("evaluate", best(graph), "graph.pt").stdout
+    assert "graph.pt: 10 test nodes, " in told
 
 
 def test_train_runs_all_splits_of_one_graph(graph):

@@ -49,6 +49,8 @@ def write(folder, **changes):
             ["triangles", "--set", "train.seed=9223372036854775808"],
             "give a whole numbe",
         ),
+        (["triangles", "--epochs", "ten"], "--epochs is 'ten'; give a whole number."),
+        (["triangles", "--lr", "low"], "--lr is 'low'; give a number."),
         (["triangles", "--seed", "-1"], "Invalid value for '--seed'"),
         (["triangles", "--protocol", "seen"], "use one of: split, published, held-out"),
         (["csl", "--fold", "5"], "data.fold is 5; csl has 5 folds"),

@@ -274,15 +274,19 @@ WRONG = {
     ),
     "an uplifted model": (
         lambda: uplift(uplift(pyg.GCN(4, 4, 2))),
-        (OptionError, "those in GNNAK layers are uplifted"),
+        (OptionError, "this model is already uplifted"),
     ),
     "an uplifted conv": (
         lambda: uplift(uplift(pyg.GCNConv(4, 4))),
-        (OptionError, "those in GNNAK layers are uplifted"),
+        (OptionError, "this model is already uplifted"),
     ),
     "a GNNAK layer": (
         lambda: uplift(GNNAK(pyg.GCNConv(4, 4), 4, 4, hop="add")),
-        (OptionError, "those in GNNAK layers are uplifted"),
+        (OptionError, "this model is already uplifted"),
+    ),
+    "a dense layer": (
+        lambda: GNNAK(pyg.DenseGCNConv(8, 8), 8, 8, hop="add"),
+        (OptionError, "takes dense adj.*docs/supported-convs.md#layers-with-a-dense-"),
     ),
     "None": (lambda: uplift(None), (OptionError, "the model is None; give a built Py")),
     "a name": (lambda: uplift("GIN"), (OptionError, "the model is 'GIN'; give a buil")),

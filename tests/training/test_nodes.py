@@ -132,6 +132,9 @@ def test_train_predict_and_evaluate_agree_on_one_graph(tmp_path, options):
     by_mask = model.predict(data, nodes=data.test_mask)
     np.testing.assert_allclose(by_mask.values, found.values[2::4], rtol=1e-5)
     assert model.embed(data).shape == (40, 8)
+    tested = right[data.test_mask.numpy()].mean()
+    assert model.evaluate(data).score == pytest.approx(tested)
+    del data.test_mask
     assert model.evaluate(data).score == pytest.approx(right.mean())
 
 
@@ -145,11 +148,32 @@ def test_train_on_masks_with_columns_trains_on_one_of_the_splits():
         gnnak.train(data, fold=3, **SMALL)
 
 
+def test_evaluate_scores_test_nodes_if_there_are_some():
+    data = random_graph()
+    model, record = gnnak.train(data, **SMALL)
+    data.y[~data.test_mask] = -1  # no class, and not read
+    found = model.evaluate(data)
+    assert (found.num_rows, found.part) == (10, "test")
+    assert found.score == pytest.approx(record["scores"]["test"])
+    data = random_graph()
+    del data.test_mask
+    found = model.evaluate(data)
+    assert (found.num_rows, found.part) == (40, None)
+    data = random_graph(num_splits=2)
+    model, record = gnnak.train(data, fold=1, **SMALL)
+    found = model.evaluate(data)
+    assert (found.num_rows, found.part) == (10, "test")
+    assert found.score == pytest.approx(record["scores"]["test"])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"train_mask": torch.zeros(40, dtype=torch.bool)}, "has 0 nodes to train on"),
-        ({"val_mask": torch.zeros(40, dtype=torch.bool)}, "has no validation nodes"),
+        (
+            {"val_mask": torch.zeros(40, dtype=torch.bool)},
+            "val_mask.*--split random",
+        ),
     ],
 )
 def test_train_on_empty_masks_says_which_nodes_are_missing(change, message):

@@ -1,4 +1,6 @@
 import json
+from copy import copy
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -73,6 +75,24 @@ def test_train_on_lists_of_every_task(y, task, metric):
         assert np.allclose(values.sum(axis=1), 1)
     if task != "regression":
         assert ((values >= 0) & (values <= 1)).all()
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_train_warns_if_edges_of_pyg_data_come_in_one_direction_only(progress):
+    data = to_pyg(from_networkx([nx.path_graph(4)] * 12))
+    options = SMALL | {"progress": progress}
+    train_on = partial(gnnak.train, y=range(12), task="regression", **options)
+    train_on([*data[:11], once(data[11])])
+    with pytest.warns(UserWarning, match="every edge of Python list comes.*ToUndir"):
+        train_on([once(one) for one in data])
+    train_on([nx.DiGraph([(0, 1)])] * 12)
+
+
+def once(data):
+    """The same graph with each undirected edge in one direction only."""
+    data = copy(data)
+    data.edge_index = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    return data
 
 
 def test_train_on_nodes_of_networkx_graphs():
@@ -164,6 +184,7 @@ def test_train_warns_before_memory_runs_out(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"epoch": 5}, "there is no option 'epoch'; did you mean 'epochs'? Known"),
         ({"settings": "train.clip=1"}, "settings is a str; give a dict"),
         (
             {"settings": {"epoch": 3}},
@@ -184,7 +205,7 @@ def test_train_warns_before_memory_runs_out(monkeypatch):
         ({"model": torch.nn.Linear(1, 1)}, "the model is a Linear; give a name"),
         ({"data": [], "y": []}, "the list of graphs has no graphs; add some."),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_train_wrong_arguments_are_a_sentence(options, message):
     given = {"data": SMILES, "y": carbons(SMILES), **SMALL} | options

@@ -176,6 +176,12 @@ def test_shipped_network_is_found_by_name_in_any_case(folder, tmp_path, monkeypa
         gnnak.load("amber")
 
 
+def test_load_of_a_file_with_data_says_so(tmp_path):
+    (tmp_path / "m.csv").write_text("smiles,y")
+    with pytest.raises(FileFormatError, match="is a file with data, not a model"):
+        gnnak.load(tmp_path / "m.csv")
+
+
 @pytest.mark.parametrize("name", ["nothing", "no/such/folder", "runs/../x", "a b/c"])
 def test_from_pretrained_without_such_a_file_is_a_sentence(name):
     with pytest.raises(FileFormatError, match="there is no file"):

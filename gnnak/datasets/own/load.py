@@ -25,7 +25,12 @@ from gnnak.datasets.own.molecules import (
     need_featurizer,
 )
 from gnnak.datasets.own.objects import check_attributes, is_frame, target_names
-from gnnak.datasets.own.one_graph import labelled, targets_and_split
+from gnnak.datasets.own.one_graph import (
+    hidden,
+    labelled,
+    nodes_for_test,
+    targets_and_split,
+)
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.own.splits import (
@@ -200,7 +205,8 @@ def load_own(
         one_graph=one_graph,
     )
     found = replace(own, task=task, metric=metric, targets=targets.names)
-    data = Dataset(info, store, given, folds, _feature_use(own, rows, targets))
+    use = _feature_use(own, rows, targets)
+    data = Dataset(info, store, given, folds, use, rows.one_way)
     return OwnDataset(data.check(), found, left_out)
 
 
@@ -305,6 +311,7 @@ def _joined(
         ", ".join(part.source for part in parts),
         None if None in molecules else tuple(t for m in molecules for t in m or ()),
         features=parts[0].features,
+        one_way=all(part.one_way for part in parts),
     )
     rows = with_node_targets(own, rows, None)
     rows, targets = _without_bad(own, rows, find_targets(own, rows, None))
@@ -336,13 +343,15 @@ def _without_bad(
 
 
 def load_labelled(
-    own: OwnData, data: Any, y: Any, info: DatasetInfo
-) -> tuple[GraphRows, Targets]:
+    own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
+) -> tuple[GraphRows, Targets, str | None]:
     """Read graphs, and their targets in the form in which a network was trained.
 
     In one graph, the nodes without a known target are in the field `bad` of the result.
-    `info` describes the data of the network. If `own` names no targets, the columns and
-    attributes with the names of the network's targets are read.
+    If it has test nodes, so are all other nodes, and the third result is "test".
+    `info` describes the data of the network, and `fold` is its split of one graph. If
+    `own` names no targets, the columns and attributes with the names of the network's
+    targets are read.
     """
     named, featurizer = info.targets, find_featurizer(info) or "ogb"
     if y is not None:
@@ -358,13 +367,16 @@ def load_labelled(
         own = replace(own, targets=())  # y of the graphs has no names
     columns, numbers = find_columns(own, rows, y)
     _check_predicted(rows, [name for name, _ in columns], info)
+    test = nodes_for_test(rows, fold) if rows.is_one_graph else None
+    if test is not None:
+        columns = [(name, hidden(values, test)) for name, values in columns]
     targets = encode_targets(columns, info.task, numbers, info.class_names)
     if rows.is_one_graph:
         known = labelled(columns)
         bad = [row for row in targets.bad if known[row.number - 1]]
         refuse(f"{rows.source}, nodes", bad, known.numel())
-        return rows, targets
-    return _without_bad(own, rows, targets)
+        return rows, targets, None if test is None else "test"
+    return *_without_bad(own, rows, targets), None
 
 
 def _check_predicted(rows: GraphRows, names: list[str], info: DatasetInfo) -> None:

@@ -20,6 +20,7 @@ from gnnak.graphs import GraphBatch, GraphStore, from_networkx, from_pyg
 from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
 from gnnak.graphs.readers.pyg import field_axes
 from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
+from gnnak.graphs.store import is_one_way
 from gnnak.typing import check_known
 
 
@@ -176,7 +177,7 @@ def graphs_in_list(
     unused = use.unused_nodes + use.unused_edges + use.unused_graphs
     if not unread and store.y is None and "edge_label" in unused:
         unread = f"edge_label has targets of edges, but {LEVELS}"
-    return replace(rows, features=use, unread_y=unread)
+    return replace(rows, features=use, unread_y=unread, one_way=is_one_way(store))
 
 
 def node_masks(graph: Any) -> dict[str, Tensor]:

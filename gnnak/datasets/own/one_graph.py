@@ -35,7 +35,7 @@ def targets_and_split(
     used = labelled(columns)
     if split is not None:
         used = (split.reshape(-1, used.numel()) >= 0).any(dim=0)
-        columns = [(name, _hidden(values, used)) for name, values in columns]
+        columns = [(name, hidden(values, used)) for name, values in columns]
     targets = encode_targets(columns, own.task)
     bad = [row for row in targets.bad if used[row.number - 1]]
     if own.skip_bad:
@@ -48,13 +48,24 @@ def targets_and_split(
     return targets._replace(bad=tuple(bad)), torch.where(used, split, -1)
 
 
+def nodes_for_test(rows: GraphRows, fold: int | None) -> Tensor | None:
+    """Return a mask of the test nodes of one graph, [n]; None if there are none.
+
+    If the graph has several splits, `fold` is the number of the split.
+    """
+    split = rows.split
+    if split is not None and split.dim() == 2:
+        split = split[fold] if fold is not None and fold < len(split) else None
+    return split == 2 if split is not None and bool((split == 2).any()) else None
+
+
 def labelled(columns: Sequence[Column]) -> Tensor:
     """Return a mask of the nodes, [n], with at least one known target."""
     known = [[as_text(value) is not None for value in values] for _, values in columns]
     return torch.tensor(known).any(dim=0)
 
 
-def _hidden(values: Sequence[Any], used: Tensor) -> list[Any]:
+def hidden(values: Sequence[Any], used: Tensor) -> list[Any]:
     """Replace the targets of nodes that are not used by None."""
     pairs = zip(values, used.tolist(), strict=True)
     return [value if is_used else None for value, is_used in pairs]

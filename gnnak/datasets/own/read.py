@@ -222,3 +222,9 @@ READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
     **dict.fromkeys(LISTS, _read_listed),
 }
 """Functions that read a file other than a table, by suffix."""
+
+
+def is_data_file(path: Path) -> bool:
+    """Return whether a path has the suffix of a file with data, never of a model."""
+    of_data = {*TABLE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
+    return format_suffix(path) in of_data and not path.is_dir()

@@ -112,6 +112,8 @@ class GraphRows:
     """Names of the attributes of nodes, edges and graphs; empty for molecules."""
     unread_y: str = ""
     """Why `y` of the graphs was not read, as a sentence; empty if it was."""
+    one_way: bool = False
+    """Whether all edges of PyG data come in one direction only."""
 
     def __len__(self) -> int:
         return len(self.store)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import nn
 from torch.nn.parameter import is_lazy
+from torch_geometric.nn import MessagePassing
 
 from gnnak.errors import OptionError, described
 
@@ -43,7 +44,8 @@ OTHER_CONVS = {
 """Maps class names of further convs to the reason why these cannot be uplifted."""
 OTHER_MODULES = {
     "Dense": "it takes dense adjacency matrices; use the conv that takes edge_index, "
-    "such as GCNConv instead of DenseGCNConv.",
+    "such as GCNConv instead of DenseGCNConv, or see "
+    "docs/supported-convs.md#layers-with-a-dense-adjacency-matrix.",
     "CuGraph": "it reads the graph in the format of cuGraph; use the conv that takes "
     "edge_index, such as SAGEConv instead of CuGraphSAGEConv.",
     "DimeNet": "its messages go from edge to edge and depend on angles, so that there "
@@ -174,6 +176,8 @@ def refusal(gnn: nn.Module) -> str | None:
     """Return the reason why a GNN cannot run on rooted subgraphs, or None if it can."""
     if type(gnn).__name__ in OTHER_CONVS:
         return OTHER_CONVS[type(gnn).__name__]
+    if reason := _other_module(gnn):
+        return reason
     names = argument_names(gnn)
     for argument in arguments_of(gnn):
         for ending, reason in OTHER_GRAPHS.items():
@@ -197,11 +201,19 @@ def refusal(gnn: nn.Module) -> str | None:
 def module_refusal(model: nn.Module) -> str | None:
     """Return the reason why a model without convs cannot be uplifted, if known."""
     for part in model.modules():
-        name, home = type(part).__name__, type(part).__module__
-        for start, reason in OTHER_MODULES.items():
-            if name.startswith(start) and home.startswith("torch_geometric."):
-                return f"{name} cannot be uplifted: {reason}"
+        if reason := _other_module(part):
+            return f"{type(part).__name__} cannot be uplifted: {reason}"
     return None
+
+
+def _other_module(module: nn.Module) -> str | None:
+    """Return why a module of PyG that is in `OTHER_MODULES` cannot be uplifted."""
+    name, home = type(module).__name__, type(module).__module__
+    of_pyg = home.startswith("torch_geometric.")
+    if isinstance(module, MessagePassing) or not of_pyg:
+        return None
+    found = (OTHER_MODULES[start] for start in OTHER_MODULES if name.startswith(start))
+    return next(found, None)
 
 
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
