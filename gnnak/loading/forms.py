@@ -181,9 +181,9 @@ class PaddedForm:
     """Converts a padded item to a PyG batch, whose attribute `REAL` has the numbers of
     real rows."""
     fields: dict[str, tuple[Any, int, str | None]]
-    """For each field of the PyG batch, when it was padded: the value, the version
-    counter (the number of in-place changes of a tensor), and the axis of the rows, such
-    as "nodes"."""
+    """The fields of the PyG batch at the time of padding. For each: its value, its
+    version counter (the number of in-place changes of a tensor), and the axis of its
+    rows, such as "nodes"."""
     padder: Padder
     is_copy: bool = False
     """Whether the padded batch has memory of its own. If not, the tensors of the batch

@@ -403,7 +403,7 @@ class _Calls:
     raises an error for such weights, nothing is compared."""
 
     def difference(self) -> str | None:
-        """Return a text on an output, stored tensor or buffer that padding changes."""
+        """Return a message if padding changes an output, stored tensor or buffer."""
         padded = partial(self.padded, True)
         stored = StoredTensors(self.model)
         try:
@@ -440,7 +440,7 @@ class _Calls:
         return f"padding changes the buffer {name!r} of {_described(module)}"
 
     def difference_of_gradients(self) -> str | None:
-        """Return a text on a gradient or output that padding changes, or None."""
+        """Return a message if padding changes a gradient or output, else None."""
         padded = partial(self.padded, False)
         gradients = GradientComparison(self.model)
         try:

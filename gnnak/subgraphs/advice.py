@@ -17,11 +17,12 @@ from gnnak.subgraphs.sizes import CHUNK, Sizes, sampled_sizes
 from gnnak.subgraphs.walks import walk_subgraphs
 
 SECONDS = 0.3
-"""Time to estimate the size of an alternative."""
+"""Time to estimate the size of an alternative to egonets that do not fit."""
 WHOLE_SECONDS = 0.8
 """Time to estimate the size of all egonets."""
 SAMPLE = 64
-"""Largest number of roots from which an alternative is estimated."""
+"""Largest number of roots whose subgraphs are extracted to estimate the size of an
+alternative; for the size of all egonets, four times as many."""
 LEAST_EDGES = 1 << 15
 """Egonets of graphs with fewer edges are not checked in advance."""
 CAPS = (50, 20, 10, 5)

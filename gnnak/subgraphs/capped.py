@@ -155,7 +155,7 @@ def _sample(
 def _decoded(
     pair: Tensor, order: "Shuffle", root: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return `i * 2**BITS`, the root and the node of each encoded pair (i, v)."""
+    """Decode pairs (i, v), see `_sample`: return `i * 2**BITS`, the root, and v."""
     mask = (1 << BITS) - 1
     of_root = root.index_select(0, pair >> BITS)
     node = order.inverse(pair & mask).add_(of_root).bitwise_and_(mask)

@@ -53,11 +53,13 @@ def induced_edges(
 ) -> tuple[Tensor, Tensor]:
     """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
-    `node` and `subgraph`, [m], are sorted by (subgraph, node). If node copies have few
-    incoming edges, the search tests for each edge whether its source is in the
-    subgraph. For a small part of a large graph, see `_of_few`. Otherwise, it tests each
-    pair of joined nodes once, at one of the two nodes (see `Pairs`). Returns
-    `edge_index` and `edge` as in `RootedSubgraphs`.
+    `node` and `subgraph`, [m], are sorted by (subgraph, node). Returns `edge_index` and
+    `edge` as in `RootedSubgraphs`.
+
+    If node copies have few incoming edges, each of these edges is tested: is its source
+    in the subgraph? If the subgraphs are a small part of a large graph, `_of_few` finds
+    the edges. In all other cases, each pair of joined nodes is tested once, at one of
+    the two nodes (see `Pairs`).
     """
     limit = limit or CopyLimit(None, node.device)
     stop = neighbors.ptr[1:].index_select(0, node)
@@ -154,7 +156,7 @@ class Pairs(NamedTuple):
     """[p]: the edge from the other node to the node that lists the pair, as a position
     among the incoming edges of its target; -1 if there is none."""
     outward: Tensor
-    """[p]: the edge in the opposite direction, in the same form."""
+    """[p]: like `inward`, the edge in the opposite direction."""
     bits: int
     """Number of bits of the largest position."""
     one_way: bool

@@ -28,15 +28,15 @@ class Neighborhood(NamedTuple):
     """The nodes and edges around some seeds: one graph, or one graph per seed."""
 
     node: Tensor
-    """[n]: the node of the large graph in each row. The seeds come first, then the
-    nodes that each further hop finds."""
+    """[n]: the number of each row's node in the large graph. The seeds come first, then
+    the nodes that each further hop finds."""
     scope: Tensor
     """[n]: the number of the seed that each row was found from; 0 if the seeds share
     one neighbourhood."""
     edge_index: Tensor
     """[2, e], in 0..n-1: the edges between rows."""
     edge: Tensor
-    """[e]: the edge of the large graph that each edge is."""
+    """[e]: the number of each edge in the large graph."""
     found: list[int]
     """Number of rows after each hop; the first entry is the number of seeds."""
 

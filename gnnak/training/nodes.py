@@ -137,9 +137,9 @@ class Seeds:
 class NodeData(GraphData):
     """Batches of one graph, whose nodes are for training, validation and test.
 
-    A training batch is the whole graph, unless `train.batch_size` is smaller than the
-    number of training nodes. Networks that are trained on sampled neighbourhoods
-    (`train.num_neighbors`) are scored on such, all others on the whole graph.
+    With `train.num_neighbors`, a network is trained and scored on sampled
+    neighbourhoods. Otherwise, it is scored on the whole graph, and trained on it unless
+    `train.batch_size` is smaller than the number of training nodes.
     """
 
     def use(self, network: Network, config: RunConfig) -> NodeData:

@@ -35,9 +35,9 @@ class Featurizer(NamedTuple):
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether training on the data set with these features, such as ZINC, also sets the
-    embeddings of categories that do not occur in training. Test scores do not change,
-    since all categories of the test graphs occur in training."""
+    """Whether training on a data set of gnnak with these features sets embeddings of
+    categories that do not occur in training. Training on own data always does. Scores
+    on ZINC do not change: all categories of its test graphs occur in training."""
 
 
 FEATURIZERS = {

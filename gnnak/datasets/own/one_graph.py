@@ -102,7 +102,7 @@ def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
 def _random_split(
     own: OwnData, rows: GraphRows, used: Tensor, targets: Targets, seed: int
 ) -> Tensor:
-    """Split the used nodes at random, [n], or [k, n] into k folds."""
+    """Return a random split of the used nodes, [n]; with k folds, k splits, [k, n]."""
     node, count = used.nonzero().flatten(), int(used.sum())
     if count < (own.folds or 3):
         raise FileFormatError(

@@ -108,7 +108,7 @@ class GraphFile:
 
 
 def splits_nodes(store: GraphStore, split: Tensor) -> bool:
-    """Return whether a split is one of the nodes of one graph, [n] or [k, n]."""
+    """Return whether `split`, [n] or [k, n], splits the nodes of a single graph."""
     whole = len(store) == 1 and store.node_targets and isinstance(split, Tensor)
     nodes = int(store.node_ptr[-1])
     return whole and split.dim() in (1, 2) and split.size(-1) == nodes
@@ -129,7 +129,7 @@ END = b"PK\x05\x06"
 END_BYTES = 22
 """Number of bytes of the end record; a comment of at most 2^16 bytes may follow."""
 MANY = 0xFFFF
-"""The end record also has this number if there are more members."""
+"""Number in the end record of a zip file with this many members or more."""
 
 
 def check_entries(content: IO[bytes]) -> None:
