@@ -62,7 +62,7 @@ NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 def _no_number(error: Any) -> str:
     """Return the message of an error of Typer if a value is not a number, else ""."""
-    reasons = getattr(error.__cause__, "errors", list)()
+    reasons: list[Any] = getattr(error.__cause__, "errors", list)()
     if not reasons or reasons[0]["type"] not in NUMBERS:
         return ""
     option, value = error.param.opts[0], reasons[0]["input"]
