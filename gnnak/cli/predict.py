@@ -8,15 +8,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gnnak.cli.names import check_file, check_trained
+from gnnak.cli.names import DATASETS, check_file, check_trained
 from gnnak.cli.options import (
     AcceleratorOption,
+    DataDir,
     Json,
     MaxCopies,
     Modules,
@@ -39,6 +40,8 @@ Examples:
     gnnak predict best.ckpt graphs.g6 -o out.jsonl --embeddings states.npz
 
     gnnak predict my_model/ new.csv -o out.csv
+
+    gnnak predict best.ckpt minesweeper --nodes 1,2 -o out.csv
 """
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".npz")
 """Suffixes of files with predictions."""
@@ -52,7 +55,7 @@ def predict(
             help="One or more models: checkpoints, folders of save_pretrained, or "
             "zinc, which is installed with gnnak. After them, the data: a CSV, npz, "
             "graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-            "folder of graphs. "
+            "folder of graphs; or the name of a data set. "
             "Predictions of several models are averaged.",
         ),
     ],
@@ -87,6 +90,7 @@ def predict(
             show_default="all",
         ),
     ] = None,
+    data_dir: DataDir = None,
     modules: Modules = None,
     accelerator: AcceleratorOption = "auto",
     max_copies: MaxCopies = None,
@@ -107,13 +111,16 @@ def predict(
     for path in checkpoints:
         if len(path.parts) != 2 or path.suffix == ".ckpt":  # no name on the hub
             check_trained(path)
-    check_file(data)
+    is_dataset = str(data).lower() in DATASETS and not data.exists()
+    if not is_dataset:
+        check_file(data)
     _check_outputs(output, embeddings, data)
     chosen = None if nodes is None else _node_numbers(nodes)
     with stoppable_at_once():
         import numpy as np
 
         from gnnak.backend import use_backend
+        from gnnak.datasets import load_dataset
         from gnnak.graphs.readers.files import write_bytes
         from gnnak.training.predictions import npz_file, open_writer, predict_parts
         from gnnak.training.trained import load
@@ -124,6 +131,10 @@ def predict(
     models = [load(path).to(machine.device) for path in checkpoints]
     for model in models:
         model.network.save_memory(recompute=False, max_copies=machine.max_copies)
+    graphs: Any = data
+    if is_dataset:
+        seed = models[0].config.data.seed
+        graphs = load_dataset(str(data).lower(), seed=seed, data_dir=data_dir).store
     states: list[np.ndarray] = []
     count, good, bad = 0, 0, 0
     with (
@@ -133,7 +144,7 @@ def predict(
     ):
         wanted = embeddings is not None
         options = batch_size, wanted, advance, smiles, chosen
-        for part in predict_parts(models, data, *options):
+        for part in predict_parts(models, graphs, *options):
             writer.write(part)
             if part.predictions.embeddings is not None:
                 states.append(part.predictions.embeddings)

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from gnnak import datasets
+from gnnak.datasets.own import OwnData, load_own
 from tests.cli.training import records, run, train
 
 
@@ -67,6 +69,17 @@ def test_train_predict_and_evaluate_one_graph(graph):
     assert told["score"] == pytest.approx(test_score)
     told = run("evaluate", best(graph), "graph.pt").stdout
     assert "graph.pt: 10 test nodes, " in told
+
+
+def test_predict_takes_the_name_of_a_data_set_of_one_graph(graph, monkeypatch):
+    dataset = load_own(OwnData("graph.pt")).dataset
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: dataset)
+    told = train("graph.pt", "--epochs", "1")
+    assert told.exit_code == 0, told.output
+    for data in ("graph.pt", "Minesweeper"):
+        run("predict", best(graph), data, "--nodes", "7,3", "-o", f"{data}.csv")
+    written = (graph / "Minesweeper.csv").read_text()
+    assert written == (graph / "graph.pt.csv").read_text()
 
 
 def test_train_runs_all_splits_of_one_graph(graph):
