@@ -22,6 +22,8 @@ from gnnak.datasets.own.targets import (
     Column,
     Targets,
     as_number,
+    as_text,
+    class_names,
     encode_targets,
 )
 from gnnak.errors import GraphError, OptionError, counted
@@ -128,7 +130,28 @@ def _warn_of_thousands(
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     """Return the targets of the good rows; see `find_columns`."""
     columns, numbers = find_columns(own, rows, y)
+    refuse_features(rows, columns)
     return encode_targets(columns, own.task, numbers)
+
+
+def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
+    """Raise `OptionError` if a target has the name and the values of a node feature."""
+    sizes = rows.store.num_nodes.tolist()
+    for name, values in columns:
+        if name not in rows.features.nodes or name not in rows.node_columns:
+            continue
+        if not rows.store.node_targets:
+            pairs = zip(values, sizes, strict=True)
+            values = [value for value, size in pairs for _ in range(size)]
+        target, feature = (
+            class_names([as_text(value) for value in each])
+            for each in (values, rows.node_columns[name])
+        )
+        if target == feature:
+            raise OptionError(
+                f"{name} is the target and also a node feature; name only other "
+                "attributes with --node-attr (node_attr)."
+            )
 
 
 def find_columns(

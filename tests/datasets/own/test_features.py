@@ -1,6 +1,7 @@
 """Which attributes of the user's graphs are features, and which belong to targets."""
 
 import json
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from gnnak.datasets.own import OwnData, load_own
-from gnnak.errors import GnnakError, GraphError
+from gnnak.errors import GnnakError, GraphError, OptionError
 from gnnak.graphs import GraphFile, from_pyg, write_npz
 from gnnak.nn.features import Categorical, Continuous
 from tests.graphs.graph_strategies import int_tensor
@@ -184,6 +185,19 @@ def test_an_attribute_that_cannot_be_a_feature_is_a_sentence(data, options, mess
     with pytest.raises(GnnakError) as caught:
         load_own(OwnData(**options), data, [size / 2 for size in SIZES])
     assert message in str(caught.value)
+
+
+def test_a_target_cannot_be_a_feature():
+    own = OwnData(targets=("mass",), node_attr=("mass",))
+    told = "mass is the target and also a node feature; name only other attributes"
+    with pytest.raises(OptionError, match=told):
+        load_own(own, paths())
+    of_graphs = paths(size=0.5)
+    assert load_own(replace(own, targets=("size",), node_attr=("size",)), of_graphs)
+    for graph in of_graphs:
+        nx.set_node_attributes(graph, graph.graph["size"], "size")
+    with pytest.raises(OptionError, match="size is the target and also"):
+        load_own(replace(own, targets=("size",), node_attr=("size",)), of_graphs)
 
 
 def labelled(directions, rows, **more):
