@@ -418,8 +418,9 @@ def _rows(
             "bonds; leave out --node-attr and --edge-attr (node_attr, edge_attr)."
         )
     use, told = rows.features, (rows.source, trained)
-    check_attributes("node", own.node_attr, use.nodes + use.unused_nodes, *told)
-    check_attributes("edge", own.edge_attr, use.edges + use.unused_edges, *told)
+    nodes, edges = use.nodes + use.unused_nodes, use.edges + use.unused_edges
+    check_attributes("node", own.node_attr, nodes, edges, *told)
+    check_attributes("edge", own.edge_attr, edges, nodes, *told)
     return with_points(rows, own.targets, own.task)
 
 

@@ -160,9 +160,14 @@ def test_node_attr_and_edge_attr_name_fields_of_pyg_graphs():
             {"node_attr": ("element",)},
             "the attribute 'element' of node 0 is 'C'; give numbers, such as the posit",
         ),
-        (pyg(), {"node_attr": ("x", "poss")}, "did you mean 'pos'? Known: is_end, nam"),
+        (
+            pyg(),
+            {"node_attr": ("x", "poss")},
+            "did you mean 'pos'? Known: is_end, name, pos, x.",
+        ),
         (pyg(), {"edge_attr": ("wait",)}, "there is no edge attribute 'wait'"),
-        (pyg(), {"node_attr": ("weight",)}, "weight has 6 rows; give 3, one for every"),
+        (pyg(), {"node_attr": ("weight",)}, "weight belongs to the edges; use --edge-"),
+        (paths(), {"edge_attr": ("mass",)}, "mass belongs to the nodes; use --node-at"),
         (
             from_pyg(pyg()),
             {"node_attr": ("pos",)},
@@ -179,7 +184,7 @@ def test_node_attr_and_edge_attr_name_fields_of_pyg_graphs():
             "the edges of the list of graphs have no attributes; leave out --edge-attr",
         ),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_an_attribute_that_cannot_be_a_feature_is_a_sentence(data, options, message):
     with pytest.raises(GnnakError) as caught:
@@ -255,6 +260,24 @@ def test_targets_of_edges_are_refused(graphs, options, message):
     assert not load_own(
         OwnData(), graphs, [n / 2 for n in SIZES]
     ).dataset.info.node_task
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (lambda n: 2 * n, f"y has one row for every edge, {EDGES}"),
+        (lambda n: n + 1, "y has one row for every node; put it into the graphs, as y"),
+        (lambda n: n, f"y has one row for every edge, {EDGES}"),
+    ],
+    ids=["edges", "nodes", "undirected edges"],
+)
+def test_targets_of_edges_or_nodes_are_refused_as_y(rows, message):
+    graphs = [Data(edge_index=ring(size, 2), num_nodes=size + 1) for size in SIZES]
+    y = [torch.rand(rows(size)) for size in SIZES]
+    for given in (y, torch.cat(y)):
+        with pytest.raises(GraphError) as caught:
+            load_own(OwnData(), graphs, given)
+        assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("directions", [1, 2])
