@@ -309,12 +309,12 @@ def _networkx_features(
     nodes = [data for graph in graphs for _, data in graph.nodes(data=True)]
     edges = [data for graph in graphs for *_, data in graph.edges(data=True)]
     found = []
-    counted = [
+    of_nodes, of_edges = (
         Counter(str(name) for row in rows for name in row) for rows in (nodes, edges)
-    ]
+    )
     for owner, wanted, default, rows, counts, others in (
-        ("node", node_attr, "x", nodes, *counted),
-        ("edge", edge_attr, "edge_attr", edges, *counted[::-1]),
+        ("node", node_attr, "x", nodes, of_nodes, of_edges),
+        ("edge", edge_attr, "edge_attr", edges, of_edges, of_nodes),
     ):
         check(owner, wanted, counts, others)
         used = wanted or (default,) * (counts[default] == len(rows) > 0)
