@@ -17,7 +17,7 @@ from gnnak.datasets import load_dataset
 from gnnak.datasets.own import OwnData, load_own
 from gnnak.datasets.own.targets import AS_CLASSES, are_like_classes
 from gnnak.datasets.record import Dataset
-from gnnak.errors import FileFormatError, OptionError, TrainingError
+from gnnak.errors import FileFormatError, OptionError, TrainingError, counted
 from gnnak.training.config.experiment import (
     list_options,
     other_options,
@@ -195,7 +195,7 @@ def run_experiment(
     check_appendable(places.records)
     finished = _finished(places.records, experiment) if resume else {}
     several = machine is not None and machine.devices * machine.num_nodes > 1
-    records = []
+    records, trained = [], 0
     for config in configs:
         dataset = find_dataset(config, places)
         if dataset.info.own_data:
@@ -219,7 +219,15 @@ def run_experiment(
                             each, dataset, folder, machine, resume, console
                         )
                         _append(record, places.records, folder / LAST)
+                        trained += 1
             records.append(record)
+    earlier = len(records) - trained
+    if earlier and console is not None:
+        told = (
+            f"{earlier} of {counted(len(records), 'run')} ended earlier: not trained "
+            "again; leave out --resume to start anew."
+        )
+        rank_zero_only(console.print)(told, markup=False, soft_wrap=True)
     return records
 
 

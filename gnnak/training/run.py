@@ -91,8 +91,8 @@ def last_checkpoint(
         return None
     if not resume:
         raise TrainingError(
-            f"{folder} holds an unfinished run; go on with --resume, or remove the "
-            "folder to start over."
+            f"{folder} holds an unfinished run; go on with --resume (resume=True), "
+            "or remove the folder to start over."
         )
     try:
         content = read_tensors(last)

@@ -167,7 +167,7 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
     if are_smiles(items):
         rows = molecules_in_list(items, featurizer=need_featurizer(info))
     else:
-        rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
+        rows = graphs_in_list(items, *reading.attributes)
     if rows.bad:
         raise GraphError(f"{rows.bad[0]}; correct this graph.")
     return with_node_features(rows.store).union()
@@ -212,7 +212,7 @@ class TrainedModel(nn.Module):
         """The columns and attributes that are read from new data."""
         own = self.config.data.own
         featurizer = find_featurizer(self.info) or "ogb"
-        return Reading(own.smiles, own.node_attr, own.edge_attr, None, featurizer)
+        return Reading(own.smiles, own.node_attr, own.edge_attr, None, featurizer, True)
 
     def forward(
         self,

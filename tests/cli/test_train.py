@@ -80,6 +80,7 @@ def test_train_resume_leaves_folds_that_are_finished(place):
     one = ("--set", "train.epochs=1", "--model", "gin")
     assert train("csl", *one, "--fold", "1").exit_code == 0
     result = train("csl", *one, "--resume", "--json")
+    assert "1 of 5 runs ended earlier: not trained again" in result.stderr
     assert [record["fold"] for record in records(place)] == [1, 0, 2, 3, 4]
     told = [json.loads(line)["fold"] for line in result.stdout.splitlines()]
     assert told == [0, 1, 2, 3, 4]
@@ -93,7 +94,8 @@ def test_train_resumes_an_unfinished_run(unfinished):
 
 def test_train_does_not_begin_an_unfinished_run_anew(unfinished):
     result = train("triangles")
-    assert "holds an unfinished run; go on with --resume" in str(result.exception)
+    told = "holds an unfinished run; go on with --resume (resume=True), or remove"
+    assert told in str(result.exception)
     assert "last.ckpt" in files(unfinished)
     assert records(unfinished) == []
 

@@ -214,3 +214,23 @@ def test_uplift_of_a_conv_without_weights_takes_the_dtype_of_the_model():
 def test_uplift_takes_the_device_of_the_model():
     net = uplift(pyg.GIN(5, 5, 2).to("meta"))
     assert all(weight.is_meta for weight in net.state_dict().values())
+
+
+class Forgetful(pyg.MessagePassing):
+    """A conv whose `forward` does not pass `edge_attr` to `propagate`."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(5, 5)
+
+    def forward(self, x, edge_index, edge_attr):
+        return self.propagate(edge_index, x=self.lin(x))
+
+    def message(self, x_j, edge_attr):
+        return x_j + edge_attr
+
+
+def test_edge_attr_that_forward_does_not_pass_on_is_advised():
+    told = "check that forward passes edge_attr to propagate, if message needs it"
+    with pytest.raises(WidthError, match=told):
+        uplift(Forgetful())(X, PATH, torch.rand(4, 5))

@@ -10,7 +10,7 @@ import torch
 import gnnak
 from gnnak.datasets import describe
 from gnnak.datasets.own.options import OwnData
-from gnnak.errors import GnnakError, TrainingError
+from gnnak.errors import GnnakError, GraphError, TrainingError
 from gnnak.graphs import from_networkx, to_pyg
 from gnnak.nn.features import Continuous
 from gnnak.training.config.experiment import own_config
@@ -239,3 +239,20 @@ def test_train_takes_names_of_targets_from_a_generator():
     y = np.random.default_rng(0).random((len(SMILES), 2))
     net, _ = gnnak.train(SMILES, y, **options)
     assert net.info.targets == ("a", "b")
+
+
+def test_a_trained_model_names_the_attributes_that_new_graphs_lack():
+    graphs = [nx.path_graph(size) for size in range(3, 9)]
+    for graph in graphs:
+        nx.set_node_attributes(graph, 0.5, "charge")
+        nx.set_edge_attributes(graph, 1.5, "edge_attr")
+    y = [graph.number_of_nodes() / 2 for graph in graphs]
+    model, _ = gnnak.train(graphs, y, node_attr="charge", epochs=1, progress=False)
+    told = "the model was trained with the {} attribute {}; add it to the graphs"
+    bare, no_edge_attr = [nx.path_graph(3)], from_networkx(graphs, "charge")
+    for find in (model, model.predict, partial(model.evaluate, y=[1.0])):
+        with pytest.raises(GraphError, match=told.format("node", "'charge'")):
+            find(bare)
+    for find in (model, model.predict):
+        with pytest.raises(GraphError, match=told.format("edge", "'edge_attr'")):
+            find(no_edge_attr)

@@ -24,7 +24,12 @@ from gnnak.datasets.own.molecules import (
     find_smiles,
     need_featurizer,
 )
-from gnnak.datasets.own.objects import check_attributes, is_frame, target_names
+from gnnak.datasets.own.objects import (
+    check_attributes,
+    is_frame,
+    lacks_attribute,
+    target_names,
+)
 from gnnak.datasets.own.one_graph import (
     hidden,
     labelled,
@@ -359,7 +364,7 @@ def load_labelled(
             y = y[list(named)]
         named = ()
     own = replace(own, task=info.task, targets=own.targets or named)
-    rows = _rows(data, own, featurizer)
+    rows = _rows(data, own, featurizer, trained=True)
     if rows.molecules is not None:
         need_featurizer(info)
     rows = with_node_targets(own, rows, y)
@@ -399,19 +404,23 @@ def _check_predicted(rows: GraphRows, names: list[str], info: DatasetInfo) -> No
         )
 
 
-def _rows(data: Any, own: OwnData, featurizer: str = "ogb") -> GraphRows:
+def _rows(
+    data: Any, own: OwnData, featurizer: str = "ogb", trained: bool = False
+) -> GraphRows:
     """Read graphs, and replace decimal commas in the columns of numbers by points."""
-    reading = Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs, featurizer)
+    named = own.node_attr, own.edge_attr
+    reading = Reading(own.smiles, *named, own.graphs, featurizer, trained)
     rows = as_rows(data, reading)
     check_any(rows)
-    if rows.molecules is not None and (own.node_attr or own.edge_attr):
+    if rows.molecules is not None and any(named) and not trained:
         raise OptionError(
             f"{rows.source} has molecules, whose features are those of atoms and "
             "bonds; leave out --node-attr and --edge-attr (node_attr, edge_attr)."
         )
-    use = rows.features
-    check_attributes("node", own.node_attr, use.nodes + use.unused_nodes, rows.source)
-    check_attributes("edge", own.edge_attr, use.edges + use.unused_edges, rows.source)
+    use, told = rows.features, (rows.source, trained)
+    nodes, edges = use.nodes + use.unused_nodes, use.edges + use.unused_edges
+    check_attributes("node", own.node_attr, nodes, edges, *told)
+    check_attributes("edge", own.edge_attr, edges, nodes, *told)
     return with_points(rows, own.targets, own.task)
 
 
@@ -438,9 +447,7 @@ def fit_features(
     """
     if wanted is None or values is None:
         if wanted is not None:
-            raise GraphError(
-                f"the graphs have no {key}, but the network needs {wanted}."
-            )
+            raise lacks_attribute("node" if key == "x" else "edge", key)
         return None
     values = values[:, None] if values.dim() == 1 else values
     columns = len(wanted.sizes) if isinstance(wanted, Categorical) else wanted.channels

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -125,21 +126,24 @@ def graphs_in_list(
     items: Sequence[Any],
     node_attr: tuple[str, ...] = (),
     edge_attr: tuple[str, ...] = (),
+    trained: bool = False,
     source: str = "the list of graphs",
 ) -> GraphRows:
     """Convert a list of PyG `Data` or of networkx graphs, row by row.
 
     Malformed graphs, and graphs whose features differ from those of the first good one,
-    are bad rows. `node_attr` and `edge_attr` name the features. If empty, `x` and
-    `edge_attr` are used; in networkx graphs, all nodes or edges must have them.
+    are bad rows. `node_attr` and `edge_attr` name the features, for a model that was
+    `trained` with them or by the user. If empty, `x` and `edge_attr` are used; in
+    networkx graphs, all nodes or edges must have them.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [
         BadRow(row + 1, it.reason) for row, it in enumerate(items) if row not in good
     ]
     first, unread = next(iter(good.values()), None), ""
+    check = partial(check_attributes, source=source, trained=trained)
     if isinstance(first, nx.Graph):
-        use = _networkx_features(list(good.values()), node_attr, edge_attr, source)
+        use = _networkx_features(list(good.values()), node_attr, edge_attr, check)
 
         def convert(graphs: Sequence[Any]) -> GraphStore:
             # Strings are bad rows, since training and prediction would number them
@@ -149,9 +153,10 @@ def graphs_in_list(
             )
     else:
         data = [graph for graph in good.values() if isinstance(graph, Data)]
-        known = {name for graph in data for name in graph.to_dict()}
-        check_attributes("node", node_attr, known, source)
-        check_attributes("edge", edge_attr, known, source)
+        if node_attr or edge_attr:
+            of_nodes, of_edges = _fields(data)
+            check("node", node_attr, of_nodes, of_edges)
+            check("edge", edge_attr, of_edges, of_nodes)
         level = target_level(list(good.values()))
         if unread := UNREAD.get(level, ""):
             good = {row: without_targets(graph) for row, graph in good.items()}
@@ -238,12 +243,34 @@ def without_targets(graph: Any) -> Any:
     return graph
 
 
+def lacks_attribute(owner: str, name: str) -> GraphError:
+    return GraphError(
+        f"the model was trained with the {owner} attribute {name!r}; add it to the "
+        "graphs."
+    )
+
+
 def check_attributes(
-    owner: str, wanted: Sequence[str], known: Iterable[str], source: str
+    owner: str,
+    wanted: Sequence[str],
+    known: Iterable[str],
+    others: Collection[str],
+    source: str,
+    trained: bool = False,
 ) -> None:
-    """Raise `OptionError` if the nodes or edges lack a wanted attribute."""
+    """Raise an error if the nodes or edges lack a wanted attribute.
+
+    `others` are the attributes of edges if `owner` is "node", and of nodes if "edge".
+    """
     known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
     for name in wanted:
+        if trained and name not in known:
+            raise lacks_attribute(owner, name)
+        if name in others and name not in known:
+            other = "edge" if owner == "node" else "node"
+            raise OptionError(
+                f"{name} belongs to the {other}s; use --{other}-attr ({other}_attr)."
+            )
         if not known:
             raise OptionError(
                 f"the {owner}s of {source} have no attributes; leave out "
@@ -252,23 +279,44 @@ def check_attributes(
         check_known(f"{owner} attribute", name, known, of=f" in {source}")
 
 
+def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
+    """Return the fields of PyG graphs that nodes may have, and those of edges.
+
+    A field may belong to both if all graphs have as many nodes as edges.
+    """
+    names: set[str] = set()
+    nodes, edges = set(), set()
+    for graph in graphs:
+        fields, size = graph.to_dict(), getattr(graph, "num_nodes", None)
+        names |= fields.keys()
+        tensors = {name: v for name, v in fields.items() if isinstance(v, Tensor)}
+        rows = {name: len(value) for name, value in tensors.items() if value.dim()}
+        links = tensors["edge_index"].size(-1) if "edge_index" in rows else 0
+        if size != links:
+            nodes |= {name for name, count in rows.items() if count == size}
+            edges |= {name for name, count in rows.items() if count == links}
+    return names - (edges - nodes), names - (nodes - edges)
+
+
 def _networkx_features(
     graphs: Sequence[Any],
     node_attr: tuple[str, ...],
     edge_attr: tuple[str, ...],
-    source: str,
+    check: Callable[..., None],
 ) -> FeatureUse:
     """Choose the features of networkx graphs, by default `x` and `edge_attr`."""
     graphs = [graph for graph in graphs if isinstance(graph, nx.Graph)]
     nodes = [data for graph in graphs for _, data in graph.nodes(data=True)]
     edges = [data for graph in graphs for *_, data in graph.edges(data=True)]
     found = []
-    for owner, wanted, default, rows in (
-        ("node", node_attr, "x", nodes),
-        ("edge", edge_attr, "edge_attr", edges),
+    of_nodes, of_edges = (
+        Counter(str(name) for row in rows for name in row) for rows in (nodes, edges)
+    )
+    for owner, wanted, default, rows, counts, others in (
+        ("node", node_attr, "x", nodes, of_nodes, of_edges),
+        ("edge", edge_attr, "edge_attr", edges, of_edges, of_nodes),
     ):
-        counts = Counter(str(name) for row in rows for name in row)
-        check_attributes(owner, wanted, counts, source)
+        check(owner, wanted, counts, others)
         used = wanted or (default,) * (counts[default] == len(rows) > 0)
         texts = {str(n) for row in rows for n, v in row.items() if isinstance(v, str)}
         unused = sorted(

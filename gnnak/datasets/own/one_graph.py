@@ -17,7 +17,7 @@ from gnnak.datasets.own.splits import (
     random_split,
 )
 from gnnak.datasets.own.targets import Column, Targets, as_text, encode_targets
-from gnnak.datasets.own.which import find_columns
+from gnnak.datasets.own.which import find_columns, refuse_features
 from gnnak.errors import FileFormatError, OptionError, counted
 from gnnak.graphs.readers.rows import GraphRows, refuse
 
@@ -31,6 +31,7 @@ def targets_and_split(
     are in no mask, or that have no known target. The targets of these have no meaning.
     """
     columns, _ = find_columns(own, rows, None)
+    refuse_features(rows, columns)
     split = _known_split(own, rows, given)
     used = labelled(columns)
     if split is not None:

@@ -38,6 +38,13 @@ class Reading:
     """Number of rows to read, from the first one on; if None, all rows."""
     featurizer: str = "ogb"
     """Name of the featurizer for SMILES strings."""
+    trained: bool = False
+    """Whether a trained model, and not the user, names the attributes."""
+
+    @property
+    def attributes(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """The arguments of `graphs_in_list` after the graphs."""
+        return self.node_attr, self.edge_attr, self.trained
 
 
 def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
@@ -68,7 +75,7 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     if are_smiles(items):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
     else:
-        rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
+        rows = graphs_in_list(items, *reading.attributes)
     return _limited(rows, reading.limit)
 
 
@@ -112,12 +119,12 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
                 f"{', '.join(LISTS)}; see docs/formats.md#folders."
             )
         items.extend(LISTS[suffix](file))
-    return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
+    return graphs_in_list(items, *reading.attributes, str(path))
 
 
 def _read_listed(path: Path, reading: Reading) -> GraphRows:
     items = LISTS[format_suffix(path)](path)
-    return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
+    return graphs_in_list(items, *reading.attributes, str(path))
 
 
 def _read_graph6(path: Path, _: Reading) -> GraphRows:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.own.molecules import find_smiles
-from gnnak.datasets.own.objects import LEVELS, as_array, target_names
+from gnnak.datasets.own.objects import LEVELS, UNREAD, as_array, target_names
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.splits import check_column
 from gnnak.datasets.own.targets import (
@@ -22,6 +22,8 @@ from gnnak.datasets.own.targets import (
     Column,
     Targets,
     as_number,
+    as_text,
+    class_names,
     encode_targets,
 )
 from gnnak.errors import GraphError, OptionError, counted
@@ -128,7 +130,28 @@ def _warn_of_thousands(
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     """Return the targets of the good rows; see `find_columns`."""
     columns, numbers = find_columns(own, rows, y)
+    refuse_features(rows, columns)
     return encode_targets(columns, own.task, numbers)
+
+
+def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
+    """Raise `OptionError` if a target has the name and the values of a node feature."""
+    sizes = rows.store.num_nodes.tolist()
+    for name, values in columns:
+        if name not in rows.features.nodes or name not in rows.node_columns:
+            continue
+        if not rows.store.node_targets:
+            pairs = zip(values, sizes, strict=True)
+            values = [value for value, size in pairs for _ in range(size)]
+        target, feature = (
+            class_names([as_text(value) for value in each])
+            for each in (values, rows.node_columns[name])
+        )
+        if target == feature:
+            raise OptionError(
+                f"{name} is the target and also a node feature; name only other "
+                "attributes with --node-attr (node_attr)."
+            )
 
 
 def find_columns(
@@ -270,17 +293,42 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
     try:
         table = as_array(y.detach().cpu() if isinstance(y, Tensor) else y)
     except ValueError as error:
+        sized = (getattr(row, "ndim", 1) and hasattr(row, "__len__") for row in y)
+        lengths = [len(row) if n else 1 for row, n in zip(y, sized, strict=True)]
+        _refuse_parts(lengths, rows)
         raise GraphError(
             "y has rows of different lengths; give equally many targets for every "
             "graph."
         ) from error
     if table.ndim not in (1, 2) or len(table) != rows.num_rows:
+        _refuse_parts(list(table.shape[:1]), rows)
         raise GraphError(
             f"y has shape {list(table.shape)}; give {counted(rows.num_rows, 'row')}, "
             "one for every graph."
         )
     table = table.reshape(len(table), -1)[rows.position.numpy()]
     return _named(table, names)
+
+
+def _refuse_parts(lengths: list[int], rows: GraphRows) -> None:
+    """Raise `GraphError` if `y` has one row for every node or every edge of the graphs.
+
+    `lengths` has the number of rows of each graph, or of all. An undirected edge may
+    count once or twice.
+    """
+    nodes, edges = rows.store.num_nodes, rows.store.num_edges
+    fits = {
+        owner: None
+        for owner, sizes in (("node", nodes), ("edge", edges), ("edge", edges // 2))
+        if any(lengths) and lengths in (sizes.tolist(), [int(sizes.sum())])
+    }
+    if "edge" in fits:
+        raise GraphError(UNREAD[" or ".join(fits)])
+    if fits:
+        raise GraphError(
+            "y has one row for every node; put it into the graphs, as y of PyG graphs "
+            "or as an attribute of networkx nodes; see docs/formats.md#targets."
+        )
 
 
 def _named(table: np.ndarray, names: tuple[str, ...]) -> list[Column]:

@@ -307,7 +307,8 @@ def _width_error(
     if "edge_attr" not in arguments:
         return WidthError(failure)
     return WidthError(
-        f"{failure.rstrip('.')}; if edge_attr has another width, store it as the "
+        f"{failure.rstrip('.')}; check that forward passes edge_attr to propagate, if "
+        f"message needs it; if edge_attr has another width, store it as the "
         f"attribute edge_dim of {name}, or say what the arguments hold with "
         f"gnnak.nn.Call, in uplift(model, call={{{name}: Call(...)}})."
     )

@@ -1,6 +1,7 @@
 """Which attributes of the user's graphs are features, and which belong to targets."""
 
 import json
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from gnnak.datasets.own import OwnData, load_own
-from gnnak.errors import GnnakError, GraphError
+from gnnak.errors import GnnakError, GraphError, OptionError
 from gnnak.graphs import GraphFile, from_pyg, write_npz
 from gnnak.nn.features import Categorical, Continuous
 from tests.graphs.graph_strategies import int_tensor
@@ -159,9 +160,14 @@ def test_node_attr_and_edge_attr_name_fields_of_pyg_graphs():
             {"node_attr": ("element",)},
             "the attribute 'element' of node 0 is 'C'; give numbers, such as the posit",
         ),
-        (pyg(), {"node_attr": ("x", "poss")}, "did you mean 'pos'? Known: is_end, nam"),
+        (
+            pyg(),
+            {"node_attr": ("x", "poss")},
+            "did you mean 'pos'? Known: is_end, name, pos, x.",
+        ),
         (pyg(), {"edge_attr": ("wait",)}, "there is no edge attribute 'wait'"),
-        (pyg(), {"node_attr": ("weight",)}, "weight has 6 rows; give 3, one for every"),
+        (pyg(), {"node_attr": ("weight",)}, "weight belongs to the edges; use --edge-"),
+        (paths(), {"edge_attr": ("mass",)}, "mass belongs to the nodes; use --node-at"),
         (
             from_pyg(pyg()),
             {"node_attr": ("pos",)},
@@ -178,12 +184,25 @@ def test_node_attr_and_edge_attr_name_fields_of_pyg_graphs():
             "the edges of the list of graphs have no attributes; leave out --edge-attr",
         ),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_an_attribute_that_cannot_be_a_feature_is_a_sentence(data, options, message):
     with pytest.raises(GnnakError) as caught:
         load_own(OwnData(**options), data, [size / 2 for size in SIZES])
     assert message in str(caught.value)
+
+
+def test_a_target_cannot_be_a_feature():
+    own = OwnData(targets=("mass",), node_attr=("mass",))
+    told = "mass is the target and also a node feature; name only other attributes"
+    with pytest.raises(OptionError, match=told):
+        load_own(own, paths())
+    of_graphs = paths(size=0.5)
+    assert load_own(replace(own, targets=("size",), node_attr=("size",)), of_graphs)
+    for graph in of_graphs:
+        nx.set_node_attributes(graph, graph.graph["size"], "size")
+    with pytest.raises(OptionError, match="size is the target and also"):
+        load_own(replace(own, targets=("size",), node_attr=("size",)), of_graphs)
 
 
 def labelled(directions, rows, **more):
@@ -241,6 +260,24 @@ def test_targets_of_edges_are_refused(graphs, options, message):
     assert not load_own(
         OwnData(), graphs, [n / 2 for n in SIZES]
     ).dataset.info.node_task
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (lambda n: 2 * n, f"y has one row for every edge, {EDGES}"),
+        (lambda n: n + 1, "y has one row for every node; put it into the graphs, as y"),
+        (lambda n: n, f"y has one row for every edge, {EDGES}"),
+    ],
+    ids=["edges", "nodes", "undirected edges"],
+)
+def test_targets_of_edges_or_nodes_are_refused_as_y(rows, message):
+    graphs = [Data(edge_index=ring(size, 2), num_nodes=size + 1) for size in SIZES]
+    y = [torch.rand(rows(size)) for size in SIZES]
+    for given in (y, torch.cat(y)):
+        with pytest.raises(GraphError) as caught:
+            load_own(OwnData(), graphs, given)
+        assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("directions", [1, 2])
