@@ -76,7 +76,7 @@ def task_of(data, **options):
         ("gcn-ak+", {}),
         ("gcn-ak", {"plain_conv": True}),
         ("gin-ak", {"num_hops": 2, "base_layers": 2}),
-        ("gcn", {"base_layers": 2}),
+        ("gcn", {}),
         ("gat", {}),
         ("sage-ak+-s", {}),
     ],
