@@ -203,6 +203,10 @@ ALIASES = {
 """Short names of options on the command line that no full name ends with, or two do."""
 
 
+HOPS = ("k", "hops", "radius")
+"""Names by which users look for the option `num_hops`."""
+
+
 def full_name(key: str, every: Sequence[str]) -> str:
     """Return the full name of an option, given the full names of all options.
 
@@ -218,7 +222,10 @@ def full_name(key: str, every: Sequence[str]) -> str:
         return key
     # For names with dots, `change` finds the nearest name in the same section.
     cutoff = 1.0 if "." in key else 0.6
-    near = difflib.get_close_matches(key.rpartition(".")[2], short, 1, cutoff)
+    last = key.rpartition(".")[2]
+    near = difflib.get_close_matches(last, short, 1, cutoff)
+    if last in HOPS and "num_hops" in short:
+        near = ["num_hops"]
     if near:
         names = " or ".join(short[near[0]])
         raise OptionError(f"unknown option {key!r}; did you mean {names}?")
