@@ -66,6 +66,15 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
         raise OptionError(f"{option} is {value!r}; use one of: {', '.join(known)}.")
 
 
+ALTERNATIVES = {
+    "k": "num_hops",
+    "hops": "num_hops",
+    "radius": "num_hops",
+    "acc": "accuracy",
+}
+"""Names that users may give, and the names of gnnak that error messages suggest."""
+
+
 def check_known(
     what: str, name: str, known: Iterable[str], more: str = "", of: str = ""
 ) -> None:
@@ -83,6 +92,8 @@ Known: exp, zinc.
         return
     lower = {str(each).lower(): each for each in names}
     near = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.5)
+    if ALTERNATIVES.get(name) in lower:
+        near = [ALTERNATIVES[name]]
     hint = f"did you mean '{lower[near[0]]}'? Known:" if near else "use one of:"
     raise OptionError(
         f"there is no {what} {name!r}{of}; {hint} {', '.join(names)}{more}."

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import yaml
 
 from gnnak.errors import OptionError
+from gnnak.typing import ALTERNATIVES
 
 MAX_CHARACTERS = 100_000
 """Largest length of a YAML text."""
@@ -203,10 +204,6 @@ ALIASES = {
 """Short names of options on the command line that no full name ends with, or two do."""
 
 
-HOPS = ("k", "hops", "radius")
-"""Names by which users look for the option `num_hops`."""
-
-
 def full_name(key: str, every: Sequence[str]) -> str:
     """Return the full name of an option, given the full names of all options.
 
@@ -224,8 +221,8 @@ def full_name(key: str, every: Sequence[str]) -> str:
     cutoff = 1.0 if "." in key else 0.6
     last = key.rpartition(".")[2]
     near = difflib.get_close_matches(last, short, 1, cutoff)
-    if last in HOPS and "num_hops" in short:
-        near = ["num_hops"]
+    if ALTERNATIVES.get(last) in short:
+        near = [ALTERNATIVES[last]]
     if near:
         names = " or ".join(short[near[0]])
         raise OptionError(f"unknown option {key!r}; did you mean {names}?")

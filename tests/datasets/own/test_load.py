@@ -175,6 +175,7 @@ def test_load_own_unknown_targets_are_nan():
         ({"split": "column:nothing"}, "there is no column 'nothing' in"),
         ({"metric": "roc-auc"}, "does not fit a regression task"),
         ({"metric": "maee"}, "did you mean 'mae'"),
+        ({"metric": "acc"}, "did you mean 'accuracy'"),
         ({"targets": ("logp", "part")}, "cannot be used"),
         ({"split": "files"}, "split 'files' needs files"),
         ({"labels": "nothing.csv"}, "there is no file"),
