@@ -100,6 +100,22 @@ Known: exp, zinc.
     )
 
 
+def check_no_list(flag: str, name: str, known: Iterable[str]) -> None:
+    """Raise `OptionError` if a name is a list of known names, joined by commas.
+
+    >>> check_no_list("target", "logp,tpsa", ["logp", "tpsa"])
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: target is 'logp,tpsa', which are several names; repeat \
+--target for each name (in Python, give a list).
+    """
+    parts = [part.strip() for part in name.split(",")]
+    if name not in known and parts[1:] and set(parts) <= set(known):
+        raise OptionError(
+            f"{flag} is {name!r}, which are several names; repeat "
+            f"--{flag.replace('_', '-')} for each name (in Python, give a list)."
+        )
+
+
 def unknown_model(
     name: str, known: Iterable[str], bases: Iterable[str], members: Iterable[str]
 ) -> OptionError:
