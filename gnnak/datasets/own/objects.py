@@ -263,7 +263,7 @@ def _networkx_features(
     graphs = [graph for graph in graphs if isinstance(graph, nx.Graph)]
     nodes = [data for graph in graphs for _, data in graph.nodes(data=True)]
     edges = [data for graph in graphs for *_, data in graph.edges(data=True)]
-    found, all_texts = [], []
+    found, all_texts = [], list[str]()
     for owner, wanted, default, rows in (
         ("node", node_attr, "x", nodes),
         ("edge", edge_attr, "edge_attr", edges),
@@ -278,8 +278,7 @@ def _networkx_features(
         found.append((used, tuple(unused)))
         all_texts += sorted(texts)
     (chosen, other), (chosen_edges, other_edges) = found
-    texts = tuple(all_texts)
-    return FeatureUse(chosen, chosen_edges, other, other_edges, texts=texts)
+    return FeatureUse(chosen, chosen_edges, other, other_edges, texts=tuple(all_texts))
 
 
 def _pyg_features(

@@ -167,14 +167,23 @@ def check_any(rows: GraphRows) -> None:
         )
 
 
+class BadRowsError(FileFormatError):
+    """Some rows cannot be used; the field `told` says which, without advice."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__(
+            f"{told}; correct them, or leave them out with --skip-bad (skip_bad=True)."
+        )
+        self.told = told
+
+
 def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
-    """Raise `FileFormatError` if there are bad rows, and name the first ones."""
+    """Raise `BadRowsError` if there are bad rows, and name the first ones."""
     if not bad:
         return
     shown = "; ".join(str(row) for row in bad[:SHOWN])
     more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-    raise FileFormatError(
+    raise BadRowsError(
         f"{source}: {len(bad)} of {counted(num_rows, 'row')} cannot be used "
-        f"({shown}{more}); correct them, or leave them out with --skip-bad "
-        "(skip_bad=True)."
+        f"({shown}{more})"
     )
