@@ -66,6 +66,15 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
         raise OptionError(f"{option} is {value!r}; use one of: {', '.join(known)}.")
 
 
+ALTERNATIVES = {
+    "k": "num_hops",
+    "hops": "num_hops",
+    "radius": "num_hops",
+    "acc": "accuracy",
+}
+"""Names that users may give, and the names of gnnak that error messages suggest."""
+
+
 def check_known(
     what: str, name: str, known: Iterable[str], more: str = "", of: str = ""
 ) -> None:
@@ -83,10 +92,28 @@ Known: exp, zinc.
         return
     lower = {str(each).lower(): each for each in names}
     near = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.5)
+    if ALTERNATIVES.get(name) in lower:
+        near = [ALTERNATIVES[name]]
     hint = f"did you mean '{lower[near[0]]}'? Known:" if near else "use one of:"
     raise OptionError(
         f"there is no {what} {name!r}{of}; {hint} {', '.join(names)}{more}."
     )
+
+
+def check_no_list(flag: str, name: str, known: Iterable[str]) -> None:
+    """Raise `OptionError` if a name is a list of known names, joined by commas.
+
+    >>> check_no_list("target", "logp,tpsa", ["logp", "tpsa"])
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: target is 'logp,tpsa', which are several names; repeat \
+--target for each name (in Python, give a list).
+    """
+    parts = [part.strip() for part in name.split(",")]
+    if name not in known and parts[1:] and set(parts) <= set(known):
+        raise OptionError(
+            f"{flag} is {name!r}, which are several names; repeat "
+            f"--{flag.replace('_', '-')} for each name (in Python, give a list)."
+        )
 
 
 def unknown_model(

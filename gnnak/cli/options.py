@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,7 @@ from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
+    from gnnak.training.config.run_config import RunConfig
     from gnnak.training.processes.machine import Machine
 
 
@@ -442,3 +444,14 @@ def find_model(name: str) -> str:
         import_own([module_of(base)])
         find_class(base)
     return name
+
+
+def next_step(best: Path, config: "RunConfig") -> str:
+    """Return the command that predicts on new data; for data of gnnak, the path."""
+    from gnnak.graphs.readers.files import format_suffix
+
+    if config.data.own.path is None:
+        return f"checkpoint: {best}"
+    new = f"NEW{format_suffix(Path(config.data.own.path))}"
+    command = f"gnnak predict {quote(str(best))} {new} -o out.csv"
+    return f"predict for new data: {command}"

@@ -52,12 +52,14 @@ from gnnak.cli.options import (
     find_model,
     given,
     make_machine,
+    next_step,
     own_values,
 )
 from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
+    from gnnak.training.config.run_config import RunConfig
     from gnnak.training.schedule.sweep import SweepRow
 
 EXAMPLES = """
@@ -136,7 +138,12 @@ def sweep(
         from gnnak.training.config.experiment import find_config
         from gnnak.training.launch import Places
         from gnnak.training.schedule.schedule import Schedule
-        from gnnak.training.schedule.sweep import parse_values, plan_sweep, sweep_rows
+        from gnnak.training.schedule.sweep import (
+            check_values,
+            parse_values,
+            plan_sweep,
+            sweep_rows,
+        )
 
     options = given(
         model=model and find_model(model),
@@ -167,6 +174,7 @@ def sweep(
     )
     options |= parse_settings(settings or [])
     values = parse_values(over or [])
+    check_values(values, options)
     several = not values.keys().isdisjoint({"model.name", "model.subgraphs.kind"})
     name, config = find_config(experiment, options, own, several)
     places = Places.of_run(config, data_dir, runs, results)
@@ -180,12 +188,15 @@ def sweep(
         schedule.show(missing, Console())
         return
     failed = schedule.run(missing, Console(stderr=True)).failed
-    rows = sweep_rows(combinations, places)
+    if not missing:
+        typer.echo("all runs were already recorded; none was trained.", err=True)
+    rows = sweep_rows(name, combinations, places)
     if as_json:
         shown = [row.as_dict() for row in rows]
         typer.echo(json.dumps({"rows": shown, "failed": [job.title for job in failed]}))
     else:
         _print(rows, list(values))
+        _print_best(min(rows, key=lambda row: row.rank), config)
     if failed:
         raise typer.Exit(1)
 
@@ -200,3 +211,13 @@ def _print(rows: list[SweepRow], names: list[str]) -> None:
         values = [str(row.values[name]) for name in names]
         table.add_row(*values, *row.texts, style=style)
     Console().print(table)
+
+
+def _print_best(row: SweepRow, config: RunConfig) -> None:
+    if not row.metric:
+        return
+    words = [f"{key.rpartition('.')[2]}={value}" for key, value in row.values.items()]
+    told = f"best: {', '.join(words) or config.model.name}"
+    if row.checkpoint is not None:
+        told += f"; {next_step(Path(row.checkpoint), config)}"
+    typer.echo(told, err=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,6 +48,7 @@ from gnnak.cli.options import (
     find_model,
     given,
     make_machine,
+    next_step,
     own_values,
 )
 from gnnak.training.config.options import parse_settings
@@ -216,12 +216,8 @@ def _print_scores(
     for reason in {r["undefined"]["test"]: 0 for r in records if "undefined" in r}:
         typer.echo(f"test {metric} is undefined: {reason}.")
     if config.data.own.path is not None and len(records) == 1:
-        from gnnak.graphs.readers.files import format_suffix
-
         best = places.of(config, config.data.name) / "best.ckpt"
-        new = f"NEW{format_suffix(Path(config.data.own.path))}"
-        command = f"gnnak predict {quote(str(best))} {new} -o out.csv"
-        typer.echo(f"predict for new data: {command}", err=True)
+        typer.echo(next_step(best, config), err=True)
 
 
 def _shown(score: float | None) -> str:

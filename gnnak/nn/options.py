@@ -6,8 +6,9 @@ code that uses the option.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from inspect import signature
 from typing import Any, Self, TypedDict
 
 from gnnak.errors import OptionError
@@ -67,13 +68,17 @@ class LayerOptions:
         check_count("mlp_layers", self.mlp_layers)
 
     @staticmethod
-    def resolve(options: LayerOptions, changes: Mapping[str, Any]) -> LayerOptions:
+    def resolve(
+        options: LayerOptions, changes: Mapping[str, Any], function: Callable[..., Any]
+    ) -> LayerOptions:
         """Return a copy of `options` with new values for the options in `changes`.
+
+        Messages about unknown options also name the keyword arguments of `function`.
 
         Raises:
             OptionError: If `options` is not a `LayerOptions`, or a change is invalid.
 
-        >>> LayerOptions.resolve(16, {})
+        >>> LayerOptions.resolve(16, {}, print)
         Traceback (most recent call last):
         gnnak.errors.OptionError: options is 16; give a LayerOptions, such as \
 gnnak.PUBLISHED, or single options by name, such as hop_channels=16.
@@ -83,7 +88,12 @@ gnnak.PUBLISHED, or single options by name, such as hop_channels=16.
                 f"options is {options!r}; give a LayerOptions, such as "
                 "gnnak.PUBLISHED, or single options by name, such as hop_channels=16."
             )
-        return options.changed(**changes)
+        own = list(signature(function).parameters.values())
+        known = [each.name for each in own if each.default is not each.empty]
+        known += [field.name for field in fields(options)]
+        for name in changes:
+            check_known("option", name, known)
+        return replace(options, **changes)
 
     def changed(self, **changes: Any) -> Self:
         """Return a copy of these options with new values for the given options.

@@ -95,7 +95,7 @@ class GNNAK(nn.Module):
         **changes: Unpack[LayerChanges],
     ) -> None:
         super().__init__()
-        options = LayerOptions.resolve(options, changes)
+        options = LayerOptions.resolve(options, changes, GNNAK)
         self.in_channels = check_count("in_channels", in_channels, least=1)
         self.out_channels = check_count("out_channels", out_channels, least=1)
         self.max_hops = check_count("max_hops", max_hops)

@@ -83,7 +83,7 @@ def uplift(
     torch.Size([3, 64])
     """
     check_module("the model", model)
-    options = LayerOptions.resolve(options, changes)
+    options = LayerOptions.resolve(options, changes, uplift)
     if max_copies is not None:
         check_count("max_copies", max_copies, least=1)
     if isinstance(num_hops, Extractor):

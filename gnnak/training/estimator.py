@@ -7,9 +7,11 @@ import numpy as np
 
 from gnnak.datasets.own.objects import as_array, as_items
 from gnnak.errors import GraphError, OptionError, counted
+from gnnak.graphs.readers.rows import BadRowsError
 from gnnak.optional import missing_package
 from gnnak.training.own import train
 from gnnak.training.trained import TrainedModel
+from gnnak.typing import check_known
 
 
 def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
@@ -110,7 +112,10 @@ class _GNNAKEstimator(BaseEstimator):
         node_attr: str | Sequence[str] | None = None,
         edge_attr: str | Sequence[str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        **_unknown: Any,
     ) -> None:
+        for name in _unknown:
+            check_known("parameter", name, self._get_param_names())
         self.model = model
         self.num_layers = num_layers
         self.channels = channels
@@ -134,24 +139,29 @@ class _GNNAKEstimator(BaseEstimator):
             count = counted(len(graphs), "graph")
             verb = "is" if len(graphs) == 1 else "are"
             raise GraphError(f"there {verb} {count}; give at least 3 to fit.")
-        self.model_, self.record_ = train(
-            graphs,
-            y,
-            model=self.model,
-            task=self._task,
-            split=_parts(len(graphs), self.seed).tolist(),
-            node_attr=self.node_attr,
-            edge_attr=self.edge_attr,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            channels=self.channels,
-            num_layers=self.num_layers,
-            num_hops=self.num_hops,
-            seed=self.seed,
-            settings=self.settings,
-            progress=False,
-        )
+        try:
+            self.model_, self.record_ = train(
+                graphs,
+                y,
+                model=self.model,
+                task=self._task,
+                split=_parts(len(graphs), self.seed).tolist(),
+                node_attr=self.node_attr,
+                edge_attr=self.edge_attr,
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                channels=self.channels,
+                num_layers=self.num_layers,
+                num_hops=self.num_hops,
+                seed=self.seed,
+                settings=self.settings,
+                progress=False,
+            )
+        except BadRowsError as error:
+            raise GraphError(
+                f"{error.told}; correct or leave out these graphs."
+            ) from None
 
     def _values(self, graphs: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
         """Return predictions, [g, columns], and the names of the columns."""

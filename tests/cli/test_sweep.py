@@ -122,6 +122,11 @@ def test_sweep_trains_in_worker_processes(tmp_path, monkeypatch):
         (["zinc", "--over", "train.seed=0,1"], "use --seeds for seeds"),
         (["zinc", "--over", "model.chanels=3"], "did you mean model.channels"),
         (["zinc", "--over", "num_hop=1,2"], "did you mean model.subgraphs.num_hops?"),
+        (["zinc", "--over", "k=1,2"], "did you mean model.subgraphs.num_hops?"),
+        (
+            ["zinc", "--over", "num_hops=1,2", "--num-hops", "3"],
+            "num_hops is set for all runs and varied by --over; leave out one of both.",
+        ),
         (["zinc", "--over", "lr=1", "--over", "learning_rate=2"], "_rate twice; give"),
         (["zinc", "--over", "seed=0,1"], "use --seeds for seeds"),
         (["zinc", "--over", "model=gim,gin"], "did you mean 'gin'"),
@@ -181,6 +186,19 @@ def test_sweep_over_own_data_trains_every_fold_once(training, own_sweep):
         assert len(training) == 6
     assert {config.data.own.targets for config in training} == {("mass",)}
     assert {config.data.fold for config in training} == {0, 1, 2}
+
+
+def test_sweep_names_the_best_combination_and_how_to_predict(training, own_sweep):
+    assert "best: learning_rate=0.1\n" in run("sweep", *own_sweep).stderr
+    for config in training:
+        folder = Path("runs", f"mine-gin-ak+-{config.hash()}")
+        folder.mkdir(parents=True)
+        (folder / "best.ckpt").touch()
+    again = run("sweep", *own_sweep).stderr
+    assert "all runs were already recorded; none was trained." in again
+    path = f"runs/mine-gin-ak+-{training[0].hash()}/best.ckpt"
+    line = f"predict for new data: gnnak predict {path} NEW.csv -o out.csv"
+    assert f"best: learning_rate=0.1; {line}\n" in again
 
 
 def test_sweep_over_own_data_finds_the_records_of_earlier_versions(training, own_sweep):

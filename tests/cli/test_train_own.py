@@ -69,6 +69,21 @@ def test_train_on_a_table_then_predict_and_evaluate(table):
     assert told["score"] == pytest.approx(told["recorded"])
 
 
+def test_resume_with_another_seed_begins_a_run_although_the_split_differs(table):
+    train("molecules.csv", "--target", "mass")
+    (folder,) = Path("runs").glob("molecules-*")
+    (folder / "last.ckpt").touch()
+    result = train("molecules.csv", "--target", "mass", "--resume", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    told = f"the run in {folder} was stopped with train.seed=0 instead of 3\n"
+    assert f"a new run begins: {told}" in result.stderr
+    assert [record["seed"] for record in records(table, "runs")] == [0, 3]
+    result = train(
+        *("molecules.csv", "--target", "mass", "--resume", "--set", "data.seed=4")
+    )
+    assert "data.seed=0 instead of 4; give its options" in str(result.exception)
+
+
 @pytest.mark.parametrize("task", [None, "regression"])
 def test_train_says_once_which_option_makes_classes_of_whole_numbers(place, task):
     lines = [f"{'C' * count},{1 + count % 3}" for count in range(1, 13)]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch_geometric import nn as pyg
 
-from gnnak import uplift
+from gnnak import GNNAK, uplift
 from gnnak.errors import GraphError, OptionError, WidthError
 from gnnak.nn import Call, UpliftedConv
 
@@ -85,6 +85,15 @@ class Layer(nn.Module):
 
 CALL = {"states": "h", "edges": "links", "edge": "gap", "node": ["place"]}
 GIVEN = PATH, torch.rand(3, 4), torch.rand(4), torch.rand(3, 4)
+
+
+@pytest.mark.parametrize("name", ["hops", "num_hop", "k"])
+def test_unknown_options_are_answered_with_the_arguments_of_uplift(name):
+    told = f"no option '{name}'; did you mean 'num_hops'\\? Known: num_hops, only, skip"
+    with pytest.raises(OptionError, match=told):
+        uplift(pyg.GCNConv(2, 2), **{name: 2})
+    with pytest.raises(OptionError, match="did you mean 'max_hops'"):
+        GNNAK(pyg.GCNConv(2, 2), 2, 2, max_hop=2)
 
 
 @pytest.mark.parametrize("widths", [{}, {"in_channels": 4, "out_channels": 5}])

@@ -55,6 +55,21 @@ def test_estimators_take_the_radius_of_the_egonets():
     assert gnnak.GNNAKRegressor().get_params()["num_hops"] == 3
 
 
+def test_estimators_suggest_parameters_that_they_have():
+    with pytest.raises(OptionError, match="did you mean 'num_hops'"):
+        gnnak.GNNAKRegressor(num_hop=2)
+    with pytest.raises(GraphError, match=r"\); correct or leave out these graphs\.$"):
+        gnnak.GNNAKRegressor(**SMALL).fit(["CC", "CO", "C1CC", "C"], [1.0, 2, 3, 4])
+
+
+def test_estimators_search_over_settings():
+    grid = {"settings": [{"dropout": 0}, {"dropout": 0.5}]}
+    search = GridSearchCV(gnnak.GNNAKRegressor(**SMALL), grid, cv=2)
+    search.fit(GRAPHS, SIZES)
+    config = search.best_estimator_.record_["config"]
+    assert config["model"]["dropout"] == search.best_params_["settings"]["dropout"]
+
+
 def test_regressor_fits_predicts_and_scores():
     net = gnnak.GNNAKRegressor(**SMALL).fit(GRAPHS, SIZES)
     found = net.predict(GRAPHS[:5])

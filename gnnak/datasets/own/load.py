@@ -80,10 +80,12 @@ def choose_split(
     random parts have equal shares of each class.
     """
     if len(rows) < 3:
+        bad = len(rows.bad)
+        why = f" ({counted(bad, 'row')} left out, such as {rows.bad[0]})" if bad else ""
         raise FileFormatError(
-            f"{rows.source} has {counted(len(rows), 'usable graph')}; give at least "
-            "three, for training, validation and test, or one graph with a target of "
-            "every node."
+            f"{rows.source} has {counted(len(rows), 'usable graph')}{why}; give at "
+            "least three, for training, validation and test, or one graph with a "
+            "target of every node."
         )
     if given is not None:
         return _of_rows(given, rows), None
@@ -343,7 +345,9 @@ def _without_bad(
     if not own.skip_bad:
         refuse(rows.source, rows.bad, rows.num_rows)
     if not len(rows):
-        raise FileFormatError(f"{rows.source} has no usable rows; correct them.")
+        raise FileFormatError(
+            f"{rows.source} has no usable rows ({rows.bad[0]}); correct them."
+        )
     return rows, targets
 
 

@@ -22,7 +22,7 @@ from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
 from gnnak.graphs.readers.pyg import field_axes
 from gnnak.graphs.readers.rows import BadRow, FeatureUse, GraphRows
 from gnnak.graphs.store import is_one_way
-from gnnak.typing import check_known
+from gnnak.typing import check_known, check_no_list
 
 
 def is_frame(data: object) -> bool:
@@ -276,6 +276,7 @@ def check_attributes(
                 f"the {owner}s of {source} have no attributes; leave out "
                 f"--{owner}-attr ({owner}_attr)."
             )
+        check_no_list(f"{owner}_attr", name, known)
         check_known(f"{owner} attribute", name, known, of=f" in {source}")
 
 
@@ -308,7 +309,7 @@ def _networkx_features(
     graphs = [graph for graph in graphs if isinstance(graph, nx.Graph)]
     nodes = [data for graph in graphs for _, data in graph.nodes(data=True)]
     edges = [data for graph in graphs for *_, data in graph.edges(data=True)]
-    found = []
+    found, all_texts = [], list[str]()
     of_nodes, of_edges = (
         Counter(str(name) for row in rows for name in row) for rows in (nodes, edges)
     )
@@ -323,8 +324,9 @@ def _networkx_features(
             counts.keys() - set(used), key=lambda name: (name in texts, name)
         )
         found.append((used, tuple(unused)))
+        all_texts += sorted(texts)
     (chosen, other), (chosen_edges, other_edges) = found
-    return FeatureUse(chosen, chosen_edges, other, other_edges)
+    return FeatureUse(chosen, chosen_edges, other, other_edges, texts=tuple(all_texts))
 
 
 def _pyg_features(

@@ -29,6 +29,7 @@ from gnnak.datasets.own.targets import (
 from gnnak.errors import GraphError, OptionError, counted
 from gnnak.graphs.readers.rows import GraphRows
 from gnnak.graphs.readers.table import read_table
+from gnnak.typing import check_no_list
 
 EXPONENT = r"(?:[eE][+-]?\d+)?"
 NUMBER = re.compile(
@@ -209,6 +210,7 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
     none = set(names).isdisjoint(rows.columns)
     known = [*rows.columns, *(rows.node_columns if none else ())]
     for name in names:
+        check_no_list("target", name, known)
         check_column(name, known, rows.source)
     if rows.molecules is None:
         return
@@ -252,6 +254,7 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
         names = tuple(name for name in names if _is_numeric(columns[name]))
         names = tuple(n for n in names if n.lower() not in ("id", "index", "graph"))
     for name in names:
+        check_no_list("target", name, columns)
         check_column(name, list(columns), own.labels)
     places = rows.position.tolist()
     return [(name, [columns[name][row] for row in places]) for name in names]

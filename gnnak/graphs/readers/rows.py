@@ -38,13 +38,15 @@ class FeatureUse:
     unused_edges: tuple[str, ...] = ()
     unused_graphs: tuple[str, ...] = ()
     """Columns of a table, or attributes of whole graphs."""
+    texts: tuple[str, ...] = ()
+    """Attributes of nodes and edges that have texts as values."""
 
     def without(self, names: Collection[str | None]) -> FeatureUse:
         nodes, edges, graphs = (
             tuple(name for name in given if name not in names)
             for given in (self.unused_nodes, self.unused_edges, self.unused_graphs)
         )
-        return FeatureUse(self.nodes, self.edges, nodes, edges, graphs)
+        return FeatureUse(self.nodes, self.edges, nodes, edges, graphs, self.texts)
 
     def line(self, are_columns: bool = False) -> str:
         """Name the features and the unused attributes, and say how to add features.
@@ -58,7 +60,8 @@ class FeatureUse:
             used.append(f"{owner} features: {_listed(names) or 'none'}")
             if unused:
                 ignored.append(f"ignored {owner} attributes: {_listed(unused)}")
-                chosen = [*names, unused[0]]
+            if numbers := [name for name in unused if name not in self.texts]:
+                chosen = [*names, numbers[0]]
                 flags += [f"--{owner}-attr {quote(name)}" for name in chosen]
                 python.append(f"{owner}_attr={chosen}")
         if self.unused_graphs:
@@ -67,6 +70,8 @@ class FeatureUse:
         if flags:
             hint = f"add numbers with {' '.join(flags)} ({', '.join(python)})"
             ignored.append(hint)
+        elif self.unused_nodes or self.unused_edges:
+            ignored.append("only numbers can be features")
         elif ignored:
             ignored.append("only nodes and edges have features")
         return "; ".join([*used, *ignored])
@@ -162,14 +167,23 @@ def check_any(rows: GraphRows) -> None:
         )
 
 
+class BadRowsError(FileFormatError):
+    """Some rows cannot be used; the field `told` says which, without advice."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__(
+            f"{told}; correct them, or leave them out with --skip-bad (skip_bad=True)."
+        )
+        self.told = told
+
+
 def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
-    """Raise `FileFormatError` if there are bad rows, and name the first ones."""
+    """Raise `BadRowsError` if there are bad rows, and name the first ones."""
     if not bad:
         return
     shown = "; ".join(str(row) for row in bad[:SHOWN])
     more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-    raise FileFormatError(
+    raise BadRowsError(
         f"{source}: {len(bad)} of {counted(num_rows, 'row')} cannot be used "
-        f"({shown}{more}); correct them, or leave them out with --skip-bad "
-        "(skip_bad=True)."
+        f"({shown}{more})"
     )

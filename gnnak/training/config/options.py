@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import yaml
 
 from gnnak.errors import OptionError
+from gnnak.typing import ALTERNATIVES
 
 MAX_CHARACTERS = 100_000
 """Largest length of a YAML text."""
@@ -218,7 +219,10 @@ def full_name(key: str, every: Sequence[str]) -> str:
         return key
     # For names with dots, `change` finds the nearest name in the same section.
     cutoff = 1.0 if "." in key else 0.6
-    near = difflib.get_close_matches(key.rpartition(".")[2], short, 1, cutoff)
+    last = key.rpartition(".")[2]
+    near = difflib.get_close_matches(last, short, 1, cutoff)
+    if ALTERNATIVES.get(last) in short:
+        near = [ALTERNATIVES[last]]
     if near:
         names = " or ".join(short[near[0]])
         raise OptionError(f"unknown option {key!r}; did you mean {names}?")

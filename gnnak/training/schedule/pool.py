@@ -247,7 +247,9 @@ class Pool:
         self.end = time.monotonic() + seconds
         self.result = Result()
         self._context = multiprocessing.get_context("spawn")
-        self._threads = max(1, (os.cpu_count() or 1) // workers)
+        self._threads = torch.get_num_threads()
+        if not os.environ.get("OMP_NUM_THREADS"):
+            self._threads = max(1, self._threads // workers)
         self._count = workers
         self._workers: list[_Worker] = []
 

@@ -1,9 +1,10 @@
 """Sweeps: runs with all combinations of some options, and their scores."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -53,6 +54,8 @@ class SweepRow:
     """Largest peak memory of training, in MB."""
     runs: int
     planned: int
+    checkpoint: str | None = None
+    """`best.ckpt` of the run with the best validation score; None if not found."""
 
     @property
     def rank(self) -> float:
@@ -157,12 +160,38 @@ def plan_sweep(
     return combinations
 
 
-def sweep_rows(combinations: Sequence[Combination], places: Places) -> list[SweepRow]:
+def check_values(values: Iterable[str], options: Mapping[str, Any]) -> None:
+    """Raise `OptionError` if an option has values and is also set for all runs."""
+    for key in full_names(options):
+        if key in values:
+            raise OptionError(
+                f"{key} is set for all runs and varied by --over; leave out one of "
+                "both."
+            )
+
+
+def sweep_rows(
+    experiment: str, combinations: Sequence[Combination], places: Places
+) -> list[SweepRow]:
     records = RunRecords.read(*places.all_results)
-    return [_row(each, records.exact(each.config)) for each in combinations]
+    rows = []
+    for each in combinations:
+        found = records.exact(each.config)
+        folders = {
+            (seed, fold): places.of(
+                change(each.config, {"train.seed": seed, "data.fold": fold}), experiment
+            )
+            for seed, fold in each.runs
+        }
+        rows.append(_row(each, found, folders))
+    return rows
 
 
-def _row(combination: Combination, records: Sequence[Record]) -> SweepRow:
+def _row(
+    combination: Combination,
+    records: Sequence[Record],
+    folders: Mapping[tuple[int, int | None], Path],
+) -> SweepRow:
     found = {(r["seed"], r.get("fold")): r for r in records}
     newest = [found[run] for run in combination.runs if run in found]
     planned = len(combination.runs)
@@ -170,6 +199,9 @@ def _row(combination: Combination, records: Sequence[Record]) -> SweepRow:
         no, values = math.nan, combination.values
         return SweepRow(values, "", True, no, no, None, no, no, 0, planned)
     tests = summarise(newest)
+    sign = 1 if newest[0]["lower_is_better"] else -1
+    best = min(newest, key=lambda record: sign * record["scores"]["validation"])
+    checkpoint = folders[best["seed"], best.get("fold")] / "best.ckpt"
     return SweepRow(
         combination.values,
         newest[0]["metric"],
@@ -181,6 +213,7 @@ def _row(combination: Combination, records: Sequence[Record]) -> SweepRow:
         max(record["peak_memory_mb"]["train"] for record in newest),
         len(newest),
         planned,
+        str(checkpoint) if checkpoint.exists() else None,
     )
 
 

@@ -76,11 +76,13 @@ def test_line_names_what_is_ignored_of_networkx_graphs_and_json(write):
     with_x = PATH_LINE.format(
         "x",
         "element",  # mass is the target
-        "--node-attr x --node-attr element --edge-attr weight "
-        "(node_attr=['x', 'element'], edge_attr=['weight'])",
+        "--edge-attr weight (edge_attr=['weight'])",  # element is a text
     )
     found = line(paths(x=1), targets=("mass",))
     assert found == with_x.replace("name;", "name, size;")
+    found = line(paths(), edge_attr=("weight",), targets=("mass",))
+    assert "ignored node attributes: element; " in found
+    assert found.endswith("; only numbers can be features")
     some = paths(x=1)
     del some[0].nodes[0]["x"]
     assert "node features: none; " in line(some, targets=("size",))
@@ -153,6 +155,11 @@ def test_node_attr_and_edge_attr_name_fields_of_pyg_graphs():
             paths(),
             {"node_attr": ("mas",)},
             "did you mean 'mass'? Known: element, mass.",
+        ),
+        (
+            paths(),
+            {"node_attr": ("mass,element",)},
+            "node_attr is 'mass,element', which are several names; repeat --node-attr",
         ),
         (paths(), {"edge_attr": ("wight",)}, "did you mean 'weight'? Known: weight."),
         (

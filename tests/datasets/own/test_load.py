@@ -1,4 +1,6 @@
 import json
+import re
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -172,9 +174,14 @@ def test_load_own_unknown_targets_are_nan():
     [
         ({"targets": ("logq",)}, "did you mean 'logp'"),
         ({"smiles": "smile"}, "did you mean 'smiles'"),
+        (
+            {"targets": ("logp,part",)},
+            "'logp,part', which are several names; repeat --t",
+        ),
         ({"split": "column:nothing"}, "there is no column 'nothing' in"),
         ({"metric": "roc-auc"}, "does not fit a regression task"),
         ({"metric": "maee"}, "did you mean 'mae'"),
+        ({"metric": "acc"}, "did you mean 'accuracy'"),
         ({"targets": ("logp", "part")}, "cannot be used"),
         ({"split": "files"}, "split 'files' needs files"),
         ({"labels": "nothing.csv"}, "there is no file"),
@@ -187,6 +194,20 @@ def test_load_own_wrong_option_is_a_sentence(write, options, message):
     with pytest.raises(GnnakError, match=message) as caught:
         load_own(OwnData(write(TABLE), **options))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("good", "message"),
+    [
+        (0, "m.csv has no usable rows (row 1: "),
+        (2, "m.csv has 2 usable graphs (8 rows left out, such as row 3: "),
+    ],
+)
+def test_load_own_says_why_too_few_rows_are_left(good, message, write):
+    rows = [f"{'C' * (i + 1)},{i if i < good else 'many'}" for i in range(10)]
+    own = OwnData(write("\n".join(["smiles,mass", *rows])), skip_bad=True)
+    with pytest.raises(GnnakError, match=re.escape(message)):
+        load_own(replace(own, targets=("mass",), task="regression"))
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,8 @@ def test_full_names_knows_the_short_names_of_options():
         ("num_hop", "model.subgraphs.num_hops"),
         ("num-hops", "model.subgraphs.num_hops"),
         ("hops", "model.subgraphs.num_hops"),
+        ("k", "model.subgraphs.num_hops"),
+        ("radius", "model.subgraphs.num_hops"),
         ("model.num_hops", "model.subgraphs.num_hops"),
         ("chanels", "model.channels"),
         ("layer", "model.num_layers"),

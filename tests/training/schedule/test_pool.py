@@ -2,6 +2,7 @@ import os
 import time
 
 import pytest
+import torch
 
 from gnnak.errors import TrainingError
 from gnnak.training.processes import workers
@@ -64,6 +65,18 @@ def test_a_run_that_is_stopped_when_time_is_up_can_write_a_checkpoint(tmp_path):
     assert titles(pool.run().cut) == ["save"]
     assert (tmp_path / "saved").exists()
     assert "Traceback" not in (tmp_path / "worker-1.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("variable", "workers", "threads"), [("", 1, 4), ("", 2, 2), ("4", 2, 4)]
+)
+def test_threads_of_workers_are_those_of_train_or_of_omp_num_threads(
+    variable, workers, threads, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    pool = Pool(Queue([]), workers, Light(tmp_path / "begun"), tmp_path, Lines())
+    assert pool._threads == threads
 
 
 def test_jobs_are_not_begun_after_the_end(tmp_path):
