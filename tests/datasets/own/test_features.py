@@ -191,7 +191,7 @@ def test_node_attr_and_edge_attr_name_fields_of_pyg_graphs():
             "the edges of the list of graphs have no attributes; leave out --edge-attr",
         ),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_an_attribute_that_cannot_be_a_feature_is_a_sentence(data, options, message):
     with pytest.raises(GnnakError) as caught:
