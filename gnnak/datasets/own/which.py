@@ -284,13 +284,17 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
 
 
 def _named(table: np.ndarray, names: tuple[str, ...]) -> list[Column]:
-    """Return the columns of a table; default names are `y`, or `y0`, `y1`, ..."""
+    """Return the columns of a table, with default names if `names` is empty."""
     width = table.shape[1]
     if names and len(names) != width:
         raise OptionError(
             f"there are {counted(width, 'target')}, but {counted(len(names), 'name')}; "
             "name every target."
         )
-    if not names:
-        names = ("y",) if width == 1 else tuple(f"y{i}" for i in range(width))
+    names = names or default_names(width)
     return [(name, table[:, i].tolist()) for i, name in enumerate(names)]
+
+
+def default_names(count: int) -> tuple[str, ...]:
+    """Return the names of targets without names: `y`, or `y0`, `y1`, ..."""
+    return ("y",) if count == 1 else tuple(f"y{i}" for i in range(count))
