@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.adjacency import has_reverse
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.fields import (
     check_alike,
@@ -369,11 +368,19 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
 
 def is_one_way(store: GraphStore) -> bool:
     """Return whether there are edges, but none with a reverse edge, except loops."""
-    first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
-    edges = store.edge_index + first
-    proper = edges[:, edges[0] != edges[1]]
-    reverse = has_reverse(proper, int(store.node_ptr[-1]))
-    return bool(proper.numel()) and not bool(reverse.any())
+    source, target = store.edge_index
+    return bool((source != target).any()) and not two_way_edges(store).numel()
+
+
+def two_way_edges(store: GraphStore) -> Tensor:
+    """Return the positions of the edges to a lower node that have a reverse edge."""
+    source, target = store.edge_index + store.node_ptr[:-1].index_select(
+        0, _graph_of_edge(store)
+    )
+    size = int(store.node_ptr[-1])
+    up, down = source < target, (source > target).nonzero().flatten()
+    reverse = target[down] * size + source[down]
+    return down[torch.isin(reverse, source[up] * size + target[up])]
 
 
 def _graph_of_edge(store: GraphStore) -> Tensor:

@@ -72,6 +72,24 @@ def test_read_npz_adds_no_reverse_edges_to_directed_graphs(path):
     assert store.edge_index.tolist() == [[0, 2, 1], [1, 1, 1]]
 
 
+def test_read_npz_refuses_both_directions_of_an_edge(path):
+    both = np.array([[0, 2, 1], [1, 1, 2]])
+    with pytest.raises(FileFormatError, match="both directions of the edge between no"):
+        read_npz(save(path, edge_index=both))
+    store = read_npz(save(path, edge_index=both, directed=np.array(True))).store
+    assert store.edge_index.tolist() == both.tolist()
+    parallel = np.array([[0, 0, 1], [1, 1, 1]])
+    store = read_npz(save(path, edge_index=parallel)).store
+    assert store.edge_index.tolist() == [[0, 1, 0, 1, 1], [1, 0, 1, 0, 1]]
+
+
+def test_write_npz_of_parallel_edges_in_both_directions(path):
+    edge_index = int_tensor([[0, 1, 1, 0], [1, 0, 0, 1]])
+    store = GraphStore(int_tensor([2]), int_tensor([4]), edge_index)
+    write_npz(path, GraphFile(replace(store, x=torch.zeros(2, 1))))
+    assert read_npz(path).store.edge_index.tolist() == edge_index.tolist()
+
+
 def test_read_npz_without_edges_only_where_allowed(path):
     save(path, without=("num_edges", "edge_index", "edge_attr"))
     with pytest.raises(FileFormatError) as caught:
