@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, counted
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.fields import (
     check_alike,
@@ -262,6 +262,12 @@ class GraphStore:
         if self.edge_attr is not None:
             check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
         if self.y is not None:
+            shape = getattr(self.y, "shape", ())
+            if not self.node_targets and shape[:1] == (nodes,) != (len(self),):
+                raise GraphError(
+                    f"y has {counted(nodes, 'row')}; give {len(self)}, one for every "
+                    "graph, or set node_targets for targets of nodes."
+                )
             rows, owner = (nodes, "node") if self.node_targets else (len(self), "graph")
             check_rows("y", self.y, rows, owner, columns=False, device=self.device)
         elif self.node_targets:

@@ -140,7 +140,7 @@ def test_graph_file_parts_and_folds(path):
         ({"x": np.zeros((4, 1), complex)}, "x has dtype complex128; write numbers;"),
         ({"x": np.array([["a"]] * 4)}, "x has dtype <U1"),
         ({"edge_attr": np.zeros((6, 1))}, "edge_attr has 6 rows; give 3"),
-        ({"y": np.zeros(4)}, "y has 4 rows; give 3, one for every graph; see"),
+        ({"y": np.zeros(4)}, "y has 4 rows; give 3, one for every graph, or se"),
         ({"y": np.zeros(3), "node_targets": np.array(True)}, "y has 3 rows; give 4"),
         ({"y": np.array([None] * 3)}, "y cannot be read: it has Python objects"),
         ({"split": np.array([0, 1, 3])}, "split holds 3; only 0 to 2"),

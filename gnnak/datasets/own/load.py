@@ -187,6 +187,7 @@ def load_own(
     if len(left_out) > MOST_TOLD:
         skipped = (*skipped, f"and {len(left_out) - MOST_TOLD} more rows")
     featurizer = None if rows.molecules is None else "ogb"
+    _check_finite(rows)
     nodes, edges = describe_features(rows.store, featurizer)
     info = DatasetInfo(
         name=data_name(own.path),
@@ -449,6 +450,30 @@ def _rows(data: Any, own: OwnData, featurizer: str = "ogb") -> GraphRows:
     return with_points(rows, own.targets, own.task)
 
 
+def _check_finite(rows: GraphRows) -> None:
+    """Raise `GraphError` if a feature of a node or an edge is not a finite number."""
+    store = rows.store
+    places = (
+        ("x", store.x, store.node_ptr, "node"),
+        ("edge_attr", store.edge_attr, store.edge_ptr, "edge"),
+    )
+    for key, values, ptr, owner in places:
+        if values is None or not values.is_floating_point():
+            continue
+        wrong = (~values.isfinite()).reshape(len(values), -1).any(dim=1).nonzero()
+        if not wrong.numel():
+            continue
+        row = int(wrong[0])
+        graph = int(torch.searchsorted(ptr, row, right=True)) - 1
+        which = f"node {row - int(ptr[graph])}"
+        if owner == "edge":
+            which = "the edge from {} to {}".format(*store.edge_index[:, row].tolist())
+        raise GraphError(
+            f"{rows.source}: {key} of {which} of graph {int(rows.position[graph])} "
+            "(numbered from 0) is not a finite number; correct it."
+        )
+
+
 def describe_features(
     store: GraphStore, featurizer: str | None
 ) -> tuple[Features, Features | None]:
@@ -499,10 +524,6 @@ def _described(key: str, values: Tensor | None) -> Features | None:
     """Return the type and size of features; categorical features also get "other"."""
     if values is None:
         return None
-    if values.is_floating_point() and not values.isfinite().all():
-        raise GraphError(
-            f"{key} has entries that are not finite numbers; correct them."
-        )
     found = describe(values)
     if not isinstance(found, Categorical):
         return found
