@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +48,7 @@ Examples:
 
 
 def evaluate(
+    context: typer.Context,
     checkpoint: Annotated[
         Path,
         typer.Argument(
@@ -100,6 +101,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a trained model on new labelled graphs, or on a part of its own data."""
+    _check_paths([checkpoint, *([data] if data else []), *map(Path, context.args)])
     of_new = given(target=target, smiles=smiles, labels=targets, skip_bad=skip_bad)
     of_run = given(part=part, data_dir=data_dir, other_data=other_data or None)
     _check_options(data, of_new, of_run)
@@ -131,6 +133,20 @@ def evaluate(
     recorded = found.scores.get(part) if metric == found.info.metric else None
     title = f"{run_title(found.config)}: {part}"
     _print(scores, title, {"recorded": recorded}, as_json)
+
+
+def _check_paths(paths: Sequence[Path]) -> None:
+    """Raise `OptionError` for more than one model, or more than one file with data."""
+    models = sum(path.suffix == ".ckpt" for path in paths)
+    if models > 1:
+        raise OptionError(
+            f"evaluate takes one model; {models} were given; score one after the other."
+        )
+    if len(paths) > 2:
+        raise OptionError(
+            "evaluate takes one model and at most one file with data; "
+            f"{len(paths)} paths were given."
+        )
 
 
 def _check_options(

@@ -60,7 +60,11 @@ def _options(
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command(name="train", epilog=train.EXAMPLES)(train.train)
 app.command(name="sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
-app.command(name="evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(
+    name="evaluate",
+    epilog=evaluate.EXAMPLES,
+    context_settings={"allow_extra_args": True},  # evaluate says what is wrong
+)(evaluate.evaluate)
 app.command(name="predict", epilog=predict.EXAMPLES)(predict.predict)
 app.command(name="table", epilog=table.EXAMPLES)(table.table)
 app.command(name="report", epilog=report.EXAMPLES)(report.report)

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.errors import GraphError
-from gnnak.graphs.adjacency import has_reverse
+from gnnak.errors import GraphError, counted
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.fields import (
     check_alike,
@@ -263,6 +262,12 @@ class GraphStore:
         if self.edge_attr is not None:
             check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
         if self.y is not None:
+            shape = getattr(self.y, "shape", ())
+            if not self.node_targets and shape[:1] == (nodes,) != (len(self),):
+                raise GraphError(
+                    f"y has {counted(nodes, 'row')}; give {len(self)}, one for every "
+                    "graph, or set node_targets for targets of nodes."
+                )
             rows, owner = (nodes, "node") if self.node_targets else (len(self), "graph")
             check_rows("y", self.y, rows, owner, columns=False, device=self.device)
         elif self.node_targets:
@@ -369,11 +374,19 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
 
 def is_one_way(store: GraphStore) -> bool:
     """Return whether there are edges, but none with a reverse edge, except loops."""
-    first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
-    edges = store.edge_index + first
-    proper = edges[:, edges[0] != edges[1]]
-    reverse = has_reverse(proper, int(store.node_ptr[-1]))
-    return bool(proper.numel()) and not bool(reverse.any())
+    source, target = store.edge_index
+    return bool((source != target).any()) and not two_way_edges(store).numel()
+
+
+def two_way_edges(store: GraphStore) -> Tensor:
+    """Return the positions of the edges to a lower node that have a reverse edge."""
+    source, target = store.edge_index + store.node_ptr[:-1].index_select(
+        0, _graph_of_edge(store)
+    )
+    size = int(store.node_ptr[-1])
+    up, down = source < target, (source > target).nonzero().flatten()
+    reverse = target[down] * size + source[down]
+    return down[torch.isin(reverse, source[up] * size + target[up])]
 
 
 def _graph_of_edge(store: GraphStore) -> Tensor:

@@ -182,7 +182,7 @@ KINDS = {
         y=1.0,
     ),
     "nan features.pt": pt(
-        "x has entries that are not finite numbers; correct them.",
+        "x of node 0 of graph 0 (numbered from 0) is not a finite number; correct it.",
         WIDTH,
         x=torch.full((2, 1), torch.nan),
         edge_index=EDGES,

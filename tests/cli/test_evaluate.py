@@ -225,6 +225,21 @@ def test_evaluate_wrong_labelled_data_is_one_line(
     assert message in fails("evaluate", checkpoint, *data, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        ("a.ckpt b.ckpt m.csv", "evaluate takes one model; 2 were given"),
+        ("a.ckpt b.ckpt", "evaluate takes one model; 2 were given"),
+        ("a.ckpt m.csv m.csv", "at most one file with data; 3 paths were given"),
+        ("m.csv a.ckpt", "m.csv is a file with data, not a model"),
+    ],
+)
+def test_evaluate_takes_one_model_and_then_data(place, fails, paths, message):
+    for path in paths.split():
+        Path(path).touch()
+    assert message in fails("evaluate", *paths.split())
+
+
 def test_a_wrong_file_is_one_line_and_exit_code_2(place, fails):
     path = place / "x.ckpt"
     assert "there is no file" in fails("evaluate", str(path))

@@ -72,6 +72,24 @@ def test_read_npz_adds_no_reverse_edges_to_directed_graphs(path):
     assert store.edge_index.tolist() == [[0, 2, 1], [1, 1, 1]]
 
 
+def test_read_npz_refuses_both_directions_of_an_edge(path):
+    both = np.array([[0, 2, 1], [1, 1, 2]])
+    with pytest.raises(FileFormatError, match="both directions of the edge between no"):
+        read_npz(save(path, edge_index=both))
+    store = read_npz(save(path, edge_index=both, directed=np.array(True))).store
+    assert store.edge_index.tolist() == both.tolist()
+    parallel = np.array([[0, 0, 1], [1, 1, 1]])
+    store = read_npz(save(path, edge_index=parallel)).store
+    assert store.edge_index.tolist() == [[0, 1, 0, 1, 1], [1, 0, 1, 0, 1]]
+
+
+def test_write_npz_of_parallel_edges_in_both_directions(path):
+    edge_index = int_tensor([[0, 1, 1, 0], [1, 0, 0, 1]])
+    store = GraphStore(int_tensor([2]), int_tensor([4]), edge_index)
+    write_npz(path, GraphFile(replace(store, x=torch.zeros(2, 1))))
+    assert read_npz(path).store.edge_index.tolist() == edge_index.tolist()
+
+
 def test_read_npz_without_edges_only_where_allowed(path):
     save(path, without=("num_edges", "edge_index", "edge_attr"))
     with pytest.raises(FileFormatError) as caught:
@@ -122,7 +140,7 @@ def test_graph_file_parts_and_folds(path):
         ({"x": np.zeros((4, 1), complex)}, "x has dtype complex128; write numbers;"),
         ({"x": np.array([["a"]] * 4)}, "x has dtype <U1"),
         ({"edge_attr": np.zeros((6, 1))}, "edge_attr has 6 rows; give 3"),
-        ({"y": np.zeros(4)}, "y has 4 rows; give 3, one for every graph; see"),
+        ({"y": np.zeros(4)}, "y has 4 rows; give 3, one for every graph, or se"),
         ({"y": np.zeros(3), "node_targets": np.array(True)}, "y has 3 rows; give 4"),
         ({"y": np.array([None] * 3)}, "y cannot be read: it has Python objects"),
         ({"split": np.array([0, 1, 3])}, "split holds 3; only 0 to 2"),

@@ -68,6 +68,10 @@ def test_read_npz_of_masks_returns_a_split_with_minus_one_for_other_nodes(tmp_pa
             "node 0 is in test_mask and in another mask",
         ),
         ({"train_mask": np.ones(3, bool), "split": [0, 1, 2]}, "leave out one of both"),
+        (
+            {"x": np.ones((4, 1))},
+            "keys num_nodes and num_edges are missing",
+        ),
         ({"train_maks": np.ones(3, bool)}, "did you mean train_mask"),
     ],
 )

@@ -188,7 +188,10 @@ def test_concatenate_nothing():
         ({"x": torch.zeros(5, 1)}, "x has 5 rows; give 6, one for every node."),
         ({"x": torch.zeros(6)}, "x has shape [6]; give [n, c], one row for every"),
         ({"edge_attr": torch.zeros(6, 1)}, "edge_attr has 6 rows; give 5"),
-        ({"y": torch.zeros(6)}, "y has 6 rows; give 5, one for every graph."),
+        (
+            {"y": torch.zeros(6)},
+            "give 5, one for every graph, or set node_targets",
+        ),
         ({"y": torch.tensor(1.0)}, "y has shape []; give [g, ...]"),
         ({"node_targets": True}, "y has 5 rows; give 6, one for every node."),
         ({"y": None, "node_targets": True}, "node_targets is set but y is None"),

@@ -66,6 +66,51 @@ def test_evaluate_finds_the_columns_of_a_frame_by_name(two):
     assert two.evaluate(SMILES, frame) == two.evaluate(SMILES, TARGETS["numbers"])
 
 
+def write_table(path, **columns):
+    rows = zip(SMILES, *columns.values(), strict=True)
+    lines = [",".join(map(str, row)) for row in rows]
+    path.write_text("\n".join([",".join(["smiles", *columns]), *lines]))
+    return path
+
+
+def test_evaluate_matches_targets_by_name(two, tmp_path, caplog):
+    mass, rest = (list(column) for column in zip(*TARGETS["numbers"], strict=True))
+    wanted = two.evaluate(SMILES, TARGETS["numbers"])
+    turned = ["rest", "mass"]
+    pairs = list(zip(rest, mass, strict=True))
+    table = write_table(tmp_path / "m.csv", rest=rest, mass=mass, other=rest)
+    for data, options in [
+        (table, {}),
+        (table, {"target": turned}),
+        (SMILES, {"y": pairs, "target": turned}),
+        (SMILES, {"labels": table, "target": turned}),
+        (SMILES, {"labels": table}),
+    ]:
+        assert two.evaluate(data, **options) == wanted
+    assert not caplog.messages
+    assert two.evaluate(table, target=["other", "mass"]) == wanted
+    assert caplog.messages == ["column other is compared with target rest."]
+
+
+def test_evaluate_scores_some_of_the_targets(two, tmp_path):
+    rest = [row[1] for row in TARGETS["numbers"]]
+    score = two.evaluate(SMILES, TARGETS["numbers"]).by_target["rest"]
+    table = write_table(tmp_path / "m.csv", rest=rest, other=rest)
+    frame = small_frames.DataFrame({"rest": np.array(rest)})
+    for data, options in [
+        (table, {}),
+        (table, {"target": "rest"}),
+        (SMILES, {"y": rest, "target": "rest"}),
+        (SMILES, {"y": frame}),
+        (SMILES, {"labels": table}),
+    ]:
+        found = two.evaluate(data, **options)
+        assert found.score == found.by_target["rest"] == pytest.approx(score)
+        assert math.isnan(found.by_target["mass"])
+    with pytest.raises(GnnakError, match=r"1 target \(other\), but the net"):
+        two.evaluate(table, target="other")
+
+
 def test_evaluate_numbers_classes_as_in_training():
     y = TARGETS["classes"]
     model, _ = gnnak.train(SMILES, y, **SMALL)
@@ -115,7 +160,7 @@ EDGES = torch.tensor([[0, 1], [1, 0]])
         (SMILES, {"y": [[1, 2]] * 36, "batch_size": 0}, "batch_size is 0; give a whol"),
         (["C", "C("], {"y": [[1, 2]] * 2}, "1 of 2 rows cannot be used .*row 2: 'C"),
         (["C("], {"y": [[1, 2]], "skip_bad": True}, "the only row cannot be used"),
-        (["C"], {"y": [[NAN, NAN]], "skip_bad": True}, "has no usable rows; correct"),
+        (["C"], {"y": [[NAN, NAN]], "skip_bad": True}, "row 1: all targets are empty"),
         ([], {"y": []}, "the list of SMILES has no graphs|has no graphs; add some"),
         (
             [Data(torch.zeros(2, 3).long(), EDGES, y=torch.zeros(1, 2))],

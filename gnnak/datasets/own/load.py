@@ -24,12 +24,7 @@ from gnnak.datasets.own.molecules import (
     find_smiles,
     need_featurizer,
 )
-from gnnak.datasets.own.objects import (
-    check_attributes,
-    is_frame,
-    lacks_attribute,
-    target_names,
-)
+from gnnak.datasets.own.objects import check_attributes, is_frame, lacks_attribute
 from gnnak.datasets.own.one_graph import (
     hidden,
     labelled,
@@ -46,8 +41,9 @@ from gnnak.datasets.own.splits import (
     scaffold_folds,
     scaffold_split,
 )
-from gnnak.datasets.own.targets import Targets, encode_targets
+from gnnak.datasets.own.targets import Column, Targets, encode_targets
 from gnnak.datasets.own.which import (
+    default_names,
     find_columns,
     find_targets,
     with_node_targets,
@@ -65,6 +61,7 @@ from gnnak.graphs.readers.rows import (
     refuse,
 )
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
+from gnnak.graphs.readers.table import read_table
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
@@ -192,6 +189,7 @@ def load_own(
     if len(left_out) > MOST_TOLD:
         skipped = (*skipped, f"and {len(left_out) - MOST_TOLD} more rows")
     featurizer = None if rows.molecules is None else "ogb"
+    _check_finite(rows)
     nodes, edges = describe_features(rows.store, featurizer)
     info = DatasetInfo(
         name=data_name(own.path),
@@ -359,23 +357,29 @@ def load_labelled(
     In one graph, the nodes without a known target are in the field `bad` of the result.
     If it has test nodes, so are all other nodes, and the third result is "test".
     `info` describes the data of the network, and `fold` is its split of one graph. If
-    `own` names no targets, the columns and attributes with the names of the network's
-    targets are read.
+    `own` names no targets, those of the network's targets are read that are columns or
+    attributes. Columns with the names of the network's targets are matched by name, the
+    others by position; targets without a column are unknown.
     """
-    named, featurizer = info.targets, find_featurizer(info) or "ogb"
-    if y is not None:
-        if named and is_frame(y) and set(named) <= set(target_names(y)):
-            y = y[list(named)]
-        named = ()
-    own = replace(own, task=info.task, targets=own.targets or named)
-    rows = _rows(data, own, featurizer, trained=True)
+    featurizer = find_featurizer(info) or "ogb"
+    own = replace(own, task=info.task)
+    named = replace(own, targets=own.targets or info.targets)
+    rows = _rows(data, named, featurizer, trained=True)
     if rows.molecules is not None:
         need_featurizer(info)
+    may_have_more = not own.targets and (y is None or is_frame(y))
+    if not own.targets and y is None:
+        tables = (rows.columns, rows.node_columns)
+        known = {name for table in tables for name in table}
+        if own.labels is not None:
+            known = set(read_table(own.labels)[0])
+        if known:  # else y of the graphs has no names
+            found = tuple(name for name in info.targets if name in known)
+            own = replace(own, targets=found or info.targets)
     rows = with_node_targets(own, rows, y)
-    if not (own.labels or rows.columns or rows.node_columns):
-        own = replace(own, targets=())  # y of the graphs has no names
     columns, numbers = find_columns(own, rows, y)
-    _check_predicted(rows, [name for name, _ in columns], info)
+    _check_level(rows, info)
+    columns = _matched(columns, info, rows.source, may_have_more)
     test = nodes_for_test(rows, fold) if rows.is_one_graph else None
     if test is not None:
         columns = [(name, hidden(values, test)) for name, values in columns]
@@ -388,8 +392,8 @@ def load_labelled(
     return *_without_bad(own, rows, targets), None
 
 
-def _check_predicted(rows: GraphRows, names: list[str], info: DatasetInfo) -> None:
-    """Raise `GraphError` unless a network predicts as many targets as are given."""
+def _check_level(rows: GraphRows, info: DatasetInfo) -> None:
+    """Raise `GraphError` if the targets are of nodes, not of graphs, or vice versa."""
     given, wanted = (
         "node" if of_nodes else "graph"
         for of_nodes in (rows.store.node_targets, info.node_task)
@@ -399,13 +403,40 @@ def _check_predicted(rows: GraphRows, names: list[str], info: DatasetInfo) -> No
             f"{rows.source} has targets of {given}s, but the network predicts targets "
             f"of {wanted}s; put a target of every {wanted} into the graphs."
         )
+
+
+def _matched(
+    columns: list[Column], info: DatasetInfo, source: str, may_have_more: bool
+) -> list[Column]:
+    """Return a column for each target of the network, in their order.
+
+    With `may_have_more`, columns that are no target are left out if all targets have a
+    column.
+    """
+    given, names = dict(columns), [name for name, _ in columns]
+    wanted = info.targets
+    others = [name for name in names if name not in wanted]
+    missing = [name for name in wanted if name not in given]
+    if may_have_more and wanted and not missing:
+        others = []
     outputs = 1 if info.task == "classification" else info.num_outputs
-    if len(names) != outputs:
-        predicted = f" ({', '.join(info.targets[:10])})" if info.targets else ""
+    if len(names) != outputs and (others or not wanted or not names):
+        predicted = f" ({', '.join(wanted[:10])})" if wanted else ""
         raise GraphError(
-            f"{rows.source} has {counted(len(names), 'target')} ({', '.join(names)}), "
+            f"{source} has {counted(len(names), 'target')} ({', '.join(names)}), "
             f"but the network predicts {outputs}{predicted}; give one column for each."
         )
+    if not wanted:
+        return columns
+    column_of = dict(zip(missing, others, strict=False))
+    if tuple(names) != default_names(len(names)):
+        for target, name in column_of.items():
+            logging.getLogger("gnnak").warning(
+                "column %s is compared with target %s.", name, target
+            )
+    unknown = [None] * len(columns[0][1])
+    sources = [column_of.get(target, target) for target in wanted]
+    return [(name, given.get(name, unknown)) for name in sources]
 
 
 def _rows(
@@ -426,6 +457,30 @@ def _rows(
     check_attributes("node", own.node_attr, nodes, edges, *told)
     check_attributes("edge", own.edge_attr, edges, nodes, *told)
     return with_points(rows, own.targets, own.task)
+
+
+def _check_finite(rows: GraphRows) -> None:
+    """Raise `GraphError` if a feature of a node or an edge is not a finite number."""
+    store = rows.store
+    places = (
+        ("x", store.x, store.node_ptr, "node"),
+        ("edge_attr", store.edge_attr, store.edge_ptr, "edge"),
+    )
+    for key, values, ptr, owner in places:
+        if values is None or not values.is_floating_point():
+            continue
+        wrong = (~values.isfinite()).reshape(len(values), -1).any(dim=1).nonzero()
+        if not wrong.numel():
+            continue
+        row = int(wrong[0])
+        graph = int(torch.searchsorted(ptr, row, right=True)) - 1
+        which = f"node {row - int(ptr[graph])}"
+        if owner == "edge":
+            which = "the edge from {} to {}".format(*store.edge_index[:, row].tolist())
+        raise GraphError(
+            f"{rows.source}: {key} of {which} of graph {int(rows.position[graph])} "
+            "(numbered from 0) is not a finite number; correct it."
+        )
 
 
 def describe_features(
@@ -476,10 +531,6 @@ def _described(key: str, values: Tensor | None) -> Features | None:
     """Return the type and size of features; categorical features also get "other"."""
     if values is None:
         return None
-    if values.is_floating_point() and not values.isfinite().all():
-        raise GraphError(
-            f"{key} has entries that are not finite numbers; correct them."
-        )
     found = describe(values)
     if not isinstance(found, Categorical):
         return found

@@ -167,7 +167,7 @@ def find_columns(
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
-        return _columns_of(y, rows, own.targets or target_names(y)), numbers
+        return _columns_of(y, rows, own.targets), numbers
     if own.labels is not None:
         return _from_table(own, rows), numbers
     if own.targets and set(own.targets) <= set(rows.node_columns) - set(rows.columns):
@@ -310,7 +310,7 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
             "one for every graph."
         )
     table = table.reshape(len(table), -1)[rows.position.numpy()]
-    return _named(table, names)
+    return _named(table, names, target_names(y))
 
 
 def _refuse_parts(lengths: list[int], rows: GraphRows) -> None:
@@ -334,14 +334,28 @@ def _refuse_parts(lengths: list[int], rows: GraphRows) -> None:
         )
 
 
-def _named(table: np.ndarray, names: tuple[str, ...]) -> list[Column]:
-    """Return the columns of a table; default names are `y`, or `y0`, `y1`, ..."""
+def _named(
+    table: np.ndarray, wanted: tuple[str, ...], known: tuple[str, ...] = ()
+) -> list[Column]:
+    """Return the columns `wanted`, or all columns if empty.
+
+    `known` are the names of the columns; if empty, they have default names. Other names
+    in `wanted` are new names of all columns.
+    """
     width = table.shape[1]
-    if names and len(names) != width:
-        raise OptionError(
-            f"there are {counted(width, 'target')}, but {counted(len(names), 'name')}; "
-            "name every target."
-        )
-    if not names:
-        names = ("y",) if width == 1 else tuple(f"y{i}" for i in range(width))
-    return [(name, table[:, i].tolist()) for i, name in enumerate(names)]
+    known = known or default_names(width)
+    if not set(wanted) <= set(known):
+        if len(wanted) != width:
+            raise OptionError(
+                f"there are {counted(width, 'target')}, but "
+                f"{counted(len(wanted), 'name')}; name every target, or give some of: "
+                f"{', '.join(known[:10])}."
+            )
+        known = wanted
+    columns = dict(zip(known, table.T.tolist(), strict=True))
+    return [(name, columns[name]) for name in wanted or known]
+
+
+def default_names(count: int) -> tuple[str, ...]:
+    """Return the names of targets without names: `y`, or `y0`, `y1`, ..."""
+    return ("y",) if count == 1 else tuple(f"y{i}" for i in range(count))

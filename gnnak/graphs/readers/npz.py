@@ -25,7 +25,12 @@ from gnnak.graphs.readers.files import (
 )
 from gnnak.graphs.readers.one_graph import KEYS as ONE_GRAPH_KEYS
 from gnnak.graphs.readers.one_graph import in_usual_layout
-from gnnak.graphs.store import GraphStore, with_reverse_edges, without_reverse_edges
+from gnnak.graphs.store import (
+    GraphStore,
+    two_way_edges,
+    with_reverse_edges,
+    without_reverse_edges,
+)
 from gnnak.typing import check_choice
 
 Part = Literal["train", "validation", "test"]
@@ -213,10 +218,11 @@ def read_npz(
 ) -> GraphFile:
     """Read a data set in the npz layout, which `docs/formats.md` describes.
 
-    Unless the file has `directed` set, a reverse edge is added directly after every
-    edge. Integers and bools become int64; the dtype of floating-point numbers does not
-    change. If the file has no `x`, `x` is one column of zeros. A file whose arrays need
-    far more memory than its size suggests is refused before its arrays are read.
+    Unless the file has `directed` set, it must have each edge in one direction only,
+    and a reverse edge is added directly after every edge. Integers and bools become
+    int64; the dtype of floating-point numbers does not change. If the file has no `x`,
+    `x` is one column of zeros. A file whose arrays need far more memory than its size
+    suggests is refused before its arrays are read.
     `FileFormatError` names the file and, if possible, the key that is wrong.
 
     Args:
@@ -234,10 +240,25 @@ def read_npz(
         usual = in_usual_layout(arrays)
         file, directed = _assemble(usual, allow_no_edges, size)
         file.check()
+        if not directed:
+            _check_written_once(file.store)
     except GraphError as error:
         told = str(error).rstrip(".")
         raise FileFormatError(f"{path}: {told}; see docs/formats.md#npz.") from error
     return file if directed else replace(file, store=with_reverse_edges(file.store))
+
+
+def _check_written_once(store: GraphStore) -> None:
+    """Raise `GraphError` if a file of undirected graphs has an edge and its reverse."""
+    two_way = two_way_edges(store)
+    if two_way.numel():
+        edge = int(two_way[0])
+        graph = int(torch.searchsorted(store.num_edges.cumsum(0), edge, right=True))
+        source, target = store.edge_index[:, edge].tolist()
+        raise GraphError(
+            f"edge_index has both directions of the edge between nodes {source} and "
+            f"{target} of graph {graph}; set directed=True, or write each edge once."
+        )
 
 
 def holds_one_graph(path: FilePath) -> bool:
@@ -255,15 +276,18 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
     """Write a data set in the npz layout, atomically; `read_npz` is the inverse.
 
     If every edge has a reverse edge with the same attributes, only one direction is
-    written, and `read_npz` may return the edges in another order. Otherwise all edges
-    are written, with `directed` set. Integers are written in the smallest dtype that
-    can represent them and read as int64.
+    written, and `read_npz` may return the edges in another order. Otherwise, and if
+    parallel edges would be written in different directions, all edges are written, with
+    `directed` set. Integers are written in the smallest dtype that can represent them
+    and read as int64.
 
     Args:
         path: The file; an existing file is replaced.
         file: The graphs and their splits.
     """
     once = without_reverse_edges(file.check().store)
+    if once is not None and two_way_edges(once).numel():
+        once = None
     if once is not None:
         file = replace(file, store=once)
     write_arrays(path, file, directed=once is None)

@@ -77,6 +77,12 @@ def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     rows = [len(found[key]) for key in ("x", "y") if key in found and found[key].ndim]
     alone = "edge_index" in found and "num_nodes" not in found
     if alone and "num_edges" not in found and rows:
+        if len(set(rows)) > 1:
+            raise GraphError(
+                f"x has {rows[0]} rows and y has {rows[1]}, but the keys num_nodes and "
+                "num_edges are missing; add them, or give one y for every node of one "
+                "graph"
+            )
         found["num_nodes"] = np.array(rows[:1])
         found["num_edges"] = np.array(found["edge_index"].shape[-1:])
         found["node_targets"] = np.array("y" in found)

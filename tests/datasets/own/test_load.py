@@ -11,6 +11,7 @@ from gnnak.datasets.own import OwnData, as_rows, load_own
 from gnnak.errors import GnnakError
 from gnnak.graphs import GraphFile, from_networkx, to_pyg, write_graph6, write_npz
 from gnnak.nn.features import Categorical
+from tests.training.small_frames import DataFrame
 
 GRAPHS = [nx.path_graph(n) for n in range(2, 12)]
 TABLE = "name,smiles,logp,part\n" + "\n".join(
@@ -167,6 +168,48 @@ def test_load_own_unknown_targets_are_nan():
     found = load_own(OwnData(), GRAPHS, y)
     assert found.dataset.store.y.shape == (10, 2)
     assert found.dataset.store.y.isnan().sum() == 10
+
+
+def test_load_own_targets_choose_columns_of_y_by_name(tmp_path):
+    y = torch.rand(10, 2)
+    write_npz(tmp_path / "g.npz", GraphFile(replace(from_networkx(GRAPHS), y=y)))
+    for names, wanted in [
+        (("y1",), y[:, 1]),
+        (("y1", "y0"), y.flip(1)),
+        (("mass", "rest"), y),
+    ]:
+        found = load_own(OwnData(str(tmp_path / "g.npz"), targets=names)).dataset
+        assert found.info.targets == names
+        assert torch.equal(found.store.y, wanted)
+    frame = DataFrame({"mass": y[:, 0].numpy(), "rest": y[:, 1].numpy()})
+    found = load_own(OwnData(targets=("rest", "mass")), GRAPHS, frame).dataset
+    assert torch.equal(found.store.y, y.flip(1))
+    with pytest.raises(GnnakError, match=r"1 name; .* some of: y0, y1"):
+        load_own(OwnData(targets=("mass",)), GRAPHS, y)
+
+
+def test_load_own_names_the_node_or_edge_that_is_not_finite(tmp_path):
+    store = from_networkx(GRAPHS)
+    x, weight = (
+        torch.ones(int(store.node_ptr[-1]), 2),
+        torch.ones(store.num_edges.sum()),
+    )
+    x[store.node_ptr[3] + 1, 1] = torch.nan
+    first = int(store.edge_ptr[4])
+    weight[first] = torch.inf
+    ends = " to ".join(map(str, store.edge_index[:, first].tolist()))
+    for change, place in [
+        ({"x": x}, "x of node 1 of graph 3"),
+        (
+            {"edge_attr": weight[:, None]},
+            f"edge_attr of the edge from {ends} of graph 4",
+        ),
+    ]:
+        path = tmp_path / "g.npz"
+        y = torch.arange(10.0)
+        write_npz(path, GraphFile(replace(store, y=y, **change)))
+        with pytest.raises(GnnakError, match=rf"g\.npz: {place} .* is not a finite"):
+            load_own(OwnData(str(path)))
 
 
 @pytest.mark.parametrize(
