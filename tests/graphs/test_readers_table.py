@@ -147,6 +147,7 @@ def test_read_edge_lists_empty_file_has_no_graphs(tmp_path):
         ("a b\na b c\n", "words"),
         ("0 1 0.5\n", "line 1: 0.5 is a weight and no node; write graphs with weights"),
         ("0 1 2\n0, 1, -.5e-3\n", "line 2: -.5e-3 is a weight"),
+        ("graph,Source,target\n0,0,1\n", "line 1: graph Source target is a header"),
         ("0 1 {}\n", r"line 1: \{\} holds .* nx.write_edgelist\(graph, path, data=F"),
         ("0 1 {'weight': 3, 'w': 1}\n", "line 1: {'weight': 3 'w': 1} holds edge attr"),
     ],

@@ -370,11 +370,11 @@ def load_labelled(
     may_have_more = not own.targets and (y is None or is_frame(y))
     if not own.targets and y is None:
         tables = (rows.columns, rows.node_columns)
-        names = {name for table in tables for name in table}
+        present = {name for table in tables for name in table}
         if own.labels is not None:
-            names = set(read_table(own.labels)[0])
-        if names:  # else y of the graphs has no names
-            found = tuple(name for name in info.targets if name in names)
+            present = set(read_table(own.labels)[0])
+        if present:  # else y of the graphs has no names
+            found = tuple(name for name in info.targets if name in present)
             own = replace(own, targets=found or info.targets)
     rows = with_node_targets(own, rows, y)
     columns, numbers = find_columns(own, rows, y)

@@ -175,6 +175,7 @@ LARGEST = 2 << 30
 """Largest size of an edge list, in bytes."""
 COMMENTS = ("#", "%")
 SEPARATOR = re.compile(r"[\s,;]+")
+HEADER = {"source", "target", "src", "dst", "from", "to", "node1", "node2"}
 WEIGHT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
@@ -201,6 +202,11 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
                 f"{path}, line {number}: {' '.join(words[2:])} holds edge attributes "
                 "and is no node; write the file with nx.write_edgelist(graph, path, "
                 "data=False), or as JSON to keep attributes; see docs/formats.md#json."
+            )
+        if not graphs and len(words) > 1 and {w.lower() for w in words[-2:]} <= HEADER:
+            raise FileFormatError(
+                f"{path}, line {number}: {' '.join(words)} is a header; remove it, or "
+                "begin it with #; see docs/formats.md#edge-lists."
             )
         width = max(width, len(words))
         name, nodes = ("", words) if len(words) < 3 else (words[0], words[1:])
