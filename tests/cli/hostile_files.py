@@ -69,7 +69,7 @@ def bomb() -> bytes:
 PACKED = gzip.compress(f"smiles,y\n{GOOD}".encode())
 PICKLE = pickle.dumps({"smiles": ["C"], "y": [1]})
 WIDTH = "but the network was trained with 9 columns; give the same features"
-NO_TARGETS = "has no targets; name a column or attribute with --target"
+NO_TARGETS = "has no targets"
 KINDS = {
     "empty.csv": both("", "empty.csv is empty; give a table with a header; see docs/"),
     "blank.csv": both("\n\n \n", "is empty; give a table with a header; see docs/"),

@@ -183,6 +183,13 @@ def test_read_node_link_one_graph_and_lines(tmp_path):
     assert "not a node-link graph" in third.reason
 
 
+def test_read_node_link_with_edges_as_pairs_says_what_an_edge_is(tmp_path):
+    graph = {"nodes": [{"id": 0}, {"id": 1}], "edges": [[0, 1]]}
+    (tmp_path / "g.json").write_text(json.dumps(graph))
+    (row,) = read_node_link(tmp_path / "g.json")
+    assert 'edges are not objects such as {"source": 0, "target": 1}' in row.reason
+
+
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "\0"])
 def test_read_node_link_of_something_else_is_a_sentence(tmp_path, content):
     (tmp_path / "g.json").write_text(content)

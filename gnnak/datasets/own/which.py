@@ -195,6 +195,12 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
             )
     if rows.unread_y:
         raise GraphError(rows.unread_y)
+    if rows.store.y is None and own.targets:
+        raise OptionError(
+            f"{rows.source} has no targets, and so no {', '.join(own.targets)}; give "
+            "the table that has it with --targets (labels=...), or y; see "
+            "docs/formats.md#targets."
+        )
     if rows.store.y is None:
         raise OptionError(
             f"{rows.source} has no targets; name a column or attribute with "
@@ -246,8 +252,8 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
     if length != rows.num_rows:
         raise GraphError(
             f"{own.labels} has {counted(length, 'row')}, but {rows.source} has "
-            f"{counted(rows.num_rows, 'graph')}; give one row for every graph, in the "
-            "same order."
+            f"{counted(rows.num_rows, 'graph')}; give a header line, and one row for "
+            "every graph, in the same order."
         )
     names = own.targets or tuple(columns)
     if not own.targets and len(names) > 1:

@@ -298,6 +298,10 @@ def _graph(number: int, item: Any) -> Row:
         reason = "it is not a node-link graph with a list of nodes"
         return BadRow(number, f"{reason}; see docs/formats.md#json")
     edges = "edges" if "edges" in item else "links"
+    listed = item.get(edges, ())
+    if isinstance(listed, list) and not all(isinstance(e, dict) for e in listed):
+        reason = 'its edges are not objects such as {"source": 0, "target": 1}'
+        return BadRow(number, f"{reason}; see docs/formats.md#json")
     try:
         return nx.node_link_graph(
             {edges: [], **item}, directed=False, multigraph=False, edges=edges

@@ -76,6 +76,18 @@ def test_load_own_graph6_with_labels(tmp_path, write):
     assert found.dataset.info.node_features == Categorical((1,))
 
 
+def test_load_own_graph6_without_labels_is_a_sentence(tmp_path, write):
+    write_graph6(tmp_path / "g.g6", from_networkx(GRAPHS))
+    own = OwnData(str(tmp_path / "g.g6"), targets=("kind",))
+    with pytest.raises(GnnakError, match="no kind; give the table that has it with --"):
+        load_own(own)
+    without_header = write("\n".join("ab" * 5), "labels.csv")
+    with pytest.raises(
+        GnnakError, match=r"9 rows, but .* 10 graphs; give a header line"
+    ):
+        load_own(replace(own, labels=without_header))
+
+
 def test_load_own_graph6_bad_line_is_a_bad_row(tmp_path):
     (tmp_path / "g.g6").write_bytes(b"Bw\nB\nA_\n")
     rows = as_rows(tmp_path / "g.g6")
