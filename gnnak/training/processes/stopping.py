@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -14,7 +15,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 REPEAT_SECONDS = 1.0
 """A signal so soon after a recorded one is ignored: `timeout` and `torchrun` send each
 signal twice."""
-RESEND_SECONDS = 0.05
+RESEND_SECONDS = 0.2
 """Python discards exceptions that are raised in a destructor. If that happens to
 `Stopped`, `stoppable` sends the signal again after this delay."""
 
@@ -80,6 +81,10 @@ def stoppable(advice: str = "") -> Iterator[StopRequest]:
             return
         before = sys.unraisablehook
 
+        def send_later(number: int) -> None:
+            time.sleep(RESEND_SECONDS)
+            os.kill(os.getpid(), number)
+
         def resend(lost: Any) -> None:
             """Send the signal again if the discarded exception `lost` is `Stopped`.
 
@@ -89,8 +94,9 @@ def stoppable(advice: str = "") -> Iterator[StopRequest]:
                 before(lost)
                 return
             signal.signal(lost.exc_value.number, request.handle)
-            again = (os.getpid(), lost.exc_value.number)
-            threading.Timer(RESEND_SECONDS, os.kill, again).start()
+            # `threading.Timer.start` waits for its thread. On a busy machine, the signal
+            # could then arrive before this function returns, and be lost again.
+            start_new_thread(send_later, (lost.exc_value.number,))
 
         sys.unraisablehook = resend
         try:
