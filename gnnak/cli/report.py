@@ -52,6 +52,11 @@ def report(
     folder = results or Path("results")
     own = Path("runs") if runs is None and results is None else runs
     has_runs = own is not None and any(own.glob("runs*.jsonl"))
+    if runs is not None and not has_runs:
+        raise OptionError(
+            f"{runs} has no records of runs on your own data; give the folder of the "
+            "option --runs of gnnak train."
+        )
     if not folder.is_dir() and (results is not None or not has_runs):
         raise OptionError(
             f"there is no folder {folder}; give one with records with --results, or "

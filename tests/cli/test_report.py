@@ -49,6 +49,9 @@ def test_report_reads_only_the_folders_that_are_given(
 
     monkeypatch.setattr(page, "write_report", write_report)
     Path(folder).mkdir()
+    if "--runs" in arguments:
+        Path(own_runs).mkdir(exist_ok=True)
+        Path(own_runs, "runs.jsonl").touch()
     run("report", *arguments)
 
 
@@ -59,6 +62,7 @@ def test_report_reads_only_the_folders_that_are_given(
             ["--results", "/no/such"],
             "there is no folder /no/such; give one",
         ),
+        (["--runs", "/no/such"], "/no/such has no records of runs on your own data"),
         (["--results", ".", "--out", "report.pdf"], "end it in .html"),
         (["--results", ".", "--out", "/dev/null/a.html"], "/dev/null"),
     ],

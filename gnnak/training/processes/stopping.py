@@ -94,8 +94,8 @@ def stoppable(advice: str = "") -> Iterator[StopRequest]:
                 before(lost)
                 return
             signal.signal(lost.exc_value.number, request.handle)
-            # `threading.Timer.start` waits for its thread. On a busy machine, the signal
-            # could then arrive before this function returns, and be lost again.
+            # `threading.Timer.start` would wait for its thread. On a busy machine, the
+            # signal could then arrive before this function returns, and be lost again.
             start_new_thread(send_later, (lost.exc_value.number,))
 
         sys.unraisablehook = resend
