@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.norm import several_processes
 from gnnak.nn.recompute import frozen_running_statistics, recomputed
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.streamed import StreamedSubgraphs
+from gnnak.subgraphs.streamed import LazySlices, StreamedSubgraphs
 from gnnak.typing import Encoding, Reduce, check_count
 
 Encodings = dict[Encoding, Tensor]
@@ -32,7 +32,7 @@ POOLED = ("sum", "mean")
 """Values of `reduce` that can be computed from one slice after the other."""
 
 
-class Slices(Sequence[RootedSubgraphs]):
+class Slices(LazySlices):
     """Rooted subgraphs, cut into slices of about `max_copies` node copies each.
 
     A subgraph with more than `max_copies` nodes is a slice by itself. Each slice has
@@ -47,31 +47,17 @@ class Slices(Sequence[RootedSubgraphs]):
         alone = (sizes > max_copies).nonzero().flatten()
         inner = {*chunk_cuts(sizes, max_copies), *alone.tolist(), *(alone + 1).tolist()}
         self.subgraphs = subgraphs
-        self.roots = sorted({0, sizes.numel()} | inner)
-        ends = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])[self.roots]
+        self.cuts = sorted({0, sizes.numel()} | inner)
+        ends = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])[self.cuts]
         target = subgraphs.edge_index[1].contiguous()
         self.copies = ends.tolist()
         self.edges = torch.searchsorted(target, ends).tolist()
 
-    def __len__(self) -> int:
-        return len(self.roots) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> RootedSubgraphs: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[RootedSubgraphs]: ...
-
-    def __getitem__(
-        self, index: int | slice
-    ) -> RootedSubgraphs | list[RootedSubgraphs]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(f"there are {len(self)} slices, and no slice {index}")
+    def build(self, index: int) -> RootedSubgraphs:
+        """Cut out slice `index`."""
         roots, copies, edges = (
             slice(*cuts[index : index + 2])
-            for cuts in (self.roots, self.copies, self.edges)
+            for cuts in (self.cuts, self.copies, self.edges)
         )
         whole = self.subgraphs
         return RootedSubgraphs(

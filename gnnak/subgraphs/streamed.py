@@ -25,7 +25,36 @@ def can_stream(extractor: Extractor) -> bool:
     return not extractor.random and can_choose_roots(extractor)
 
 
-class Stream(Sequence[RootedSubgraphs]):
+class LazySlices(Sequence[RootedSubgraphs]):
+    """Slices of rooted subgraphs; `slices[i]` builds slice i when it is needed."""
+
+    cuts: list[int]
+    """The number of the first root of each slice, and the number of roots."""
+
+    def build(self, index: int) -> RootedSubgraphs:
+        """Return slice `index`."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.cuts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> RootedSubgraphs: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RootedSubgraphs]: ...
+
+    def __getitem__(
+        self, index: int | slice
+    ) -> RootedSubgraphs | list[RootedSubgraphs]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(f"there are {len(self)} slices, and no slice {index}")
+        return self.build(index)
+
+
+class Stream(LazySlices):
     """Slices of about `max_copies` node copies; `stream[i]` extracts slice i.
 
     The cuts depend on an upper bound of the size of each subgraph, so slices may be
@@ -50,22 +79,8 @@ class Stream(Sequence[RootedSubgraphs]):
         inner = chunk_cuts(largest, max_copies)
         self.cuts = sorted({0, num_nodes, *inner})
 
-    def __len__(self) -> int:
-        return len(self.cuts) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> RootedSubgraphs: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[RootedSubgraphs]: ...
-
-    def __getitem__(
-        self, index: int | slice
-    ) -> RootedSubgraphs | list[RootedSubgraphs]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(f"there are {len(self)} slices, and no slice {index}")
+    def build(self, index: int) -> RootedSubgraphs:
+        """Extract slice `index`."""
         first, stop = self.cuts[index : index + 2]
         roots = torch.arange(first, stop, device=self.edge_index.device)
         if isinstance(self.extractor, EgoNets):
