@@ -44,12 +44,13 @@ def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
     numbers = [{as_number(text) for text in column} for column in values]
+    if len(texts) > 1 and all(map(_words, texts)):
+        return "classification"  # of which `encode_targets` allows one column only
     if len(texts) > 1:
         binary = all(column <= {0.0, 1.0} for column in numbers)
         return "multilabel" if binary else "regression"
     (column,), (distinct,) = numbers, values
-    words = [text for text in distinct if as_number(text) is None]
-    if distinct and (2 * len(words) > len(distinct) or distinct <= set(TRUE_FALSE)):
+    if distinct and (_words(texts[0]) or distinct <= set(TRUE_FALSE)):
         return "classification"
     whole = column == {float(number) for number in range(len(column))}
     repeated = len(column) == 2 or 2 * len(column) <= len(known[0])
@@ -211,6 +212,8 @@ def encode_targets(
     names = tuple(name for name, _ in columns)
     texts = [[as_text(value) for value in values] for _, values in columns]
     found = task or tell_task(texts)
+    if found != "classification":
+        _check_kinds(names, texts)
     if task is None and found == "classification":
         check_words(names[0], texts[0], numbers)
     if found == "classification":
@@ -225,6 +228,27 @@ def encode_targets(
     if task is None:
         _check_numbers(targets, texts)
     return targets
+
+
+def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) -> None:
+    """Raise `OptionError` if some columns have text and others have numbers."""
+    columns = dict(zip(names, texts, strict=True))
+    others = [name for name in names if not _words(columns[name])]
+    for name in names:
+        if others and (words := _words(columns[name])):
+            raise OptionError(
+                f"{name} has text such as {words[0][:40]!r}, but {others[0]} has "
+                "numbers; targets of one run must be of one kind, all numbers or all "
+                f"0 and 1: leave out {name}, or train another run with {name} as the "
+                "only target."
+            )
+
+
+def _words(column: Sequence[str | None]) -> list[str]:
+    """Return the words of a column, [] if at least half its values are numbers."""
+    distinct = {text for text in column if text is not None}
+    words = sorted(text for text in distinct if as_number(text) is None)
+    return words if 2 * len(words) > len(distinct) else []
 
 
 def _encode_classes(

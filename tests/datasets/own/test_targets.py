@@ -65,6 +65,13 @@ def test_encode_targets_labels_are_0_and_1():
     [
         ([], None, "there is no target"),
         ([("a", ["x"]), ("b", ["y"])], "classification", "one target, got 2"),
+        (
+            [("a", [1, 2, 3]), ("b", ["x", "", "y"])],
+            None,
+            "^b has text such as 'x', but a has numbers; targets of one run must be of "
+            "one kind, .*: leave out b, or train another run with b as the only target",
+        ),
+        ([("a", ["x", "x", "z"]), ("b", ["y"] * 3)], None, "one target, got 2: a, b; "),
         ([("a", ["x"] * 3)], "classification", "a is x in all 3 rows, so there is"),
         ([("a", [1.5, "1.50", 1.5, ""])], None, "a is 1.5 in all 3 rows"),
         ([("a", [4, 4, 4]), ("b", [5, 5, 5])], None, "a is 4.0 in all 3 rows"),
