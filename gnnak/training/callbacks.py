@@ -225,7 +225,7 @@ class RunHistory(Callback):
             fresh.unlink(missing_ok=True)
             raise TrainingError(
                 f"{last} cannot be written: {error.strerror}; free disk space and go "
-                "on with --resume."
+                "on with --resume (resume=True)."
             ) from error
         if trainer.is_global_zero:
             self.write_curves()

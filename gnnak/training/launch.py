@@ -247,9 +247,7 @@ def _compare(
     for folder in places.runs.glob(f"{escape(experiment)}-*"):
         stopped = stopped_config(folder) if (folder / LAST).exists() else None
         if stopped and stopped.data.name == folds[0].data.name:
-            one_seed = [_has_one_seed(each) for each in (folds[0], stopped)]
-            split = ("data.seed",) if all(one_seed) else ()
-            other = other_options(folds[0], stopped, (*ignored, *split))
+            other = other_options(folds[0], stopped, ignored)
             if other and not is_reserved(folder):
                 differs = not other.keys() <= {*PER_RUN}
                 found.append((differs, len(other), folder, other))
@@ -265,12 +263,6 @@ def _compare(
     if console is not None:
         tell = rank_zero_only(console.print)
         tell(f"a new run begins: {told}", markup=False, soft_wrap=True)
-
-
-def _has_one_seed(config: RunConfig) -> bool:
-    """Return whether the split of own data has the seed of the run, from `--seed`."""
-    data = config.data
-    return data.own.path is not None and data.seed == config.train.seed
 
 
 def _done(

@@ -19,6 +19,7 @@ from gnnak.models.factory import normal_name
 from gnnak.training.config.experiment import own_config
 from gnnak.training.launch import tell_data, warn_of_unused
 from gnnak.training.processes.machine import Machine
+from gnnak.training.processes.stopping import Stopped
 from gnnak.training.protocols import num_folds
 from gnnak.training.records.results import Record
 from gnnak.training.run import run
@@ -175,7 +176,11 @@ def train(
     config = replace(config, data=data_config)
     where = TemporaryDirectory() if folder is None else nullcontext(os.fspath(folder))
     with where as place:
-        record = run(config, dataset, Path(place), machine, resume, console)
+        try:
+            record = run(config, dataset, Path(place), machine, resume, console)
+        except Stopped as stopped:
+            advice = "" if folder is None else "go on with resume=True"
+            raise Stopped(stopped.number, advice) from None
         Path(place, "last.ckpt").unlink(missing_ok=True)
         record = {"experiment": config.data.name} | record
         return Trained(load(Path(place, "best.ckpt")), record)

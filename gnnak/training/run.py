@@ -119,6 +119,7 @@ IDENTIFIES_DATA = (
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
+    """Raise `CheckpointError` if the run in a folder was stopped with other options."""
     stopped = stopped_config(folder) or config
     if other := other_options(config, stopped, IDENTIFIES_DATA):
         raise CheckpointError(
@@ -163,9 +164,9 @@ def run_reserved(
     """Do the work of `run`; the caller must have locked `folder` with `reserved`."""
     machine, began = machine or Machine(), time.monotonic()
     data_hash = fingerprint(dataset)
-    last = last_checkpoint(folder, resume, config.data.name, data_hash)
-    if last is not None:
+    if resume and (folder / "last.ckpt").exists():
         check_options(config, folder)
+    last = last_checkpoint(folder, resume, config.data.name, data_hash)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     check_parts(dataset.info, parts, machine.devices * machine.num_nodes)
     clock = Clock()

@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 from copy import copy
 from functools import partial
 
@@ -10,12 +12,14 @@ import torch
 import gnnak
 from gnnak.datasets import describe
 from gnnak.datasets.own.options import OwnData
-from gnnak.errors import GnnakError, GraphError, TrainingError
+from gnnak.errors import CheckpointError, GnnakError, GraphError, TrainingError
 from gnnak.graphs import from_networkx, to_pyg
 from gnnak.nn.features import Continuous
 from gnnak.training.config.experiment import own_config
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.module import GraphTask
+from gnnak.training.processes.stopping import Stopped
 from tests.training.molecules import SMALL, SMILES, carbons
 
 
@@ -86,6 +90,50 @@ def test_train_warns_if_edges_of_pyg_data_come_in_one_direction_only(progress):
     with pytest.warns(UserWarning, match="every edge of Python list comes.*ToUndir"):
         train_on([once(one) for one in data])
     train_on([nx.DiGraph([(0, 1)])] * 12)
+
+
+@pytest.fixture
+def stop(monkeypatch):
+    """Let a run receive SIGTERM after its first training step."""
+    original = GraphTask.training_step
+
+    def step(*arguments):
+        result = original(*arguments)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return result
+
+    monkeypatch.setattr(GraphTask, "training_step", step)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_train_stopped_by_sigterm_names_the_argument_of_python(
+    has_folder, stop, tmp_path
+):
+    folder, advice = None, r"^stopped by SIGTERM\.$"
+    if has_folder:
+        folder, advice = tmp_path, r"^stopped by SIGTERM; go on with resume=True\.$"
+    with pytest.raises(Stopped, match=advice):
+        gnnak.train(SMILES, carbons(SMILES), folder=folder, **SMALL)
+    assert (tmp_path / "last.ckpt").exists() == has_folder
+
+
+def test_train_resumed_names_what_differs_from_the_stopped_run(stop, tmp_path):
+    resumed = partial(gnnak.train, SMILES, folder=tmp_path, resume=True)
+    y = carbons(SMILES)
+    with pytest.raises(Stopped):
+        resumed(y, **SMALL)
+    stop.undo()
+    for options, told in (
+        ({"seed": 3}, r"train\.seed=0 instead of 3"),
+        ({"channels": 4}, r"model\.channels=8 instead of 4"),
+        ({"split": "scaffold"}, r"data\.own\.split=None instead of 'scaffold'"),
+    ):
+        with pytest.raises(CheckpointError, match=f"was stopped with {told}; give"):
+            resumed(y, **SMALL | options)
+    with pytest.raises(CheckpointError, match=r"last\.ckpt was written on other data"):
+        resumed([1 + value for value in y], **SMALL)
+    assert resumed(y, **SMALL).record["epochs"] == 2
 
 
 def once(data):

@@ -169,6 +169,8 @@ def other_options(
 ) -> dict[str, str]:
     """Return the options that differ, each with a text that names both values.
 
+    If the split has the seed of the run in both, only the seed of the run is returned.
+
     >>> from gnnak.training.config.run_config import TrainConfig
     >>> other_options(RunConfig(), RunConfig(train=TrainConfig(epochs=3)))
     {'train.epochs': 'train.epochs=3 instead of 310'}
@@ -176,6 +178,8 @@ def other_options(
     if ours.hash() == theirs.hash():
         return {}
     here, there = flat(asdict(ours)), flat(asdict(theirs))
+    if all(each["data.seed"] == each["train.seed"] for each in (here, there)):
+        ignored = (*ignored, "data.seed")
     return {
         key: f"{key}={shown(there[key])} instead of {shown(here[key])}"
         for key in sorted(here)
