@@ -9,7 +9,17 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.names import check_graphs
-from gnnak.cli.options import DataDir, Json, given, own_values
+from gnnak.cli.options import (
+    BatchSize,
+    Channels,
+    DataDir,
+    Json,
+    Layers,
+    NumHops,
+    Smiles,
+    given,
+    own_values,
+)
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count
@@ -51,10 +61,7 @@ def extract(
             "folder of graphs.",
         ),
     ],
-    num_hops: Annotated[
-        int | None,
-        typer.Option(help="Radius of the egonets.", show_default=AS_TRAIN),
-    ] = None,
+    num_hops: NumHops = None,
     max_neighbors: Annotated[
         int | None,
         typer.Option(
@@ -91,20 +98,9 @@ def extract(
             help="Measure at most this many graphs, at random; of one graph, nodes.",
         ),
     ] = 1000,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Graphs in a batch.", show_default=AS_TRAIN),
-    ] = None,
-    num_layers: Annotated[
-        int | None,
-        typer.Option(min=1, help="GNN-AK layers of the model.", show_default=AS_TRAIN),
-    ] = None,
-    channels: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Hidden channels of the model.", show_default=AS_TRAIN
-        ),
-    ] = None,
+    batch_size: BatchSize = None,
+    layers: Layers = None,
+    channels: Channels = None,
     copy_limit: Annotated[
         int | None,
         typer.Option(
@@ -116,12 +112,7 @@ def extract(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of samples: graphs, walks, neighbours.")
     ] = 0,
-    smiles: Annotated[
-        str | None,
-        typer.Option(
-            help="Column with SMILES strings of your own data.", show_default="smiles"
-        ),
-    ] = None,
+    smiles: Smiles = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -151,7 +142,7 @@ def extract(
         size=size,
         alpha=alpha,
     )
-    widths = given(batch_size=batch_size, num_layers=num_layers, channels=channels)
+    widths = given(batch_size=batch_size, layers=layers, channels=channels)
     _, config = find_config(name, widths, own_values(smiles=smiles))
     usual = config.model.subgraphs
     assert isinstance(usual, SubgraphOptions)

@@ -328,7 +328,10 @@ LearningRate = Annotated[
     float | None, size_option("--lr", help="Initial learning rate.")
 ]
 Channels = Annotated[int | None, size_option(min=1, help="Width of the node states.")]
-Layers = Annotated[int | None, size_option(min=1, help="Number of layers.")]
+Layers = Annotated[
+    int | None,
+    size_option("--layers", "--num-layers", min=1, help="Number of layers."),
+]
 NumHops = Annotated[
     int | None, size_option(min=0, help="k, the radius of the egonets of the model.")
 ]

@@ -2,14 +2,16 @@ import json
 
 import pytest
 import yaml
+from typer.main import get_command
 
 from gnnak.cli.bench import kernels_table
+from gnnak.cli.program import app
 from gnnak.training.records.results import read_records
 from tests.cli.training import run
 from tests.training.molecules import SMILES
 
 SMALL = (
-    *("--set", "layers=1", "--set", "channels=8"),
+    *("--layers", "1", "--channels", "8"),
     *("--accelerator", "cpu", "--graphs", "8", "--epochs", "1"),
 )
 
@@ -61,11 +63,25 @@ def test_bench_grow_records_a_value_a_line(place):
 def test_bench_takes_own_data_as_train_does(place):
     rows = "".join(f"{text};1;{i}\n" for i, text in enumerate(SMILES))
     (place / "m.csv").write_text(f"smiles;one;logp\n{rows}")
-    arguments = ("./m.csv", "--target", "logp", "--task", "regression", "--json")
+    sizes = ("--batch-size", "4", "--num-hops", "1", "--lr", "0.1", "--seed", "7")
+    data = ("--target", "logp", "--metric", "r2", "--folds", "4", "--fold", "1")
+    arguments = ("./m.csv", *sizes, *data, "--task", "regression", "--json")
     told = json.loads(run("bench", *arguments, *SMALL).stdout)
     shown = run("train", *arguments[:-1], "--show", *SMALL[:4], "--epochs", "60").stdout
     assert told["config"] == yaml.safe_load(shown)
     assert told["graphs"] == 8
+
+
+def test_bench_has_the_options_of_train():
+    ours, theirs = (
+        {option for each in command.params for option in each.opts}
+        for command in map(get_command(app).commands.get, ("bench", "train"))
+    )
+    of_training_alone = {
+        *("--runs", "--devices", "--num-nodes", "--deterministic"),
+        *("--tensorboard", "--resume", "--show"),
+    }
+    assert theirs - ours == of_training_alone
 
 
 def test_kernels_table_lists_the_longest_and_the_rest():

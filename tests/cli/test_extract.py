@@ -61,8 +61,10 @@ def test_extract_starts_from_the_settings_of_train(tmp_path):
     assert told["batch_size"] == config["train"]["batch_size"]
     for name in ("num_layers", "channels"):
         assert told[name] == config["model"][name]
-    told = json.loads(extract(table, "--batch-size", "2", "--channels", "8", "--json"))
-    assert (told["batch_size"], told["channels"], told["num_layers"]) == (2, 8, 3)
+    sizes, names = ("--batch-size", "2", "--channels", "8"), ("batch_size", "channels")
+    for option in ("--layers", "--num-layers"):
+        told = json.loads(extract(table, *sizes, option, "5", "--json"))
+        assert [told[name] for name in (*names, "num_layers")] == [2, 8, 5]
 
 
 def test_extract_takes_the_sampled_neighbours_of_a_data_set(monkeypatch):
@@ -82,7 +84,7 @@ def test_extract_warns_if_memory_is_too_small(monkeypatch):
     ("arguments", "sentence"),
     [
         (["zin"], "there is no data set or file 'zin'; did you mean 'zinc'?"),
-        (["csl", "--num-hops", "-1"], "--num-hops is -1"),
+        (["csl", "--num-hops", "-1"], "'--num-hops': Input should be greater than or"),
         (["csl", "--length", "3"], "--length is for walks, not for egonets"),
         (["csl", "--walks", "--num-hops", "2"], "--num-hops is for egonets, not for"),
         (["csl", "--walks", "--pagerank"], "--walks and --pagerank exclude each other"),
