@@ -3,6 +3,7 @@
 Run `make faults`, or one kind: `python -m tests.faults kills`.
 """
 
+import argparse
 import signal
 import sys
 import tempfile
@@ -39,10 +40,12 @@ FAULTS: dict[str, Callable[[Path], Tally]] = {
 
 def main() -> int:
     """Try the kinds of faults that are named on the command line, or all."""
+    parser = argparse.ArgumentParser("tests.faults", description=__doc__)
+    parser.add_argument("kind", nargs="*", choices=FAULTS, help="default: all")
+    chosen = parser.parse_args().kind or list(FAULTS)
     torch.set_num_threads(1)
     # A shell lets background jobs ignore SIGINT, and the programs started here, too.
     signal.signal(SIGINT, signal.default_int_handler)
-    chosen = sys.argv[1:] or list(FAULTS)
     console = Console()
     table = Table("fault", "tried", "survived", "lost", "wrong", "seconds")
     counts, bad = {}, []

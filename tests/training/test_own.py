@@ -12,7 +12,13 @@ import torch
 import gnnak
 from gnnak.datasets import describe
 from gnnak.datasets.own.options import OwnData
-from gnnak.errors import CheckpointError, GnnakError, GraphError, TrainingError
+from gnnak.errors import (
+    CheckpointError,
+    GnnakError,
+    GraphError,
+    OptionError,
+    TrainingError,
+)
 from gnnak.graphs import from_networkx, to_pyg
 from gnnak.nn.features import Continuous
 from gnnak.training.config.experiment import own_config
@@ -90,6 +96,24 @@ def test_train_warns_if_edges_of_pyg_data_come_in_one_direction_only(progress):
     with pytest.warns(UserWarning, match="every edge of Python list comes.*ToUndir"):
         train_on([once(one) for one in data])
     train_on([nx.DiGraph([(0, 1)])] * 12)
+
+
+@pytest.mark.parametrize(
+    ("target", "width", "near"),
+    [("yy", 1, "y"), (["y0", "y7"], 2, "y1"), ("lgp", 1, "logp")],
+)
+def test_train_takes_a_misspelt_target_of_pyg_graphs_for_no_new_name(
+    target, width, near
+):
+    graphs = to_pyg(from_networkx([nx.path_graph(size) for size in range(3, 9)]))
+    for graph in graphs:
+        graph.y = torch.full((1, width), graph.num_nodes / 2)
+        graph.logp = torch.ones(1)
+    with pytest.raises(OptionError, match=rf"no target '\w+'; did you mean '{near}'\?"):
+        gnnak.train(graphs, target=target, **SMALL)
+    new = ["mass", "gap"][:width]
+    model, _ = gnnak.train(graphs, target=new, **SMALL)
+    assert model.info.targets == tuple(new)
 
 
 @pytest.fixture

@@ -212,10 +212,10 @@ def encode_targets(
     names = tuple(name for name, _ in columns)
     texts = [[as_text(value) for value in values] for _, values in columns]
     found = task or tell_task(texts)
-    if found != "classification":
-        _check_kinds(names, texts)
     if task is None and found == "classification":
         check_words(names[0], texts[0], numbers)
+    elif task is None:
+        _check_kinds(names, texts)
     if found == "classification":
         if len(columns) > 1:
             raise OptionError(

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from gnnak.datasets.own.targets import (
 from gnnak.errors import GraphError, OptionError, counted
 from gnnak.graphs.readers.rows import GraphRows
 from gnnak.graphs.readers.table import read_table
-from gnnak.typing import check_no_list
+from gnnak.typing import check_known, check_no_list
 
 EXPONENT = r"(?:[eE][+-]?\d+)?"
 NUMBER = re.compile(
@@ -208,7 +209,7 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
             "docs/formats.md#targets."
         )
     table = rows.store.y.reshape(rows.store.y.size(0), -1).cpu().numpy()
-    return _named(table, own.targets)
+    return _named(table, own.targets, others=use.unused_graphs)
 
 
 def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
@@ -341,12 +342,16 @@ def _refuse_parts(lengths: list[int], rows: GraphRows) -> None:
 
 
 def _named(
-    table: np.ndarray, wanted: tuple[str, ...], known: tuple[str, ...] = ()
+    table: np.ndarray,
+    wanted: tuple[str, ...],
+    known: tuple[str, ...] = (),
+    others: tuple[str, ...] = (),
 ) -> list[Column]:
     """Return the columns `wanted`, or all columns if empty.
 
     `known` are the names of the columns; if empty, they have default names. Other names
-    in `wanted` are new names of all columns.
+    in `wanted` are new names of all columns, unless they look like misspelt names of
+    columns, or of `others`, the other fields of the graphs.
     """
     width = table.shape[1]
     known = known or default_names(width)
@@ -357,6 +362,11 @@ def _named(
                 f"{counted(len(wanted), 'name')}; name every target, or give some of: "
                 f"{', '.join(known[:10])}."
             )
+        names, partly = (*known, *others), not set(wanted).isdisjoint(known)
+        for name in wanted:
+            if name not in known and (partly or get_close_matches(name, names)):
+                more = "; new names for y must be less similar to these"
+                check_known("target", name, names, more)
         known = wanted
     columns = dict(zip(known, table.T.tolist(), strict=True))
     return [(name, columns[name]) for name in wanted or known]

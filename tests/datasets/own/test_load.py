@@ -237,7 +237,10 @@ def test_load_own_names_the_node_or_edge_that_is_not_finite(tmp_path):
         ({"metric": "roc-auc"}, "does not fit a regression task"),
         ({"metric": "maee"}, "did you mean 'mae'"),
         ({"metric": "acc"}, "did you mean 'accuracy'"),
-        ({"targets": ("logp", "part")}, "cannot be used"),
+        (
+            {"targets": ("logp", "part")},
+            "part has text such as .test., but logp has numbers",
+        ),
         ({"split": "files"}, "split 'files' needs files"),
         ({"labels": "nothing.csv"}, "there is no file"),
         ({"folds": 2}, "at least 3"),
