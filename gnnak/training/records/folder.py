@@ -24,6 +24,7 @@ from gnnak.errors import CheckpointError, FileFormatError, GnnakError
 from gnnak.graphs.readers.files import make_folder, read_bytes, write_bytes
 from gnnak.training.config.experiment import (
     DEFAULTS,
+    ONE_GRAPH,
     Experiment,
     experiment_names,
     load_experiment,
@@ -49,12 +50,15 @@ FLAGS = {
 """The command-line option of `gnnak train` for each field of `OwnData`."""
 
 
-def train_command(config: RunConfig) -> str | None:
-    """Return the `gnnak train` command of a config; None for data in a Python list."""
+def train_command(config: RunConfig, one_graph: bool = False) -> str | None:
+    """Return the `gnnak train` command of a config; None for data in a Python list.
+
+    The default options of own data differ if they are `one_graph`.
+    """
     data, own = config.data, config.data.own
     if own.path is not None:
         words = [Path(own.path).name, *_own_words(own)]
-        start = change(RunConfig(), DEFAULTS)
+        start = change(RunConfig(), ONE_GRAPH if one_graph else DEFAULTS)
     elif data.name in experiment_names():
         words = [data.name, *_own_words(OwnData(graphs=own.graphs))]
         words += [] if data.target is None else ["--target", data.target]
@@ -106,7 +110,7 @@ def model_card(checkpoint: Checkpoint, name: str, intro: str = "") -> str:
         edge_features=describe_features(info.edge_features) or "none",
         takes_smiles=find_featurizer(info) is not None,
         size=sum(weight.numel() for weight in checkpoint.weights.values()),
-        command=train_command(config),
+        command=train_command(config, info.one_graph),
         gnnak=__version__,
         versions={package: version(package) for package in PACKAGES},
         python=platform.python_version(),

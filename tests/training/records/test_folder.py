@@ -15,13 +15,14 @@ from gnnak.cli.program import app
 from gnnak.datasets.own.options import OwnData
 from gnnak.errors import CheckpointError, FileFormatError, GnnakError
 from gnnak.nn.features import Continuous
-from gnnak.training.config.experiment import load_experiment, own_config
+from gnnak.training.config.experiment import DEFAULTS, load_experiment, own_config
 from gnnak.training.config.options import change
 from gnnak.training.module import build_network
 from gnnak.training.records.checkpoint import Checkpoint
 from gnnak.training.records.folder import (
     _digest,
     load_folder,
+    model_card,
     save_folder,
     train_command,
 )
@@ -228,6 +229,17 @@ def test_train_command_names_every_option_that_differs():
         "--split column:part --graphs 50 --skip-bad --model gcn-ak --seed 3 "
         "--set train.epochs=7"
     )
+
+
+def test_card_of_one_graph_has_settings_that_are_the_default_of_many(checkpoint):
+    options = {"train.epochs": DEFAULTS["train.epochs"], "train.early_stop": 20}
+    config = own_config(OwnData("graph.pt"), 0, options, one_graph=True)
+    info = replace(checkpoint.info, one_graph=True)
+    card = model_card(replace(checkpoint, config=config, info=info), "mine")
+    assert (
+        "gnnak train graph.pt --model gin-ak+ --seed 0 --set train.epochs=60 "
+        "--set train.early_stop=20\n"
+    ) in card
 
 
 def test_train_command_of_a_data_set_names_fold_protocol_and_target():
