@@ -196,10 +196,11 @@ def test_a_run_that_is_stopped_several_times_goes_on_bit_by_bit(stopped):
 
 
 def test_ctrl_c_in_python_is_a_keyboard_interrupt_after_the_checkpoint(tmp_path, steps):
-    steps.stop, steps.signal = ("training_step", 7), signal.SIGINT
+    steps.stop, steps.signal = ("training_step", 3), signal.SIGINT
     config = change(small_config(), STOPPABLE)
     with pytest.raises(KeyboardInterrupt):
         run(config, edge_counts(48), tmp_path, Machine("cpu"))
+    assert steps == ["training_step"] * 3  # in the first epoch, before any checkpoint
     assert (tmp_path / "last.ckpt").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
