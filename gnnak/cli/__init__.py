@@ -53,20 +53,23 @@ def _run_command() -> int | None:
             if is_worker() and main_is_gone(10.0):
                 sys.exit(1)
             raise
-        _fail(_no_number(error) or format_message(), getattr(error, "exit_code", 2))
+        _fail(_wrong_number(error) or format_message(), getattr(error, "exit_code", 2))
 
 
 NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 """Maps pydantic's types of errors to what the user should give."""
 
 
-def _no_number(error: Any) -> str:
-    """Return the message of an error of Typer if a value is not a number, else ""."""
+def _wrong_number(error: Any) -> str:
+    """Return the message of Typer's error for no number or a too small one, else ""."""
     reasons: list[Any] = getattr(error.__cause__, "errors", list)()
-    if not reasons or reasons[0]["type"] not in NUMBERS:
+    if not reasons:
         return ""
-    option, value = error.param.opts[0], reasons[0]["input"]
-    return f"{option} is {value!r}; give {NUMBERS[reasons[0]['type']]}."
+    kind, option, value = reasons[0]["type"], error.param.opts[0], reasons[0]["input"]
+    if kind == "greater_than_equal":
+        least = f"{reasons[0]['ctx']['ge']:g}"
+        return f"{option} is {value}; give a number of at least {least}."
+    return f"{option} is {value!r}; give {NUMBERS[kind]}." if kind in NUMBERS else ""
 
 
 def _output_is_closed() -> bool:

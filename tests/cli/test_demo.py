@@ -31,9 +31,9 @@ def test_demo_table_names_both_models(tmp_path):
     ("arguments", "message"),
     [
         (["demo", "--picture", "demo.txt"], "end it in .png, .pdf or .svg"),
-        (["demo", "--epochs", "0"], "Invalid value for '--epochs'"),
+        (["demo", "--epochs", "0"], "--epochs is 0; give a number of at least 1"),
         (["demo", "--what"], "No such option"),
-        (["demo", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["demo", "--seed", "-1"], "--seed is -1; give a number of at least 0"),
         (["demo", "--picture", "/dev/null/a.png"], "/dev/null"),
         (["demmo"], "No such command"),
     ],

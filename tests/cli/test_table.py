@@ -142,7 +142,7 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
         (["tu", "--tables", ""], "give one table or --tables, not both."),
         (["--tables", " , "], "--tables names no table; give names, or all."),
         (["--tables", "all,tu"], "give --tables all, or --tables with names, not"),
-        (["tu", "--run", "--jobs", "0"], "Invalid value for '--jobs'"),
+        (["tu", "--run", "--jobs", "0"], "--jobs is 0; give a number of at least 1"),
         (["--run", "--only", "mutag"], "--run needs a table; name one, or give"),
         (["--dry-run"], "--dry-run needs a table; name one, or give --tables all."),
         (["tu", "--run", "--only", "mutagg"], "'mutagg', which is in no cell's title"),
