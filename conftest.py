@@ -11,6 +11,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 NEED_TRITON = [
     "gnnak/fast/kernels/gpu/*",
     "gnnak/fast/padding.py",
+    "gnnak/fast/extraction.py",
     "gnnak/fast/sampling.py",
     "tests/fast/compile_*.py",
     "tests/fast/kernels/test_kernels_bounds.py",

@@ -7,7 +7,7 @@ hand. Run `make tables`.
 import re
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
@@ -17,6 +17,7 @@ from benchmarks.markdown import RESULTS, markdown
 from benchmarks.own_loop_tables import captured, own_loop, published_step
 from benchmarks.paper_tables import agreement_summary, filled_table, paper_tables
 from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.options import change
 from gnnak.training.records.results import Record, read_records
 
 PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
@@ -120,6 +121,28 @@ def _is_zinc(record: Record) -> bool:
     return record["cell"] == load_experiment("zinc").config.cell()
 
 
+def precision_scores() -> str:
+    """Render the test scores of networks that were trained in bf16 and in float32."""
+    records = read_records(RESULTS / "runs.jsonl")
+    precision = [r["config"]["train"]["precision"] for r in records]
+    named = [(r["experiment"], r["config"]["model"]["name"]) for r in records]
+    rows = []
+    for experiment, model in sorted(
+        {name for name, kind in zip(named, precision, strict=True) if kind == "bf16"}
+    ):
+        entry = load_experiment(experiment)
+        row = [f"`{experiment}`, `{model}`"]
+        for kind in ("32", "bf16"):
+            config = change(entry.config_for(model), {"train.precision": kind})
+            scores = [
+                r["scores"]["test"] for r in records if r["cell"] == config.cell()
+            ]
+            row += [f"{fmean(scores):.4f} ± {stdev(scores):.4f}", str(len(scores))]
+        rows.append(row)
+    header = ["data set, network", "float32", "runs", "bf16", "runs"]
+    return markdown(header, rows)
+
+
 def dataset_statistics() -> str:
     """Render the statistics of the data sets, with the paper's numbers in brackets."""
     filled = filled_table("datasets")
@@ -172,6 +195,7 @@ TABLES: dict[str, Callable[[], str]] = {
         bench_short,
         cpu,
         kernels,
+        precision_scores,
         agreement,
         drop_short,
         drop_long,

@@ -11,11 +11,13 @@ from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.layers import convs, gather, general, layer, norm, ppgn, weights
 from gnnak.fast.layers.parts import Serves, implementations_in
 from gnnak.fast.step import captured, update
+from gnnak.graphs.adjacency import Neighbors
 from gnnak.optional import has_triton, interprets_triton
 from gnnak.sampling.estimate import Filling
 from gnnak.sampling.greedy import Ties
 from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
+from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 FAST_NODES = 256
@@ -47,13 +49,47 @@ def make_backend(serves: Serves = has_fast_kernels) -> Backend:
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)
     found["set_cover_roots"] = partial(_sample_roots, False)
+    found |= {"reach": _reach, "induced_edges": _induced_edges}
     return Backend("fast", found | {"filling_of": _filling_of, "pad_rows": _pad_rows})
+
+
+def _runs_kernels(tensor: Tensor) -> bool:
+    return has_triton() and (tensor.is_cuda or interprets_triton())
+
+
+def _reach(
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    limit: CopyLimit | None = None,
+    all_roots: bool = False,
+) -> tuple[Tensor, Tensor]:
+    if not all_roots or not _runs_kernels(root):
+        return NotImplemented
+    from gnnak.fast.extraction import fast_reach
+
+    return fast_reach(neighbors, num_hops, limit or CopyLimit(None, root.device))
+
+
+def _induced_edges(
+    node: Tensor,
+    subgraph: Tensor,
+    num_subgraphs: int,
+    neighbors: Neighbors,
+    limit: CopyLimit | None = None,
+) -> tuple[Tensor, Tensor]:
+    if not _runs_kernels(node):
+        return NotImplemented
+    from gnnak.fast.extraction import fast_induced_edges
+
+    limit = limit or CopyLimit(None, node.device)
+    return fast_induced_edges(node, subgraph, num_subgraphs, neighbors, limit)
 
 
 def _pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    if not has_triton() or not (value.is_cuda or interprets_triton()):
+    if not _runs_kernels(value):
         return NotImplemented
     from gnnak.fast import padding as kernels
 
@@ -61,9 +97,9 @@ def _pad_rows(
 
 
 def can_sample(plan: Plan) -> bool:
-    if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
+    if torch.compiler.is_compiling() or plan.largest > FAST_NODES:
         return False
-    return plan.held.is_cuda or interprets_triton()
+    return _runs_kernels(plan.held)
 
 
 def _sample_roots(

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from gnnak.backend import operation
 from gnnak.errors import SubgraphError
 from gnnak.graphs.adjacency import Neighbors, hops_to_root, incoming
 from gnnak.graphs.ragged import (
@@ -44,6 +45,7 @@ def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
     return position, keys.index_select(0, position) == query
 
 
+@operation
 def induced_edges(
     node: Tensor,
     subgraph: Tensor,

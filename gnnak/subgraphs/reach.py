@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.backend import operation
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, components
 from gnnak.graphs.ragged import (
@@ -82,6 +83,7 @@ SAMPLE = 64
 """Number of random roots from which `estimated_copies` estimates the node copies."""
 
 
+@operation
 def reach(
     root: Tensor,
     neighbors: Neighbors,

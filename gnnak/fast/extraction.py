@@ -1,0 +1,153 @@
+"""Extract rooted subgraphs on a GPU, without sorting node copies or edge copies.
+
+`fast_reach` finds the nodes of egonets with products of small adjacency matrices, and
+`fast_induced_edges` finds the edges inside subgraphs with a Triton kernel.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.kernels.gpu.tiles import cdiv
+from gnnak.graphs.adjacency import Neighbors
+from gnnak.graphs.ragged import pointers
+from gnnak.subgraphs.copy_limit import CopyLimit
+
+WIDEST = 256
+"""Largest number of nodes of a graph whose egonets `fast_reach` finds."""
+MOST_ENTRIES = 1 << 26
+"""Largest number of entries of all adjacency matrices together."""
+HUB = 16
+"""`fast_induced_edges` serves graphs in which no node copy has more than this many
+times the mean number of incoming edges."""
+BLOCK = 128
+"""Number of node copies that one Triton program handles."""
+
+
+def fast_reach(
+    neighbors: Neighbors, num_hops: int, limit: CopyLimit
+) -> tuple[Tensor, Tensor]:
+    """Find what `gnnak.subgraphs.reach.reach` finds if every node is a root.
+
+    Nodes are divided into *blocks*: the shortest ranges of consecutive nodes without
+    edges between them. In a batch, a block is a graph or a part of one. Entry (i, j) of
+    a block's matrix tells whether node j is at most q edges away from node i.
+    """
+    size, device = neighbors.num_nodes, neighbors.node.device
+    source, target = neighbors.node, neighbors.key // max(size, 1)
+    node = torch.arange(size, device=device)
+    low, high = torch.minimum(source, target), torch.maximum(source, target)
+    farthest = node.scatter_reduce(0, low, high, "amax").cummax(0).values
+    end = (farthest == node).nonzero().flatten()
+    count = end.diff(prepend=end.new_full((1,), -1))
+    width = int(count.max()) if size else 0
+    if not 0 < width <= WIDEST or end.numel() * width**2 > MOST_ENTRIES:
+        return NotImplemented
+    block = torch.repeat_interleave(count, output_size=size)
+    first = end - count + 1
+    place = node - first.index_select(0, block)
+    row = block * width + place
+
+    near = torch.zeros(end.numel() * width, width, dtype=torch.half, device=device)
+    near[row, place] = 1
+    step = near.clone()
+    step[row.index_select(0, target), place.index_select(0, source)] = 1
+    near, step = (each.view(-1, width, width) for each in (near, step))
+    hop = torch.zeros_like(near, dtype=torch.int16)
+    # The distance is the number of q < num_hops without a walk of at most q edges.
+    for length in range(min(num_hops, width - 1)):
+        hop += near == 0
+        near = step if length == 0 else (near @ step).clamp_(max=1)
+
+    entry = near.flatten().nonzero().flatten()
+    limit.check(entry.numel(), what="node copies")
+    row_start = torch.zeros(near.size(0) * width, dtype=torch.long, device=device)
+    row_start[row] = node * size + first.index_select(0, block)
+    found = entry // width
+    key = row_start.index_select(0, found) + entry - found * width
+    return key, hop.flatten().index_select(0, entry).long()
+
+
+def fast_induced_edges(
+    node: Tensor,
+    subgraph: Tensor,
+    num_subgraphs: int,
+    neighbors: Neighbors,
+    limit: CopyLimit,
+) -> tuple[Tensor, Tensor]:
+    """Find what `gnnak.subgraphs.induce.induced_edges` finds.
+
+    For each incoming edge of each node copy, the kernel looks for the source in the
+    copy's subgraph, by binary search. The first launch counts the edges, and the second
+    one writes them.
+    """
+    copies = node.numel()
+    in_degree = neighbors.ptr.diff().index_select(0, node)
+    if not copies:
+        return NotImplemented
+    largest, work = torch.stack([in_degree.max(), in_degree.sum()]).tolist()
+    if largest * copies > HUB * work:
+        return NotImplemented
+    every = torch.arange(num_subgraphs + 1, device=node.device)
+    first = torch.searchsorted(subgraph, every)
+    count = torch.zeros_like(node)
+    given = (node, subgraph, first, neighbors.ptr, neighbors.node, neighbors.edge)
+    grid = (cdiv(copies, BLOCK),)
+    _edges[grid](*given, count, count, count, copies, 0, False, BLOCK)
+    start = pointers(count)
+    total = int(start[-1])
+    limit.check(copies + total)
+    ends, edge = node.new_empty(2, total), node.new_empty(total)
+    _edges[grid](*given, start, ends, edge, copies, total, True, BLOCK)
+    return ends, edge
+
+
+FIELDS = ["node", "subgraph", "first", "ptr", "neighbor", "name", "start", "ends"]
+"""Kernel arguments that may point to slices of larger tensors. Triton must not compile
+a separate version for each alignment."""
+
+
+@triton.jit(
+    do_not_specialize=["copies", "total"],
+    do_not_specialize_on_alignment=[*FIELDS, "edge"],
+)
+def _edges(
+    node, subgraph, first, ptr, neighbor, name, start, ends, edge, copies, total,
+    WRITE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Count the edges of each node copy into `start`, or write them from there on."""
+    copy = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    there = copy < copies
+    of = tl.load(subgraph + copy, mask=there, other=0)
+    begin = tl.load(first + of, mask=there, other=0)
+    members = tl.load(first + of + 1, mask=there, other=1) - begin
+    most = tl.max(members, axis=0)
+    v = tl.load(node + copy, mask=there, other=0)
+    entry = tl.load(ptr + v, mask=there, other=0)
+    stop = tl.load(ptr + v + 1, mask=there, other=0)
+    # Without WRITE, this counts from 0.
+    out = tl.load(start + copy, mask=there & WRITE, other=0)
+    longest = tl.max(stop - entry, axis=0)
+    while longest > 0:
+        active = entry < stop
+        u = tl.load(neighbor + entry, mask=active, other=0)
+        # `low` is the last position with a node of at most u, or the first position.
+        low, left, size = begin, members, most
+        while size > 1:
+            half = left // 2
+            middle = tl.load(node + low + half, mask=active, other=0)
+            low += tl.where((middle <= u) & (half > 0), half, 0)
+            left -= half
+            size -= size // 2
+        found = active & (tl.load(node + low, mask=active, other=-1) == u)
+        if WRITE:
+            tl.store(ends + out, low, mask=found)
+            tl.store(ends + total + out, copy, mask=found)
+            name_of = tl.load(name + entry, mask=found, other=0)
+            tl.store(edge + out, name_of, mask=found)
+        out += found.to(tl.int64)
+        entry += 1
+        longest -= 1
+    if not WRITE:
+        tl.store(start + copy, out, mask=there)
