@@ -56,7 +56,10 @@ def write(folder, **changes):
         (["csl", "--fold", "5"], "data.fold is 5; csl has 5 folds"),
         (["triangles", "--target", "star"], "has one target only, got 'star'; leave"),
         (["counting", "--target", "stars"], "did you mean 'star'?"),
-        (["triangles", "--devices", "0"], "--devices is 0; give a number of at least 1"),
+        (
+            ["triangles", "--devices", "0"],
+            "--devices is 0; give a number of at least 1",
+        ),
         (["triangles", "--accelerator", "tpu"], "is 'tpu'; use one of: auto, cpu, gpu"),
         (["triangles", "--devices", "101"], "and 101 processes; give at least two"),
         (["zinc", "--data-dir", "none"], "data_dir is 'none', which is not a folder"),

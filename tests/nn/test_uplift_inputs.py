@@ -12,7 +12,7 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csr_tensor
 
 from gnnak import GNNAK, EgoNets, uplift
-from gnnak.errors import EdgeAttrError, GraphError, OptionError
+from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
 from gnnak.nn import Inputs
 
 PATH = torch.tensor([[0, 1, 1, 2, 3, 2], [1, 0, 2, 1, 2, 3]])
@@ -182,3 +182,21 @@ def test_edges_without_two_rows_or_values_are_refused(edge_index, message):
     net = uplift(pyg.GIN(4, 8, 2), num_hops=1)
     with pytest.raises(GraphError, match=message):
         net(torch.rand(3, 4, device=edge_index.device), edge_index)
+
+
+class Blocks(MessagePassing):
+    """Edge attributes are four blocks of width 5; no attribute or weight says so."""
+
+    def forward(self, x, edge_index, edge_attr):
+        return self.propagate(edge_index, x=x, edge_attr=edge_attr)
+
+    def message(self, x_j, edge_attr):
+        return x_j * edge_attr.unflatten(1, (4, 5)).mean(dim=1)
+
+
+@torch.no_grad()
+def test_an_own_conv_is_tried_with_the_edge_attributes_of_the_call():
+    net, edge_attr = uplift(Blocks(), 1).eval(), torch.rand(6, 20)
+    assert not torch.equal(net(X, PATH, edge_attr), net(X, PATH, 0 * edge_attr))
+    with pytest.raises(WidthError, match=r"edge_dim of Blocks.*call="):
+        uplift(Blocks(), 1)(X, PATH, torch.rand(6, 3))
