@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets, SubgraphDrop
 from gnnak.errors import SubgraphError
-from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.rows import edges_of
 from gnnak.graphs import GraphStore
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.splitting import split

@@ -12,12 +12,13 @@ from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges
-from gnnak.fast.layers.lift import distinct_rows, edges_of
 from gnnak.fast.layers.norm import offset_grad
 from gnnak.fast.layers.parts import Serves, autocast_dtype, has_hooks, implements
 from gnnak.fast.layers.rows import (
     Recompute,
     Rows,
+    distinct_rows,
+    edges_of,
     recompute_function,
     saved_or_recomputed,
     to_save,
