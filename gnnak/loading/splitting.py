@@ -1,10 +1,9 @@
 """Split a window into batches with their rooted subgraphs, padded or not."""
 
-from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, repeat
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -24,46 +23,34 @@ Name = tuple[str, str]
 """Key of an int64 tensor of a window: its owner and name, such as ("graphs", "ptr")."""
 
 
-class _Splitter(ABC):
+class _Splitter:
+    """Splits a window into batches without padding, from batch `first_batch` on."""
+
     numbers: list[dict[Name, Tensor]]
     """For each batch, its part of every tensor that `_fields` returns."""
     real: Sequence[RealCounts | None]
     """The numbers of real rows of each batch; None for a batch without padding."""
     shapes: Sequence[Shape | None]
     """The shape of each batch; None for a batch without padding."""
-
-    @abstractmethod
-    def sizes(self, axis: str) -> list[int]:
-        """Return how many rows each batch has on an axis, including padding."""
-
-    @abstractmethod
-    def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split a tensor without indices, [r, ...]; pad with the number `padding`."""
-
-
-class _SliceSplitter(_Splitter):
-    """Splits a window into slices, without padding, from batch `first_batch` on."""
+    sizes: dict[str, list[int]]
+    """For each axis, the number of rows of each batch, including padding."""
 
     def __init__(self, window: Window, groups: bool, first_batch: int) -> None:
-        self.starts = {axis: at[first_batch:] for axis, at in window.starts.items()}
-        self.shapes = [None] * (window.num_batches - first_batch)
-        self.real = [None] * len(self.shapes)
-        self.numbers = _merged(
-            split_fields(fields, self.starts) for fields in _fields(window, groups)
-        )
-
-    def sizes(self, axis: str) -> list[int]:
-        return [end - begin for begin, end in pairwise(self.starts[axis])]
+        starts = {axis: at[first_batch:] for axis, at in window.starts.items()}
+        self.before = {axis: at[0] for axis, at in starts.items()}
+        self.sizes = {axis: window.counts(axis)[first_batch:] for axis in starts}
+        self.shapes = self.real = [None] * len(self.sizes["graphs"])
+        parts = (split_fields(fields, starts) for fields in _fields(window, groups))
+        self.numbers = _merged(parts)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        sizes, before = self.sizes(axis), self.starts[axis][0]
-        return value.split([before, *sizes, value.size(0) - before - sum(sizes)])[1:-1]
+        """Split a tensor without indices, [r, ...]; pad with the number `padding`."""
+        sizes = [self.before[axis], *self.sizes[axis]]
+        return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
 
 
 class _PaddingSplitter(_Splitter):
     """Splits a window, and pads each of its first `len(shapes)` batches to a shape."""
-
-    shapes: Sequence[Shape]
 
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
         self.window, self.shapes = window, shapes
@@ -77,45 +64,38 @@ class _PaddingSplitter(_Splitter):
         )
         real = torch.stack([self._count[axis] for axis in BATCH_AXES], dim=1)
         self.real = list(map(RealCounts, real))
-        sizes = {axis: self.sizes(axis) for axis in axes}
-        self.joints = pack(_fields(window, True), window.starts, sizes)
+        self.sizes = {axis: [getattr(s, axis) for s in shapes] for axis in axes}
+        self.joints = pack(_fields(window, True), window.starts, self.sizes)
         self.numbers = _merged(joint.padded() for joint in self.joints)
         self._found: dict[tuple, tuple[Tensor, Sequence[Tensor]]] = {}
-
-    def sizes(self, axis: str) -> list[int]:
-        return [getattr(shape, axis) for shape in self.shapes]
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
         key = (id(value), axis, padding)
         # `_TrimmingSplitter` needs the same parts again.
         if key not in self._found:
+            sizes = self.sizes[axis]
+            first, count, most = self._first[axis], self._count[axis], max(sizes)
+            found = pad_rows(value, first, count, most, padding).unbind()
+            parts = [
+                p if n == most else p[:n] for p, n in zip(found, sizes, strict=True)
+            ]
             # The tensor is stored, too, so that no other tensor gets its `id`.
-            self._found[key] = (value, self._padded_rows(value, axis, padding))
+            self._found[key] = value, parts
         return self._found[key][1]
-
-    def _padded_rows(self, value: Tensor, axis: str, padding: int) -> list[Tensor]:
-        sizes = self.sizes(axis)
-        first, count, most = self._first[axis], self._count[axis], max(sizes)
-        found = pad_rows(value, first, count, most, padding)
-        pairs = zip(found.unbind(), sizes, strict=True)
-        return [part if size == most else part[:size] for part, size in pairs]
 
 
 class _TrimmingSplitter(_Splitter):
     """Splits a window into unpadded batches, which are views of the padded batches."""
 
     def __init__(self, padded: _PaddingSplitter) -> None:
-        self.padded = padded
-        self.shapes = [None] * len(padded.shapes)
-        self.real = [None] * len(padded.shapes)
+        self.padded, counts = padded, padded.window.counts
+        self.shapes = self.real = [None] * len(padded.shapes)
+        self.sizes = {axis: counts(axis)[: len(self.shapes)] for axis in padded.sizes}
         self.numbers = _merged(joint.trimmed() for joint in padded.joints)
-
-    def sizes(self, axis: str) -> list[int]:
-        return self.padded.window.counts(axis)[: len(self.shapes)]
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
         parts = self.padded.rows(value, axis, padding)
-        return [p[:n] for p, n in zip(parts, self.sizes(axis), strict=True)]
+        return [p[:n] for p, n in zip(parts, self.sizes[axis], strict=True)]
 
 
 def _merged(parts: Iterable[list[dict[Name, Tensor]]]) -> list[dict[Name, Tensor]]:
@@ -143,7 +123,7 @@ subgraph)."""
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
     """Split a window into its batches, from `first_batch` on, without padding."""
-    return _items(window, _SliceSplitter(window, groups, first_batch), groups)
+    return _items(window, _Splitter(window, groups, first_batch), groups)
 
 
 def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
@@ -171,6 +151,7 @@ def _padded(window: Window, splitter: _PaddingSplitter) -> list[Item]:
         dict(zip(window.axes, rows, strict=True)) for rows in zip(*counts, strict=True)
     ]
     for rows, shape in zip(sizes, splitter.shapes, strict=False):
+        assert shape is not None
         assert shape.fits(rows), f"{rows} leave no padding rows in {shape}"
     items = _items(window, splitter, groups=True)
     return [replace(item, sizes=rows) for item, rows in zip(items, sizes, strict=False)]
@@ -223,8 +204,8 @@ def _records(
         sampled, kind = _sampled_fields(whole, splitter), SampledSubgraphs
     parts = zip(
         splitter.numbers,
-        splitter.sizes("nodes"),
-        splitter.sizes("edges"),
+        splitter.sizes["nodes"],
+        splitter.sizes["edges"],
         splitter.real,
         sampled,
         _encodings(whole, splitter),
