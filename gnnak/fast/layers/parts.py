@@ -93,15 +93,8 @@ def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
 
 def blocks_of(transform: nn.Module) -> list[Block]:
     """Return the blocks (Sequentials of Linear, norm, ReLU) of an MLP."""
-    assert isinstance(transform, nn.Sequential)
-    blocks = []
-    for block in transform:
-        assert isinstance(block, nn.Sequential)
-        linear, norm, _ = block
-        assert isinstance(linear, nn.Linear)
-        assert isinstance(norm, BatchNorm)
-        blocks.append(Block(linear, norm))
-    return blocks
+    blocks = [cast(Any, [*block.children()]) for block in transform.children()]
+    return [Block(linear, norm) for linear, norm, _ in blocks]
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
