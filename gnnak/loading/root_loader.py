@@ -19,12 +19,7 @@ from gnnak.loading.order import GraphOrder, HasEpochs, epoch_seed
 from gnnak.loading.prefetch import prefetch
 from gnnak.loading.sources import refuse_others, usable_device
 from gnnak.subgraphs.attached import PART, attach
-from gnnak.subgraphs.extractors import (
-    BUILT_IN,
-    Extractor,
-    check_extractor,
-    extract,
-)
+from gnnak.subgraphs.extractors import BUILT_IN, Extractor, check_extractor, extract
 from gnnak.subgraphs.neighborhood import Hop, Neighborhood, sample_neighborhood
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import as_count, check_choice, check_flag
