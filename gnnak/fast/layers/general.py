@@ -41,15 +41,6 @@ WIDEST = 64
 """Largest width of the embeddings of distances that the kernel supports."""
 
 
-class HopTables(NamedTuple):
-    """Tables of one layer, with a row for each of the t distances to the root."""
-
-    added: Tensor | None
-    """[t, c]: the embeddings to add to node states; None if the layer adds none."""
-    gates: dict[str, Tensor]
-    """For each encoding that has a gate, its factors, [t, c]."""
-
-
 _gates: ContextVar[dict[GNNAK, dict[str, Tensor]] | None]
 _gates = ContextVar("gates", default=None)
 
@@ -71,35 +62,34 @@ def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
         known[layer] = gates
 
 
-def hop_tables(layer: GNNAK) -> HopTables:
-    """Compute a layer's tables: added embeddings W d, and gates Sigmoid(W d + b)."""
-    tables = _compute(layer, layer.hop_linear)
-    remember_gates(layer, tables.gates)
-    return tables
-
-
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
     """Return the gates of each encoding that has gates, at all distances, [t, c]."""
     known = _gates.get()
     if known is not None and layer in known:
         return known[layer]
-    return _compute(layer, None).gates
+    return _compute(layer, None)[1]
 
 
-def _compute(layer: GNNAK, hop_linear: nn.Linear | None) -> HopTables:
-    """Compute the tables of a layer; if `hop_linear` is None, only the gates."""
+def _compute(
+    layer: GNNAK, hop_linear: nn.Linear | None
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """Compute a layer's tables, with a row for each of the t distances to the root.
+
+    These are the embeddings W d to add to node states, [t, c], or None if `hop_linear`
+    is None; and the gates Sigmoid(W d + b) of each encoding that has gates, [t, c].
+    """
     hop_table, gates = layer.hop_table, layer.gates
     if hop_table is None:
-        return HopTables(None, {})
+        return None, {}
     weights = hop_weights(layer, hop_linear)
     if weights is None:
         d = hop_table.weight
         added = None if hop_linear is None else hop_linear(d)
-        return HopTables(added, {name: gate(d) for name, gate in gates.items()})
+        return added, {name: gate(d) for name, gate in gates.items()}
     embeddings, (matrices, biases) = weights
     found = list(_Tables.apply(embeddings, len(matrices), *matrices, *biases))
     added = None if hop_linear is None else found.pop(0)
-    return HopTables(added, dict(zip(gates, found, strict=True)))
+    return added, dict(zip(gates, found, strict=True))
 
 
 def hop_weights(
@@ -402,7 +392,9 @@ def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
 def _embeddings(layer: GNNAK) -> Tensor | None:
     """Return the distance embeddings to add or append to node states, or None."""
     if layer.hop_linear is not None:
-        return hop_tables(layer).added
+        added, gates = _compute(layer, layer.hop_linear)
+        remember_gates(layer, gates)
+        return added
     return None if layer.hop_table is None else layer.hop_table.weight
 
 
