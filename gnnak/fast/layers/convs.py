@@ -13,12 +13,15 @@ from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.norm import offset_grad
-from gnnak.fast.layers.parts import Serves, autocast_dtype, has_hooks, implements
-from gnnak.fast.layers.rows import (
+from gnnak.fast.layers.parts import (
     Recompute,
     Rows,
+    Serves,
+    autocast_dtype,
     distinct_rows,
     edges_of,
+    has_hooks,
+    implements,
     recompute_function,
     saved_or_recomputed,
     to_save,

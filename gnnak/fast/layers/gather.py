@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.layers.parts import REDUCES, Serves, implements
-from gnnak.fast.layers.rows import with_unit_stride
+from gnnak.fast.layers.parts import REDUCES, Serves, implements, with_unit_stride
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs

@@ -25,11 +25,14 @@ from gnnak.fast.layers.parts import (
     REDUCES,
     Serves,
     autocast_dtype,
+    distinct_rows,
+    edges_of,
     has_hooks,
     implements,
+    lift,
+    with_unit_stride,
 )
 from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
-from gnnak.fast.layers.rows import distinct_rows, edges_of, lift, with_unit_stride
 from gnnak.nn.calling import Inputs
 from gnnak.nn.encodings import HopGate, HopTable, scaled_to_all
 from gnnak.nn.uplift import GNNAK

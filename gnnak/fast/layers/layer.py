@@ -44,23 +44,21 @@ from gnnak.fast.layers.norm import (
 from gnnak.fast.layers.parts import (
     REDUCES,
     Block,
+    Recompute,
+    Rows,
     Serves,
     autocast_dtype,
     blocks_of,
+    distinct_rows,
+    edges_of,
     has_hooks,
     implements,
     is_fusable,
-    two_linears,
-)
-from gnnak.fast.layers.rows import (
-    Recompute,
-    Rows,
-    distinct_rows,
-    edges_of,
     lift,
     recompute_function,
     saved_or_recomputed,
     to_save,
+    two_linears,
 )
 from gnnak.fast.layers.weights import weight_products
 from gnnak.nn.base.convs import GCN

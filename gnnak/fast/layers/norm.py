@@ -16,17 +16,15 @@ from torch.nn.functional import linear
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
 from gnnak.fast.layers.parts import (
-    Serves,
-    can_fuse_norm,
-    can_store,
-    has_hooks,
-    implements,
-)
-from gnnak.fast.layers.rows import (
     CachedRecompute,
     Recompute,
     Rows,
+    Serves,
+    can_fuse_norm,
     can_overwrite,
+    can_store,
+    has_hooks,
+    implements,
     recompute_function,
     saved_or_recomputed,
     to_save,

@@ -13,7 +13,7 @@ import torch
 from gnnak import LayerOptions
 from gnnak.fast.kernels import plain as plain_kernels
 from gnnak.fast.layers.norm import Pool, gate_pools, norm_relu_linears
-from gnnak.fast.layers.rows import Rows, can_overwrite, lift
+from gnnak.fast.layers.parts import Rows, can_overwrite, lift
 from gnnak.nn.norm import BatchNorm
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (

@@ -6,7 +6,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from gnnak import EgoNets
 from gnnak.fast.layers.general import Copies, lifted_gine_sum
-from gnnak.fast.layers.rows import edges_of
+from gnnak.fast.layers.parts import edges_of
 from gnnak.graphs.named import undirected
 from gnnak.optional import interprets_triton
 
