@@ -175,7 +175,6 @@ def fits_gcn(
         and conv.add_self_loops
         and not conv.improved
         and conv.aggr == "add"
-        and conv.flow == "source_to_target"
         and conv.lin.bias is None
     )
 

@@ -81,8 +81,6 @@ def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> b
         and e.size(1) == parts.first.in_features
         and conv.lin is None
         and conv.aggr == "add"
-        and conv.flow == "source_to_target"
-        and isinstance(conv.eps, Tensor)
     )
 
 
