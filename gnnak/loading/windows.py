@@ -168,7 +168,8 @@ class _Splitter:
         starts = {axis: at[first_batch:] for axis, at in window.starts.items()}
         self.before = {axis: at[0] for axis, at in starts.items()}
         self.sizes = {axis: window.counts(axis)[first_batch:] for axis in starts}
-        self.shapes = self.real = [None] * len(self.sizes["graphs"])
+        self.shapes = [None] * len(self.sizes["graphs"])
+        self.real = [None] * len(self.shapes)
         parts = (split_fields(fields, starts) for fields in _fields(window, groups))
         self.numbers = _merged(parts)
 
@@ -195,7 +196,7 @@ class _PaddingSplitter(_Splitter):
         self.real = list(map(RealCounts, real))
         self.sizes = {axis: [getattr(s, axis) for s in shapes] for axis in axes}
         self.joints = pack(_fields(window, True), window.starts, self.sizes)
-        self.numbers = _merged(joint.padded() for joint in self.joints)
+        self.numbers = _merged(joint.fields() for joint in self.joints)
         self._found: dict[tuple, tuple[Tensor, Sequence[Tensor]]] = {}
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
@@ -218,9 +219,10 @@ class _TrimmingSplitter(_Splitter):
 
     def __init__(self, padded: _PaddingSplitter) -> None:
         self.padded, counts = padded, padded.window.counts
-        self.shapes = self.real = [None] * len(padded.shapes)
+        self.shapes = [None] * len(padded.shapes)
+        self.real = [None] * len(padded.shapes)
         self.sizes = {axis: counts(axis)[: len(self.shapes)] for axis in padded.sizes}
-        self.numbers = _merged(joint.trimmed() for joint in padded.joints)
+        self.numbers = _merged(joint.fields(trim=True) for joint in padded.joints)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
         parts = self.padded.rows(value, axis, padding)

@@ -210,9 +210,13 @@ def distinct_rows(e: Tensor | None) -> Tensor | None:
     return e if e is None or e.dim() < 2 or e.stride(0) != 0 else e[:1]
 
 
+def has_many_rows(e: Tensor | None) -> bool:
+    return e is not None and e.size(0) != 1
+
+
 def edges_of(subgraphs: RootedSubgraphs, e: Tensor | None) -> Edges:
     """Return the edge copies as `Edges`; group by edge if `e` has a row per edge."""
-    with_edge = e is not None and e.size(0) != 1
+    with_edge = has_many_rows(e)
 
     def find() -> Edges:
         # Layers that need edge copies also need the node copies grouped by node.
