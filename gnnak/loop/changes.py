@@ -264,11 +264,14 @@ class NumberWatch:
     def _different(self) -> Iterator[Place]:
         now = {place.identity(): place for place in find_numbers(self.model)}
         for identity, before in self._places.items():
-            old, place = before.value, now.get(identity)
-            same = place is not None and type(place.value) is type(old)
-            same = same and (place.value is old or place.value == old)
-            if not before.is_container and not same:
+            if not before.is_container and not _is_equal(before, now.get(identity)):
                 yield before
+
+
+def _is_equal(before: Place, now: Place | None) -> bool:
+    if now is None or type(now.value) is not type(before.value):
+        return False
+    return now.value is before.value or now.value == before.value
 
 
 def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
