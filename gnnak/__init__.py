@@ -62,19 +62,8 @@ __all__ = [
 
 # Submodules that are imported at their first use.
 _PACKAGES = (
-    "datasets",
-    "errors",
-    "graphs",
-    "loading",
-    "loop",
-    "models",
-    "nn",
-    "report",
-    "sampling",
-    "subgraphs",
-    "testing",
-    "training",
-    "wl",
+    *("datasets", "errors", "graphs", "loading", "loop", "models", "nn", "report"),
+    *("sampling", "subgraphs", "testing", "training", "wl"),
 )
 # For each module, the public names that are imported from it at their first use.
 _HOMES = {

@@ -10,8 +10,7 @@ from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop, uplift
 from gnnak.loading.padder import Shapes
-from gnnak.loading.splitting import split, split_padded
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import make_window, split, split_padded
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.loading.test_padding import molecule_store
 from tests.models.zoo import small_network

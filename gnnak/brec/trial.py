@@ -16,8 +16,7 @@ from gnnak.graphs.named import Graph
 from gnnak.graphs.ragged import counts_of
 from gnnak.graphs.store import store_graphs
 from gnnak.loading.items import Item, Shape
-from gnnak.loading.splitting import split
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import make_window, split
 from gnnak.loop.step import can_capture, make_captured, make_ready, make_step
 from gnnak.models.factory import build_model, parse_name
 from gnnak.models.network import Network

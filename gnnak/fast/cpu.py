@@ -21,11 +21,12 @@ from torch.nn.functional import linear
 from torch_geometric.nn import GINEConv
 
 from gnnak.fast.layers.convs import can_run
+from gnnak.fast.layers.general import reduced
 from gnnak.fast.layers.parts import REDUCES, blocks_of, has_hooks
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs, lift_inputs
 from gnnak.nn.calling.call import explained_convs
-from gnnak.nn.encodings import HopTable, scaled_to_all
+from gnnak.nn.encodings import HopTable
 from gnnak.nn.norm import BatchNorm, several_processes
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.groups import group
@@ -195,13 +196,6 @@ def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
     return torch.cat([h, pairs.one_hot @ d], dim=1)
 
 
-def gine_sums(conv: GINEConv, c: Tensor, e: Tensor, messages: Messages) -> Tensor:
-    r"""Return $(1 + \epsilon) c_i + \sum_j \text{ReLU}(c_j + e_{ji})$, [m, w]."""
-    e = e if conv.lin is None else conv.lin(e)
-    sent = (messages.source @ c + messages.edge @ e).relu_()
-    return messages.into @ torch.cat([sent, (1 + conv.eps) * c])
-
-
 def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
     """Find the distinct messages in all rooted subgraphs; cache them in `subgraphs`."""
     num_pairs, num_hops = pairs.one_hot.shape
@@ -278,9 +272,8 @@ def cpu_encodings(
             encodings[name] = states if gate is None else states * gate[0]
             continue
         states = _transformed(layer, name, rows, linears)
-        reduce = context_reduce if name == "context" else layer.reduce
-        encodings[name] = _pooled(layer, name, states, subgraphs, reduce)
-    return encodings
+        encodings[name] = _pooled_sums(layer, name, states, subgraphs)
+    return reduced(layer, encodings, subgraphs, context_reduce)
 
 
 def run_base(
@@ -304,7 +297,11 @@ def run_base(
     assert isinstance(conv, GINEConv)
     pairs = hop_pairs(layer.hop_table, subgraphs, "node", x.dtype)
     c = pair_states(layer, x, pairs)
-    summed = gine_sums(conv, c, edge_attr, find_messages(subgraphs, pairs))
+    e = edge_attr if conv.lin is None else conv.lin(edge_attr)
+    messages = find_messages(subgraphs, pairs)
+    sent = (messages.source @ c + messages.edge @ e).relu_()
+    # For each node copy: (1 + eps) c_i + sum of ReLU(c_j + e_ji), [m, w].
+    summed = messages.into @ torch.cat([sent, (1 + conv.eps) * c])
     parts = list(conv.nn) if type(conv.nn) is nn.Sequential else [conv.nn]
     if type(gnn) is Stack:
         out = run_modules([*parts, gnn.norms[0], *gnn.after], summed)
@@ -330,7 +327,7 @@ def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
 
 
 def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
-    """Return whether `gine_sums` can replace the message passing of `conv`."""
+    """Return whether `run_base` can compute the messages of `conv` once per pair."""
     width = layer.in_channels
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)
@@ -409,12 +406,8 @@ def _transformed(
     return states
 
 
-def _pooled(
-    layer: GNNAK,
-    name: Encoding,
-    states: Tensor,
-    subgraphs: RootedSubgraphs,
-    reduce: Reduce,
+def _pooled_sums(
+    layer: GNNAK, name: Encoding, states: Tensor, subgraphs: RootedSubgraphs
 ) -> Tensor:
     axis: PairAxis = "node" if name == "context" else "subgraph"
     pairs = hop_pairs(layer.hop_table, subgraphs, axis, states.dtype)
@@ -422,7 +415,4 @@ def _pooled(
     gate = _gate_table(layer, name)
     if gate is not None:
         sums = sums * (pairs.one_hot @ gate)
-    pooled = pairs.of_keys.T @ sums
-    if reduce == "mean":
-        return pooled / subgraphs.by(axis).ptr.diff().clamp(min=1)[:, None]
-    return scaled_to_all(pooled, subgraphs) if name == "context" else pooled
+    return pairs.of_keys.T @ sums

@@ -15,8 +15,7 @@ from gnnak.loading.items import Item
 from gnnak.loading.order import BatchOrder, epoch_seed
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
-from gnnak.loading.splitting import split
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import make_window, split
 from gnnak.sampling.cached_plan import (
     CachedPlans,
     cache_plans,

@@ -370,7 +370,14 @@ def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, 
     for name, value in mine.items():
         if name in state or name in DEFAULTS:
             _check_entry(name, state.get(name, DEFAULTS.get(name)), value)
-    epoch, batch = (_number(name, state[name]) for name in POSITION)
+    found = []
+    for name in POSITION:
+        try:
+            found.append(as_count(name, state[name]))
+        except OptionError as error:
+            shown = f"{name}={described(state[name])}"
+            raise CheckpointError(f"the state has {shown}; {UNCHANGED}") from error
+    epoch, batch = found
     return epoch, batch
 
 
@@ -393,12 +400,3 @@ def _check_entry(name: str, theirs: Any, mine: int | str) -> None:
         f"the state is that of a loader with {name}={theirs}, but this one has "
         f"{name}={mine}; build both with the same {same}."
     )
-
-
-def _number(name: str, value: object) -> int:
-    try:
-        return as_count(name, value)
-    except OptionError as error:
-        raise CheckpointError(
-            f"the state has {name}={described(value)}; {UNCHANGED}"
-        ) from error

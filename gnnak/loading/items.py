@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from torch import Tensor
 
@@ -66,9 +66,9 @@ def tensors_of(record: Any) -> list[Tensor]:
 
     A record is a dataclass, dict or tuple of tensors, plain values or further records.
     """
-    found: list[Tensor] = []
-    _collect(record, found)
-    return found
+    if isinstance(record, Tensor):
+        return [record]
+    return [tensor for _, part in _parts(record) or () for tensor in tensors_of(part)]
 
 
 def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
@@ -85,31 +85,20 @@ def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:
     """Return a copy of a record with `tensors` in place of `tensors_of(record)`."""
-    return _rebuilt(record, iter(tensors))
-
-
-def _collect(record: Any, found: list[Tensor]) -> None:
+    unused: Iterator[Any] = iter(tensors)
     if isinstance(record, Tensor):
-        found.append(record)
-    for _, part in _parts(record) or ():
-        _collect(part, found)
-
-
-def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
-    """Return a copy of a record whose tensors are taken from the iterator `tensors`."""
-    if isinstance(record, Tensor):
-        return next(tensors)
+        return next(unused)
     parts = _parts(record)
     if parts is None:
         return record
-    rebuilt = {name: _rebuilt(part, tensors) for name, part in parts}
+    rebuilt: dict[Any, Any] = {name: like(part, unused) for name, part in parts}
     if isinstance(record, dict):
-        return rebuilt
+        return cast(Record, rebuilt)
     if isinstance(record, tuple):
-        values = tuple(rebuilt.values())
+        values: Any = tuple(rebuilt.values())
         return type(record)(*values) if hasattr(record, "_fields") else values
     derived = rebuilt.pop(DERIVED, None)
-    copy = replace(record, **rebuilt)
+    copy: Any = replace(cast(Any, record), **rebuilt)
     if derived is not None:
         copy.__dict__[DERIVED] = derived
     return copy

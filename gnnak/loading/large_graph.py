@@ -78,12 +78,6 @@ class LargeGraph:
                 found[each.attr_name] = torch.as_tensor(value).to(device)
         return found
 
-    def make(self, fields: dict[str, Any]) -> Data:
-        """Return a batch: a copy of `rest` with further fields."""
-        batch = copy.copy(self.rest)
-        batch._store._mapping.update(fields)
-        return batch
-
 
 def device_of(value: object) -> torch.device:
     """Return the device of a field; anything but a tensor is on the CPU."""

@@ -167,11 +167,8 @@ def _limited(budget: Budget) -> list[str]:
     return [name for name in names if getattr(budget, name) is not None]
 
 
-class HasEpochs(ABC):
+class HasEpochs:
     """A loader whose method `set_epoch` PyTorch Lightning calls before each epoch."""
-
-    @abstractmethod
-    def set_epoch(self, epoch: int) -> None: ...
 
     @property
     def batch_sampler(self) -> SimpleNamespace:

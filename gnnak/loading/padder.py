@@ -16,8 +16,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item, Shape
 from gnnak.loading.prefetch import prefetching_paused
-from gnnak.loading.splitting import split_both, split_padded
-from gnnak.loading.windows import Window, make_window
+from gnnak.loading.windows import Window, make_window, split_both, split_padded
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 FEW_BATCHES = 4

@@ -203,13 +203,8 @@ class Joint(Generic[Key]):
                 block.align()
             self._parts.append(parts)
 
-    def padded(self) -> list[dict[Key, Tensor]]:
-        return self._fields(trim=False)
-
-    def trimmed(self) -> list[dict[Key, Tensor]]:
-        return self._fields(trim=True)
-
-    def _fields(self, trim: bool) -> list[dict[Key, Tensor]]:
+    def fields(self, trim: bool = False) -> list[dict[Key, Tensor]]:
+        """Return the fields of each batch; with `trim`, without padding."""
         every = [part for parts in self._parts for part in parts.values()]
         # Of an `edge_index`, a span contains the padding of the first line.
         lengths = [p.lines * p.size - trim * (p.size - p.real) for p in every]

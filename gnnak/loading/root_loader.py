@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,13 +20,8 @@ from gnnak.loading.order import GraphOrder, HasEpochs, epoch_seed
 from gnnak.loading.prefetch import prefetch
 from gnnak.loading.sources import refuse_others, usable_device
 from gnnak.subgraphs.attached import PART, attach
-from gnnak.subgraphs.extractors import (
-    BUILT_IN,
-    Extractor,
-    check_extractor,
-    extract,
-)
-from gnnak.subgraphs.neighborhood import Hop, Neighborhood, sample_neighborhood
+from gnnak.subgraphs.extractors import BUILT_IN, Extractor, check_extractor, extract
+from gnnak.subgraphs.neighborhood import Hop, sample_neighborhood
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import as_count, check_choice, check_flag
 
@@ -34,6 +30,8 @@ Mode = Literal["shared", "scope"]
 MODES: tuple[Mode, ...] = ("shared", "scope")
 ALONE = "samples neighbours uniformly, without replacement and without worker processes"
 """Why a `RootLoader` lacks some options of PyG's loaders."""
+Sample = tuple[dict[str, Any], RootedSubgraphs | None]
+"""The fields of a batch by name, and its rooted subgraphs."""
 
 
 class RootLoader(HasEpochs):
@@ -188,7 +186,7 @@ class RootLoader(HasEpochs):
         try:
             with closing(prefetch(self._samples(epoch), self.device)) as samples:
                 for sample in samples:
-                    yield self._make(sample)
+                    yield self._make(*sample)
         except torch.OutOfMemoryError as error:
             raise SizeError(
                 f"a batch of {counted(self.batch_size, 'seed')} does not fit into the "
@@ -227,27 +225,24 @@ class RootLoader(HasEpochs):
             fields["batch"] = found.scope
         random = torch.Generator(self.device)
         random.manual_seed(epoch_seed(seed, number, self._order.rank))
-        return Sample(fields, self._extract(found, random))
-
-    def _extract(
-        self, found: Neighborhood, generator: torch.Generator
-    ) -> RootedSubgraphs | None:
-        """Return the rooted subgraphs of a batch, or None if the model needs none."""
         if self.subgraphs is None:
-            return None
+            return fields, None
         every = found.node.numel()
         roots = every if self.mode == "scope" else found.found[self._complete]
-        return subgraphs_of_first(
-            self.subgraphs, found.edge_index, every, roots, generator
+        subgraphs = subgraphs_of_first(
+            self.subgraphs, found.edge_index, every, roots, random
         )
+        return fields, subgraphs
 
-    def _make(self, sample: Sample) -> Data:
-        batch = self._graph.make(sample.fields)
-        if sample.subgraphs is not None and self.subgraphs is not None:
-            batch["subgraphs"] = sample.subgraphs
+    def _make(self, fields: dict[str, Any], subgraphs: RootedSubgraphs | None) -> Data:
+        # The other fields of the graph are the same in each batch.
+        batch = copy(self._graph.rest)
+        batch._store._mapping.update(fields)
+        if subgraphs is not None and self.subgraphs is not None:
+            batch["subgraphs"] = subgraphs
             with torch.inference_mode(False):
                 edges = batch.edge_index.clone()
-            attach(batch.edge_index, sample.subgraphs, self.subgraphs, edges)
+            attach(batch.edge_index, subgraphs, self.subgraphs, edges)
         elif batch.edge_index.shape != self._graph.edge_index.shape:
             setattr(batch.edge_index, PART, True)
         batch.__dict__[FORM] = "batches of a RootLoader differ in size"
@@ -266,13 +261,6 @@ class RootLoader(HasEpochs):
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
         return f"RootLoader({', '.join(shown)})"
-
-
-class Sample(NamedTuple):
-    """The fields of a batch by name, and its rooted subgraphs."""
-
-    fields: dict[str, Any]
-    subgraphs: RootedSubgraphs | None
 
 
 def check_subgraphs(extractor: object) -> None:

@@ -1,17 +1,22 @@
-"""Windows: several consecutive batches that are assembled together."""
+"""Windows: several consecutive batches that are assembled together, and then split."""
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch
-from gnnak.graphs.real import BATCH_AXES
-from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.graphs.real import BATCH_AXES, RealCounts
+from gnnak.loading.items import Item, Shape
+from gnnak.loading.padding import Field, pack, pad_rows, split_fields
+from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
 """The axes of a window: "graphs", "nodes" and so on, and "fillings", the entries of the
@@ -141,3 +146,302 @@ def _read_starts(
 def _on_device(numbers: list[int], batch: GraphBatch) -> Tensor:
     host = torch.tensor(numbers, device="cpu")
     return host.to(batch.device, non_blocking=True)
+
+
+Name = tuple[str, str]
+"""Key of an int64 tensor of a window: its owner and name, such as ("graphs", "ptr")."""
+
+
+class _Splitter:
+    """Splits a window into batches without padding, from batch `first_batch` on."""
+
+    numbers: list[dict[Name, Tensor]]
+    """For each batch, its part of every tensor that `_fields` returns."""
+    real: Sequence[RealCounts | None]
+    """The numbers of real rows of each batch; None for a batch without padding."""
+    shapes: Sequence[Shape | None]
+    """The shape of each batch; None for a batch without padding."""
+    sizes: dict[str, list[int]]
+    """For each axis, the number of rows of each batch, including padding."""
+
+    def __init__(self, window: Window, groups: bool, first_batch: int) -> None:
+        starts = {axis: at[first_batch:] for axis, at in window.starts.items()}
+        self.before = {axis: at[0] for axis, at in starts.items()}
+        self.sizes = {axis: window.counts(axis)[first_batch:] for axis in starts}
+        self.shapes = [None] * len(self.sizes["graphs"])
+        self.real = [None] * len(self.shapes)
+        parts = (split_fields(fields, starts) for fields in _fields(window, groups))
+        self.numbers = _merged(parts)
+
+    def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
+        """Split a tensor without indices, [r, ...]; pad with the number `padding`."""
+        sizes = [self.before[axis], *self.sizes[axis]]
+        return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
+
+
+class _PaddingSplitter(_Splitter):
+    """Splits a window, and pads each of its first `len(shapes)` batches to a shape."""
+
+    def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
+        self.window, self.shapes = window, shapes
+        axes, until = list(window.starts), len(shapes)
+        first = [window.starts[axis][:until] for axis in axes]
+        counts = [window.counts(axis)[:until] for axis in axes]
+        table = torch.tensor([first, counts], device="cpu")
+        table = table.to(window.batch.device, non_blocking=True)
+        self._first, self._count = (
+            dict(zip(axes, rows, strict=True)) for rows in map(Tensor.unbind, table)
+        )
+        real = torch.stack([self._count[axis] for axis in BATCH_AXES], dim=1)
+        self.real = list(map(RealCounts, real))
+        self.sizes = {axis: [getattr(s, axis) for s in shapes] for axis in axes}
+        self.joints = pack(_fields(window, True), window.starts, self.sizes)
+        self.numbers = _merged(joint.fields() for joint in self.joints)
+        self._found: dict[tuple, tuple[Tensor, Sequence[Tensor]]] = {}
+
+    def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
+        key = (id(value), axis, padding)
+        # `_TrimmingSplitter` needs the same parts again.
+        if key not in self._found:
+            sizes = self.sizes[axis]
+            first, count, most = self._first[axis], self._count[axis], max(sizes)
+            found = pad_rows(value, first, count, most, padding).unbind()
+            parts = [
+                p if n == most else p[:n] for p, n in zip(found, sizes, strict=True)
+            ]
+            # The tensor is stored, too, so that no other tensor gets its `id`.
+            self._found[key] = value, parts
+        return self._found[key][1]
+
+
+class _TrimmingSplitter(_Splitter):
+    """Splits a window into unpadded batches, which are views of the padded batches."""
+
+    def __init__(self, padded: _PaddingSplitter) -> None:
+        self.padded, counts = padded, padded.window.counts
+        self.shapes = [None] * len(padded.shapes)
+        self.real = [None] * len(padded.shapes)
+        self.sizes = {axis: counts(axis)[: len(self.shapes)] for axis in padded.sizes}
+        self.numbers = _merged(joint.fields(trim=True) for joint in padded.joints)
+
+    def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
+        parts = self.padded.rows(value, axis, padding)
+        return [p[:n] for p, n in zip(parts, self.sizes[axis], strict=True)]
+
+
+def _merged(parts: Iterable[list[dict[Name, Tensor]]]) -> list[dict[Name, Tensor]]:
+    return [dict(ChainMap(*of_batch)) for of_batch in zip(*parts, strict=True)]
+
+
+GROUPS: dict[Axis, tuple[str, str]] = {
+    "subgraph": ("subgraphs", "copies"),
+    "node": ("nodes", "copies"),
+    "target": ("copies", "edge_copies"),
+    "source": ("copies", "edge_copies"),
+    "edge": ("edges", "edge_copies"),
+}
+"""For each grouping of `RootedSubgraphs.by`: the axis of the groups, and the axis of
+the rows in the groups. For example, "subgraph" has one group per subgraph, and a group
+contains the node copies of its subgraph."""
+SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
+    "taker": ("nodes", "fillings"),
+    "giver": ("subgraphs", "fillings"),
+}
+"""Further groupings, for subgraphs sampled by SubgraphDrop, in the form of `GROUPS`.
+They group the entries of the sparse matrix `Filling` by row (a node) and by column (a
+subgraph)."""
+
+
+def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
+    """Split a window into its batches, from `first_batch` on, without padding."""
+    return _items(window, _Splitter(window, groups, first_batch), groups)
+
+
+def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
+    """Split a window into its first `len(shapes)` batches, and pad each to a shape.
+
+    In each batch, padding comes after the real data. The last graph is padding and
+    contains all padding nodes. Padding edges join padding nodes, and padding subgraphs
+    contain only padding nodes. A shape must be larger than its batch on every axis.
+    """
+    return _padded(window, _PaddingSplitter(window, shapes))
+
+
+def split_both(
+    window: Window, shapes: Sequence[Shape]
+) -> tuple[list[Item], list[Item]]:
+    """Return the batches of `split_padded`, and views of them without padding."""
+    splitter = _PaddingSplitter(window, shapes)
+    padded = _padded(window, splitter)
+    return padded, _items(window, _TrimmingSplitter(splitter), groups=True)
+
+
+def _padded(window: Window, splitter: _PaddingSplitter) -> list[Item]:
+    counts = [window.counts(axis) for axis in window.axes]
+    sizes = [
+        dict(zip(window.axes, rows, strict=True)) for rows in zip(*counts, strict=True)
+    ]
+    for rows, shape in zip(sizes, splitter.shapes, strict=False):
+        assert shape is not None
+        assert shape.fits(rows), f"{rows} leave no padding rows in {shape}"
+    items = _items(window, splitter, groups=True)
+    return [replace(item, sizes=rows) for item, rows in zip(items, sizes, strict=False)]
+
+
+def _items(window: Window, splitter: _Splitter, groups: bool) -> list[Item]:
+    subgraphs: Iterator[RootedSubgraphs | None] = repeat(None)
+    if window.subgraphs is not None:
+        subgraphs = _records(window, window.subgraphs, splitter, groups)
+    batches, extra = _batches(window, splitter), _extra(window, splitter)
+    parts = zip(batches, subgraphs, splitter.shapes, extra, strict=False)
+    return [Item(*each) for each in parts]
+
+
+def _extra(window: Window, splitter: _Splitter) -> Iterator[dict]:
+    """Yield, for each batch, its part of the fields in `window.extra`, by name."""
+    if not window.extra:
+        return repeat({})
+    fields = window.extra.items()
+    parts = {name: splitter.rows(rows, axis) for name, (axis, rows) in fields}
+    per_batch = zip(*parts.values(), strict=True)
+    return (dict(zip(parts, values, strict=True)) for values in per_batch)
+
+
+def _batches(window: Window, splitter: _Splitter) -> Iterator[GraphBatch]:
+    batch, numbers = window.batch, splitter.numbers
+
+    def rows(value: Tensor | None, axis: str) -> Iterable[Tensor | None]:
+        return repeat(None) if value is None else splitter.rows(value, axis)
+
+    return map(
+        GraphBatch,
+        rows(batch.x, "nodes"),
+        [some["graphs", "edge_index"] for some in numbers],
+        rows(batch.edge_attr, "edges"),
+        rows(batch.y, "nodes" if window.node_targets else "graphs"),
+        [some["graphs", "batch"] for some in numbers],
+        [some["graphs", "ptr"] for some in numbers],
+        splitter.real,
+    )
+
+
+def _records(
+    window: Window, whole: RootedSubgraphs, splitter: _Splitter, groups: bool
+) -> Iterator[RootedSubgraphs]:
+    """Yield the rooted subgraphs of each batch; `whole` are all of the window."""
+    sampled: Iterator[dict[str, Any]] = repeat({})
+    kind: type[RootedSubgraphs] = RootedSubgraphs
+    if isinstance(whole, SampledSubgraphs):
+        sampled, kind = _sampled_fields(whole, splitter), SampledSubgraphs
+    parts = zip(
+        splitter.numbers,
+        splitter.sizes["nodes"],
+        splitter.sizes["edges"],
+        splitter.real,
+        sampled,
+        _encodings(whole, splitter),
+        strict=False,
+    )
+    for some, num_nodes, num_edges, real, more, encoded in parts:
+        tensors: dict[str, Any] = {name: some["record", name] for name in TENSORS}
+        sizes: dict[str, Any] = {"num_nodes": num_nodes, "num_edges": num_edges}
+        record = kind(**tensors, **sizes, real=real, **more)
+        derived = _derived(window, some) if groups else {}
+        yield record.assume(**window.known, **derived, encodings=dict(encoded))
+
+
+def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
+    """Return a window's int64 tensors: one dict for graphs, one for subgraphs.
+
+    Each dict gets its own block of memory, so that `batch.batch` does not keep the
+    memory of subgraphs alive.
+    """
+    batch, whole = window.batch, window.subgraphs
+    fields = {
+        ("graphs", "edge_index"): Field(batch.edge_index, "edges", "nodes", "edges"),
+        ("graphs", "batch"): Field(batch.batch, "nodes", "graphs"),
+        ("graphs", "ptr"): Field(batch.ptr, "graphs", "nodes", "pointers"),
+    }
+    if whole is None:
+        return [fields]
+    derived = _derived_fields(window, whole) if groups else {}
+    return [fields, _record_fields(whole) | derived]
+
+
+def _record_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
+    """Return the int64 tensors of rooted subgraphs, without cached ones."""
+    fields: dict[Name, Field] = {
+        ("record", "root"): Field(whole.root, "subgraphs", "nodes"),
+        ("record", "node"): Field(whole.node, "copies", "nodes"),
+        ("record", "subgraph"): Field(whole.subgraph, "copies", "subgraphs"),
+        ("record", "hop"): Field(whole.hop, "copies"),
+        ("record", "edge_index"): Field(
+            whole.edge_index, "edge_copies", "copies", "edges"
+        ),
+        ("record", "edge"): Field(whole.edge, "edge_copies", "edges"),
+    }
+    if isinstance(whole, SampledSubgraphs):
+        node, subgraph = whole.filling.node, whole.filling.subgraph
+        fields["filling", "node"] = Field(node, "fillings", "nodes")
+        fields["filling", "subgraph"] = Field(subgraph, "fillings", "subgraphs")
+    return fields
+
+
+def _sampled_fields(
+    whole: SampledSubgraphs, splitter: _Splitter
+) -> Iterator[dict[str, Any]]:
+    """Yield, for each batch, a dict of the fields that only `SampledSubgraphs` has."""
+    filling = map(
+        Filling,
+        [some["filling", "node"] for some in splitter.numbers],
+        [some["filling", "subgraph"] for some in splitter.numbers],
+        splitter.rows(whole.filling.weight, "fillings"),
+    )
+    held = splitter.rows(whole.held, "nodes", padding=1)
+    covered = splitter.rows(whole.covered, "nodes", padding=1)
+    for values in zip(held, covered, filling, strict=True):
+        yield dict(zip(("held", "covered", "filling"), values, strict=True))
+
+
+def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
+    """Yield each batch's structural encodings, in the form of `extracted_encodings`."""
+    cached = extracted_encodings(whole)
+    if not cached:
+        return repeat({})
+    parts = [
+        [each._replace(rows=rows) for rows in splitter.rows(each.rows, each.axis)]
+        for each in cached.values()
+    ]
+    per_batch = zip(*parts, strict=True)
+    return (dict(zip(cached, values, strict=True)) for values in per_batch)
+
+
+def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
+    """Return the groupings that models need: by edge only if edges have features."""
+    sampled = isinstance(window.subgraphs, SampledSubgraphs)
+    groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
+    if window.batch.edge_attr is None:
+        del groups["edge"]
+    return groups
+
+
+def _derived_fields(window: Window, whole: RootedSubgraphs) -> dict[Name, Field]:
+    """Return `centroid` and groupings (`by`) of subgraphs, to be split by batch."""
+    fields: dict[Name, Field] = {
+        ("centroid", ""): Field(whole.centroid, "subgraphs", "copies")
+    }
+    for axis, (keys, rows) in _grouped_by(window).items():
+        found = whole.by(axis)
+        fields["ptr", axis] = Field(found.ptr, keys, rows, "pointers")
+        if found.order is not None:
+            fields["order", axis] = Field(found.order, rows, rows)
+    return fields
+
+
+def _derived(window: Window, found: Mapping[Name, Tensor]) -> dict[str, object]:
+    """Return the cached values of a batch's subgraphs, as arguments of `assume`."""
+    groups = {
+        axis: Groups(found["ptr", axis], found.get(("order", axis)))
+        for axis in _grouped_by(window)
+    }
+    return {"centroid": found["centroid", ""], "by": groups}

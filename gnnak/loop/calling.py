@@ -150,7 +150,10 @@ class CastTogether(TorchFunctionMode):
             for module in model.modules()
             if type(module) in LINEARS
             for weight in module.parameters(recurse=False)
-            if _can_cast(weight, self._device)
+            if type(weight) is nn.Parameter
+            and weight.requires_grad
+            and weight.dtype == torch.float32
+            and weight.device == self._device
         }
         if weights:
             found = _Cast.apply(self._dtype, *weights.values())
@@ -174,11 +177,6 @@ def _autocast_dtype(device: torch.device) -> torch.dtype | None:
     if not torch.is_autocast_enabled(device.type):
         return None
     return torch.get_autocast_dtype(device.type)
-
-
-def _can_cast(weight: nn.Parameter, device: torch.device) -> bool:
-    plain = type(weight) is nn.Parameter and weight.requires_grad
-    return plain and weight.dtype == torch.float32 and weight.device == device
 
 
 class _Cast(torch.autograd.Function):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,19 +90,6 @@ class Captured(NamedTuple):
 
     run: CapturedModel
     axes: list[str | None]
-
-
-class CapturedModels(dict[tuple, Captured]):
-    """Maps a loader and the fields of its batches to a captured model, oldest first."""
-
-    def add(self, key: tuple, captured: Captured) -> None:
-        if len(self) == MOST_CAPTURED:
-            self.pop(next(iter(self))).run.close()
-        self[key] = captured
-
-    def close(self) -> None:
-        while self:
-            self.popitem()[1].run.close()
 
 
 class PaddedLoss(nn.Module):
@@ -191,7 +178,8 @@ class TrainingStep:
         self._edges = EdgeGuard()
         self._num_changes = 0
         self._logged: set[str] = set()
-        self._captured = CapturedModels()
+        # Maps a loader and the fields of its batches to a captured model, oldest first.
+        self._captured: dict[tuple, Captured] = {}
         self._update: Callable[[], object] = self._update_weights
         self._is_called = False
 
@@ -291,7 +279,7 @@ class TrainingStep:
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
         """Prepare to capture steps; if impossible, log `reason` and return False."""
         forward = functools.partial(self._forward, form.build)
-        compared = _Compared(self._compared, forward, batch, form.item)
+        axes: list[str | None] = []
         if isinstance(self.model, nn.parallel.DistributedDataParallel):
             self.reason = "several processes train the model (DistributedDataParallel)"
         elif hasattr(self.model, "_orig_mod"):
@@ -305,7 +293,7 @@ class TrainingStep:
         elif self.padded_loss and self._trains_others():
             self.reason = "the optimizer trains weights of neither model nor loss"
         else:
-            self.reason = find_difference(self._inside, compared.plain, compared.padded)
+            self.reason, axes = self._compare(forward, batch, form.item)
         if self.reason is not None:
             self._log_once(self.reason)
             return False
@@ -313,12 +301,16 @@ class TrainingStep:
             # The first call of the model has built weights.
             self._list_weights()
         weights = [weight for weight in self._weights if weight.requires_grad]
-        if self.padded_loss:
-            forward = functools.partial(self._padded_loss, form.build)
         captured = make_captured_model(
-            forward, weights, self.device, self._update_weights, self.optimizer
+            (lambda item: forward(item)[1]) if self.padded_loss else forward,
+            weights,
+            self.device,
+            self._update_weights,
+            self.optimizer,
         )
-        self._captured.add(key, Captured(captured, compared.axes))
+        if len(self._captured) == MOST_CAPTURED:
+            self._captured.pop(next(iter(self._captured))).run.close()
+        self._captured[key] = Captured(captured, axes)
         self._numbers.remember()
         form.pad_to_largest()
         return True
@@ -328,14 +320,34 @@ class TrainingStep:
         groups = self.optimizer.param_groups
         return any(id(w) not in inside for group in groups for w in group["params"])
 
-    def _compared(self, batch: Batch) -> Any:
-        outputs = self.call(self.model, batch)
-        if not self.padded_loss:
-            return outputs
-        return outputs, self._loss(outputs, batch, None)
+    def _compare(
+        self, forward: Callable[..., Any], batch: Batch, item: Item
+    ) -> tuple[str | None, list[str | None]]:
+        """Return what padding changes, and what the rows of each output are.
 
-    def _padded_loss(self, build: Callable[[Item], Batch], item: Item) -> Tensor:
-        return self._forward(build, item)[1]
+        The results are those of `find_difference` and `axes_of`.
+        """
+        outputs: Any = None
+        axes: list[str | None] = []
+
+        def plain() -> Any:
+            nonlocal outputs
+            own = copied(batch)
+            outputs = self.call(self.model, own)
+            if self.padded_loss:
+                outputs = outputs, self._loss(outputs, own, None)
+            return outputs
+
+        def padded(disturb: bool) -> Any:
+            nonlocal axes
+            # Copy the item: layers cache values in its rooted subgraphs, and the model
+            # may change features in place.
+            own = like(item, [each.clone() for each in tensors_of(item)])
+            found = forward(own, disturb)
+            axes = axes_of(outputs, found, own)
+            return real_rows_of(found, own, axes)
+
+        return find_difference(self._inside, plain, padded), axes
 
     def _forward(
         self, build: Callable[[Item], Batch], item: Item, disturb: bool = False
@@ -371,12 +383,13 @@ class TrainingStep:
     def _notice_changes(self) -> None:
         """Discard captures if tensors, training modes or numbers have changed."""
         number = self._numbers.changed() if self._captured else None
-        if self._watch.has_changed(quick=bool(self._captured)):
+        has_changed = self._watch.has_changed(quick=bool(self._captured))
+        if has_changed:
             self._list_weights()
             self.reason = None
-            self._captured.close()
+        while self._captured and (has_changed or number is not None):
+            self._captured.popitem()[1].run.close()
         if number is not None:
-            self._captured.close()
             self._num_changes += 1
             if self._num_changes > MOST_CHANGES:
                 self.reason = (
@@ -407,32 +420,6 @@ class TrainingStep:
         if self.reason is not None:
             parts.append(f"not captured: {self.reason}")
         return f"TrainingStep({', '.join(parts)})"
-
-
-@dataclass
-class _Compared:
-    """Calls a model with a batch and with the padded batch, to compare the outputs."""
-
-    call: Callable[[Batch], Any]
-    forward: Callable[[Item, bool], Any]
-    """Returns the outputs for a padded item, with padding rows."""
-    batch: Batch
-    item: Item
-    axes: list[str | None] = field(default_factory=list)
-    """What the rows of each output are, such as nodes; see `axes_of`."""
-    _outputs: Any = None
-
-    def plain(self) -> Any:
-        self._outputs = self.call(copied(self.batch))
-        return self._outputs
-
-    def padded(self, disturb: bool) -> Any:
-        # Copy the item: layers cache values in its rooted subgraphs, and the model may
-        # change features in place.
-        item = like(self.item, [each.clone() for each in tensors_of(self.item)])
-        found = self.forward(item, disturb)
-        self.axes = axes_of(self._outputs, found, item)
-        return real_rows_of(found, item, self.axes)
 
 
 AUTOCAST = (torch.bfloat16, torch.float16)

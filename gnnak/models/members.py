@@ -106,43 +106,36 @@ class Member:
 MEMBERS: dict[str, Member] = {
     "khop": Member(_khop, reduce="sum", takes_pairs=False, only=("gin",)),
     "ego": Member(
-        lambda parts: ego_gnn(parts.convs(), parts.width), num_hops=1, takes_pairs=False
+        lambda it: ego_gnn(it.convs(), it.width), num_hops=1, takes_pairs=False
     ),
     "id": Member(
-        lambda parts: id_gnn(parts.start, parts.pairs(), parts.width),
+        lambda it: id_gnn(it.start, it.pairs(), it.width),
         reduce="sum",
         takes_whole=True,
     ),
     "id-fast": Member(
-        lambda parts: id_fast_gnn(parts.convs(), parts.width),
+        lambda it: id_fast_gnn(it.convs(), it.width),
         reduce="sum",
         num_hops=0,
         takes_pairs=False,
     ),
     "nested": Member(
-        lambda parts: nested_gnn(
-            parts.start, parts.convs(), parts.width, parts.reduce("mean")
-        ),
+        lambda it: nested_gnn(it.start, it.convs(), it.width, it.reduce("mean")),
         ("distance", "resistance"),
         takes_whole=True,
     ),
     "ds": Member(
-        lambda parts: ds_gnn(
-            parts.start, parts.convs(), parts.width, parts.reduce("sum")
-        ),
+        lambda it: ds_gnn(it.start, it.convs(), it.width, it.reduce("sum")),
         ("mark",),
         takes_whole=True,
     ),
     "dss": Member(
-        lambda parts: dss_gnn(
-            parts.start, parts.pairs(), parts.width, parts.reduce("mean")
-        ),
-        ("mark",),
+        lambda it: dss_gnn(it.start, it.pairs(), it.width, it.reduce("mean")), ("mark",)
     ),
     "sun": Member(_sun, ("mark",)),
     "sswl": Member(_sswl, ("distance",), kind="whole", takes_order=True),
     "sswl+": Member(
-        lambda parts: _sswl(parts, SSWLPlusLayer),
+        lambda it: _sswl(it, SSWLPlusLayer),
         ("distance",),
         kind="whole",
         takes_order=True,

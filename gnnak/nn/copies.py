@@ -20,11 +20,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gnnak.backend import operation
-from gnnak.errors import OptionError
 from gnnak.nn.norm import on_copies
 from gnnak.subgraphs.induce import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Reduce
+from gnnak.typing import Reduce, check_choice
 
 Messages = Callable[[Tensor, Tensor, Tensor | None, Tensor], Tensor]
 """A GNN, such as `gnnak.nn.Conv`, as a function of node states, `edge_index`, edge
@@ -204,9 +203,7 @@ def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> 
     >>> segment_reduce(rows, torch.tensor([0, 2, 2]), 4, "mean").flatten()
     tensor([1., 0., 4., 0.])
     """
-    if reduce not in REDUCES:
-        known = ", ".join(REDUCES)
-        raise OptionError(f"reduce is {reduce!r}; use one of: {known}.")
+    check_choice("reduce", reduce, REDUCES)
     wide = values.float() if values.dtype.itemsize < 4 else values
     pooled = wide.new_zeros(size, wide.size(1)).index_add(0, index, wide)
     if reduce == "mean":

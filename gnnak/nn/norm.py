@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from inspect import unwrap
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -133,17 +134,16 @@ class BatchNorm(nn.BatchNorm1d):
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
         """Normalise the first `count` rows; padding rows are replaced by the mean."""
-        running = self.running_mean
-        if running is None or self.running_var is None or self.momentum is None:
+        running = self.running_mean, self.running_var
+        if running[0] is None or running[1] is None or self.momentum is None:
             raise OptionError(
                 "a BatchNorm without running statistics or momentum cannot ignore "
                 "padding; build it with both."
             )
-        stored = running, self.running_var
-        found = normalised_real_rows(x, count, self.eps, stored)
-        with torch.no_grad():
-            self._update_running(found.mean, found.variance, found.several)
-        return self._affine(found.rows).to(x.dtype)
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked.add_(count > 1)
+        parameters = self.weight, self.bias, self.momentum, self.eps
+        return unwrap(norm_real_rows)(x, count, *running, *parameters)
 
     def _over_processes(self, x: Tensor) -> Tensor:
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
@@ -154,63 +154,19 @@ class BatchNorm(nn.BatchNorm1d):
         mean = _SumOverProcesses.apply(x.sum(dim=0)) / rows
         centred = x - mean
         variance = _SumOverProcesses.apply(centred.square().sum(dim=0)) / rows
-        with torch.no_grad():
-            self._update_running(mean, variance * rows / (rows - 1))
-        scaled = centred * (variance + self.eps).rsqrt()
-        return self._affine(scaled).to(narrow)
-
-    def _affine(self, x: Tensor) -> Tensor:
-        return x * self.weight + self.bias if self.affine else x
-
-    def _update_running(
-        self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None
-    ) -> None:
-        """Update the running statistics, unless the 0-dim tensor `wanted` is False."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.momentum is not None
         assert self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1 if wanted is None else wanted)
-        for running, now in ((self.running_mean, mean), (self.running_var, variance)):
-            now = now.to(running.dtype)
-            if wanted is not None:
-                now = torch.where(wanted, now, running)
-            running.lerp_(now, self.momentum)
-
-
-class NormalisedRows(NamedTuple):
-    """The normalised rows of a padded tensor, and the statistics of its real rows."""
-
-    rows: Tensor
-    """[n, c], in float32 or float64; padding rows are zero."""
-    mean: Tensor
-    variance: Tensor
-    """[c]: the unbiased variance of the real rows."""
-    several: Tensor
-    """0-dim bool: whether there are two or more real rows."""
-
-
-def normalised_real_rows(
-    x: Tensor, count: Tensor, eps: float, running: tuple[Tensor, Tensor] | None = None
-) -> NormalisedRows:
-    r"""Compute $(x - \mu) / \sqrt{\sigma^2 + \epsilon}$ over the first `count` rows.
-
-    If there are fewer than two real rows, the mean and the variance in `running`, if
-    not None, are used instead of those of `x`.
-    """
-    x = x if x.dtype == torch.double else x.float()
-    padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
-    rows, several = count.clamp(min=1), count > 1
-    mean = x.masked_fill(padding, 0).sum(dim=0) / rows
-    centre = mean if running is None else torch.where(several, mean, running[0])
-    centred = (x - centre).masked_fill(padding, 0)
-    variance = centred.square().sum(dim=0) / rows
-    spread = variance
-    if running is not None:
-        spread = torch.where(several, variance, running[1])
-    unbiased = variance * rows / (rows - 1).clamp(min=1)
-    scaled = centred * spread.add(eps).rsqrt()
-    return NormalisedRows(scaled, mean, unbiased, several)
+        with torch.no_grad():
+            self.num_batches_tracked.add_(1)
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+            unbiased = (variance * rows / (rows - 1)).to(self.running_var.dtype)
+            self.running_var.lerp_(unbiased, self.momentum)
+        scaled = centred * (variance + self.eps).rsqrt()
+        if self.affine:
+            scaled = scaled * self.weight + self.bias
+        return scaled.to(narrow)
 
 
 @operation
@@ -224,14 +180,29 @@ def norm_real_rows(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Apply batch norm in training mode to `x`, [n, c], with `count` real rows."""
-    found = normalised_real_rows(x, count, eps)
+    """Apply batch norm in training mode to `x`, [n, c], with `count` real rows.
+
+    Padding rows are replaced by the mean. If there are fewer than two real rows, the
+    running statistics, if not None, are used instead of those of `x`, and not updated.
+    """
+    wide = x if x.dtype == torch.double else x.float()
+    padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
+    rows, several = count.clamp(min=1), count > 1
+    mean = wide.masked_fill(padding, 0).sum(dim=0) / rows
+    centre = mean if running_mean is None else torch.where(several, mean, running_mean)
+    centred = (wide - centre).masked_fill(padding, 0)
+    variance = spread = centred.square().sum(dim=0) / rows
+    if running_var is not None:
+        spread = torch.where(several, variance, running_var)
     with torch.no_grad():
-        for running, now in ((running_mean, found.mean), (running_var, found.variance)):
+        unbiased = variance * rows / (rows - 1).clamp(min=1)
+        for running, now in ((running_mean, mean), (running_var, unbiased)):
             if running is not None:
-                running.lerp_(now.to(running.dtype), momentum)
-    rows = found.rows if weight is None else found.rows * weight
-    return (rows if bias is None else rows + bias).to(x.dtype)
+                now = torch.where(several, now.to(running.dtype), running)
+                running.lerp_(now, momentum)
+    scaled = centred * spread.add(eps).rsqrt()
+    scaled = scaled if weight is None else scaled * weight
+    return (scaled if bias is None else scaled + bias).to(x.dtype)
 
 
 class NormReluDropout(nn.Sequential):

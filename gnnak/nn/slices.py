@@ -124,12 +124,12 @@ def sliced_encodings(
     norms = norms_in_training(layer)
     seed = int(torch.randint(2**62, (), device="cpu")) if layer.training else None
 
-    def run(index: int, known: tuple[Statistics, ...]) -> Encodings | NormInput:
+    def run(index: int, known: tuple[Statistics, ...]) -> Encodings | Statistics:
         with seeded(seed, index, subgraphs.device), BatchStatistics(known):
             try:
                 return encode(parts[index])
             except UnknownStatisticsError as unknown:
-                return unknown.norm_input
+                return unknown.args[0]
 
     def run_all(known: list[Statistics]) -> Iterator[Any]:
         for index in range(len(parts)):
@@ -155,12 +155,12 @@ def sliced_encodings(
     return found
 
 
-def _combined(results: Iterator[Encodings | NormInput]) -> Encodings | Statistics:
-    """Combine the encodings of all slices, or their inputs of the next BatchNorm."""
+def _combined(results: Iterator[Encodings | Statistics]) -> Encodings | Statistics:
+    """Combine the encodings of all slices, or the moments of the next BatchNorm."""
     found: dict[Encoding, list[Tensor]] = {}
-    inputs: list[NormInput] = []
+    inputs: list[Statistics] = []
     for result in results:
-        if isinstance(result, NormInput):
+        if isinstance(result, Statistics):
             inputs.append(result)
             result = {}
         for name, values in result.items():
@@ -189,8 +189,8 @@ def seeded(seed: int | None, index: int, device: torch.device) -> Iterator[None]
         yield
 
 
-class NormInput(NamedTuple):
-    """Moments of the input that a BatchNorm gets in one slice of the subgraphs."""
+class Statistics(NamedTuple):
+    """Moments of a BatchNorm's input, over the rows of one or of all slices."""
 
     running_mean: Tensor | None
     """The running mean of the BatchNorm, a tensor that identifies the BatchNorm."""
@@ -199,23 +199,14 @@ class NormInput(NamedTuple):
     m2: Tensor
     """For each column, the sum of squared deviations from `mean`."""
 
-
-class Statistics(NamedTuple):
-    """Mean and (biased) variance of a BatchNorm's input over the rows of all slices."""
-
-    running_mean: Tensor | None
-    rows: int
-    mean: Tensor
-    variance: Tensor
-
     @staticmethod
-    def of(parts: Sequence[NormInput]) -> Statistics:
+    def of(parts: Sequence[Statistics]) -> Statistics:
+        """Merge the moments of all slices."""
         zero = torch.zeros_like(parts[0].mean)
         rows = sum(part.rows for part in parts)
-        total = max(rows, 1)
-        mean = sum((part.mean * (part.rows / total) for part in parts), zero)
-        spread = (p.m2 + p.rows * (p.mean - mean).square() for p in parts)
-        return Statistics(parts[0].running_mean, rows, mean, sum(spread, zero) / total)
+        mean = sum((part.mean * (part.rows / max(rows, 1)) for part in parts), zero)
+        m2 = (p.m2 + p.rows * (p.mean - mean).square() for p in parts)
+        return Statistics(parts[0].running_mean, rows, mean, sum(m2, zero))
 
     def update_running(self, norms: Sequence[_BatchNorm]) -> None:
         """Update running statistics as one call of the BatchNorm on all rows would."""
@@ -228,18 +219,14 @@ class Statistics(NamedTuple):
             weight = norm.momentum
             if weight is None:
                 weight = 1 / float(norm.num_batches_tracked)
-            unbiased = self.variance * (self.rows / max(self.rows - 1, 1))
+            unbiased = self.m2 / max(self.rows, 1) * (self.rows / max(self.rows - 1, 1))
             with torch.no_grad():
                 mean.lerp_(self.mean.flatten(), weight)
                 variance.lerp_(unbiased.flatten(), weight)
 
 
 class UnknownStatisticsError(Exception):
-    """Raised by a BatchNorm whose statistics over all slices are not computed yet."""
-
-    def __init__(self, norm_input: NormInput) -> None:
-        super().__init__()
-        self.norm_input = norm_input
+    """Raised, with the `Statistics` of one slice, if those of all are not known yet."""
 
 
 class BatchStatistics(TorchFunctionMode):
@@ -279,8 +266,8 @@ class BatchStatistics(TorchFunctionMode):
             rows = x.numel() // x.size(1)
             mean = wide.sum(inner, keepdim=True) / max(rows, 1)
             m2 = (wide - mean).square().sum(inner, keepdim=True)
-            raise UnknownStatisticsError(NormInput(running_mean, rows, mean, m2))
-        scaled = (wide - known.mean) * (known.variance + eps).rsqrt()
+            raise UnknownStatisticsError(Statistics(running_mean, rows, mean, m2))
+        scaled = (wide - known.mean) * (known.m2 / max(known.rows, 1) + eps).rsqrt()
         if weight is not None:
             scaled = scaled * weight.view_as(known.mean)
         if bias is not None:

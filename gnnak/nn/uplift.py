@@ -182,10 +182,7 @@ class GNNAK(nn.Module):
         return self.fuse_encodings(encodings, subgraphs, x.size(0))
 
     def _encodings(
-        self,
-        x: Tensor,
-        subgraphs: RootedSubgraphs,
-        edge_attr: Tensor | Inputs | None,
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> dict[Encoding, Tensor]:
         """Compute all encodings, at once or in slices."""
         # PyG's explainers mask messages, which fused kernels do not support.

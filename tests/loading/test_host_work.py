@@ -5,8 +5,7 @@ import torch
 
 from gnnak import EgoNets, GraphLoader
 from gnnak.loading.padder import Shapes
-from gnnak.loading.splitting import split, split_both
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import make_window, split, split_both
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.operation_counts import OperationCount
 from tests.training.small import triangles

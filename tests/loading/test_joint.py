@@ -55,24 +55,26 @@ def test_joint_pads_each_batch_to_its_size():
     (joint,) = pack([FIELDS], STARTS, sizes)
     edges = [[0, 2, 2, 3, 3], [1, 2, 2, 3, 3]], [[0, 2, 3], [1, 1, 3]]
     # All padding nodes are in the last graph.
-    assert lists(joint.padded()) == [
+    assert lists(joint.fields()) == [
         {"hop": [4, 5, 0, 0], "edge_index": edges[0], "ptr": [0, 1, 1, 1, 1]}
         | {"batch": [0, 0, 1, 1], "nodes": [0, 2, 4]},
         {"hop": [6, 7, 8, 0, 0], "edge_index": edges[1], "ptr": [0, 1, 2, 2, 2, 2]}
         | {"batch": [0, 0, 0, 2, 2], "nodes": [0, 3, 3, 5]},
     ]
-    assert lists(joint.trimmed()) == PLAIN
+    assert lists(joint.fields(trim=True)) == PLAIN
 
 
 def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
     sizes = {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]}
     (joint,) = pack([FIELDS], STARTS, sizes)
     parts = [
-        part for each in joint.padded() + joint.trimmed() for part in each.values()
+        part
+        for each in joint.fields() + joint.fields(trim=True)
+        for part in each.values()
     ]
     assert len({part.untyped_storage().data_ptr() for part in parts}) == 1
     assert all(part.storage_offset() % ALIGNMENT == 0 for part in parts)
-    assert all(part.is_contiguous() for one in joint.padded() for part in one.values())
+    assert all(part.is_contiguous() for one in joint.fields() for part in one.values())
 
 
 def test_splitting_leaves_the_tensors_of_the_window_unchanged():

@@ -13,14 +13,14 @@ from gnnak.graphs.real import BATCH_AXES
 from gnnak.loading import padder
 from gnnak.loading.items import tensors_of
 from gnnak.loading.padder import Shapes, choose_shape
-from gnnak.loading.splitting import (
+from gnnak.loading.windows import (
     GROUPS,
     SAMPLED_GROUPS,
+    make_window,
     split,
     split_both,
     split_padded,
 )
-from gnnak.loading.windows import make_window
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs import EgoNets

@@ -13,8 +13,13 @@ from gnnak import EgoNets
 from gnnak.graphs import GraphStore
 from gnnak.graphs.named import undirected
 from gnnak.loading.padder import Shapes
-from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_padded
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import (
+    GROUPS,
+    SAMPLED_GROUPS,
+    make_window,
+    split,
+    split_padded,
+)
 from gnnak.sampling.drop import SubgraphDrop, sample_subgraphs
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.sampling.random_roots import is_cover

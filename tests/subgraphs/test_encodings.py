@@ -12,8 +12,7 @@ from gnnak.loading.forms import padded_form
 from gnnak.loading.graph_loader import GraphLoader
 from gnnak.loading.items import tensors_of
 from gnnak.loading.padder import Demand, Shapes
-from gnnak.loading.splitting import split, split_padded
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import make_window, split, split_padded
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs import (
     EgoNets,

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets, SubgraphDrop
 from gnnak.errors import SubgraphError
-from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.parts import edges_of
 from gnnak.graphs import GraphStore
 from gnnak.graphs.real import RealCounts
-from gnnak.loading.splitting import split
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import make_window, split
 from gnnak.subgraphs.groups import GroupKey, Groups, group, group_each
 from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 from tests.operation_counts import OperationCount

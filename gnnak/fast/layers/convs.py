@@ -12,12 +12,17 @@ from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges
-from gnnak.fast.layers.lift import distinct_rows, edges_of
 from gnnak.fast.layers.norm import offset_grad
-from gnnak.fast.layers.parts import Serves, autocast_dtype, has_hooks, implements
-from gnnak.fast.layers.rows import (
+from gnnak.fast.layers.parts import (
     Recompute,
     Rows,
+    Serves,
+    autocast_dtype,
+    distinct_rows,
+    edges_of,
+    has_hooks,
+    has_many_rows,
+    implements,
     recompute_function,
     saved_or_recomputed,
     to_save,
@@ -171,7 +176,6 @@ def fits_gcn(
         and conv.add_self_loops
         and not conv.improved
         and conv.aggr == "add"
-        and conv.flow == "source_to_target"
         and conv.lin.bias is None
     )
 
@@ -256,7 +260,14 @@ def run_messages(
     if links is None:
         edges = edges_of(subgraphs, e)
     else:
-        edges = _across_edges(subgraphs, links, e)
+        edge_index, edge = links
+        size, many = subgraphs.num_copies, has_many_rows(e)
+        num_edges = subgraphs.num_edges if many else None
+
+        def find() -> Edges:
+            return _sorted_edges(edge_index, edge, size, num_edges)
+
+        edges = subgraphs.once(Edges, find, "across", many)
     with on_copies(subgraphs):
         return run_conv(conv.gnn, Rows(z.contiguous()), e, edges)
 
@@ -276,21 +287,6 @@ def _states_like(conv: Conv, edge_attr: Tensor | None) -> Tensor | None:
     if type(encoder) is CategoricalEncoder:
         return encoder.tables.weight
     return encoder.weight if type(encoder) is ConstantEncoder else NotImplemented
-
-
-def _across_edges(
-    subgraphs: RootedSubgraphs, links: AcrossEdges, e: Tensor | None
-) -> Edges:
-    """Return the edges across rooted subgraphs as `Edges`, grouped as in `edges_of`."""
-    with_edge = e is not None and e.size(0) != 1
-
-    def find() -> Edges:
-        size, num_edges = subgraphs.num_copies, subgraphs.num_edges
-        assert num_edges is not None
-        known = num_edges if with_edge else None
-        return _sorted_edges(links.edge_index, links.edge, size, known)
-
-    return subgraphs.once(Edges, find, "across", with_edge)
 
 
 def _sorted_edges(
@@ -323,14 +319,13 @@ def run_messages_on_graph(
     if not fits:
         return NotImplemented
     e, num_edges = distinct_rows(edge_states), edge_index.size(1)
-    with_edge = e is not None and e.size(0) != 1
+    many = has_many_rows(e)
 
     def find() -> Edges:
         edge = torch.arange(num_edges, device=edge_index.device)
-        known = num_edges if with_edge else None
-        return _sorted_edges(edge_index, edge, x.size(0), known)
+        return _sorted_edges(edge_index, edge, x.size(0), num_edges if many else None)
 
-    edges = once_in_call(f"edges of the graph, {with_edge}", edge_index, find)
+    edges = once_in_call(f"edges of the graph, {many}", edge_index, find)
     if edges is None:
         return NotImplemented
     states = x.to(autocast_dtype(x) or x.dtype)

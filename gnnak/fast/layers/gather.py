@@ -8,12 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.nn.functional import embedding
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.layers.parts import REDUCES, Serves, implements
-from gnnak.fast.layers.rows import with_unit_stride
+from gnnak.fast.layers.parts import REDUCES, Serves, implements, with_unit_stride
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -34,9 +31,8 @@ def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 @implements("embed_rows")
 def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
     """Return `embedding(index, table)` for a small table; backward sorts no indices."""
-    if table.size(0) > SMALL_TABLE or not serves(table):
-        return NotImplemented
-    return _Embedding.apply(table, index)
+    rows = lookup_rows(serves, table, index.flatten())
+    return rows if rows is NotImplemented else rows.view(*index.shape, table.size(1))
 
 
 @implements("lift")
@@ -118,21 +114,6 @@ class _Sum(torch.autograd.Function):
         return _Gather.apply(grad, ctx.index, ctx.groups), None, None
 
 
-class _Embedding(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(index)
-        ctx.size = table.size(0)
-        return embedding(index, table)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (index,) = ctx.saved_tensors
-        rows = grad.reshape(-1, grad.size(-1)).contiguous()
-        index = index.reshape(-1).contiguous()
-        return kernels_of_backward(rows).table_sum(rows, index, ctx.size), None
-
-
 class _Lookup(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
@@ -142,10 +123,10 @@ class _Lookup(torch.autograd.Function):
         return kernels_for(table).lift(table, None, index, index)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
-        return kernels_for(grad).table_sum(grad.contiguous(), index, ctx.size), None
+        kernels = kernels_of_backward(grad)
+        return kernels.table_sum(grad.contiguous(), index, ctx.size), None
 
 
 @implements("fill_dropped")

@@ -1,33 +1,289 @@
-"""GNN-AK layers with any base GNN: fused messages, and fused gates and pools."""
+"""GNN-AK layers with any base GNN: fused GINE messages, tables per hop, and pools."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.nn import GINEConv
 
-from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import CentroidRows, GatedPool
+from gnnak.fast.kernels import has_fast_kernels, kernels_for, kernels_of_backward
+from gnnak.fast.kernels.records import (
+    MOST_HOP_LINEARS,
+    CentroidRows,
+    Edges,
+    GatedPool,
+    HopLinears,
+    Lifted,
+)
 from gnnak.fast.layers.convs import can_run, edge_states, has_dtype_of, run_conv
 from gnnak.fast.layers.gather import mean_of
-from gnnak.fast.layers.lift import distinct_rows, edges_of, lift
-from gnnak.fast.layers.lifted_gine import (
-    Copies,
-    gate_tables,
-    hop_tables,
-    hop_weights,
-    lifted_gine_sum,
-    remember_gates,
+from gnnak.fast.layers.parts import (
+    REDUCES,
+    Serves,
+    autocast_dtype,
+    distinct_rows,
+    edges_of,
+    has_hooks,
+    implements,
+    lift,
+    with_unit_stride,
 )
-from gnnak.fast.layers.parts import REDUCES, Serves, autocast_dtype, implements
 from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
-from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.nn.calling import Inputs
-from gnnak.nn.encodings import HopTable, scaled_to_all
+from gnnak.nn.encodings import HopGate, HopTable, scaled_to_all
 from gnnak.nn.uplift import GNNAK
+from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
+
+WIDEST = 64
+"""Largest width of the embeddings of distances that the kernel supports."""
+
+
+_gates: ContextVar[dict[GNNAK, dict[str, Tensor]] | None]
+_gates = ContextVar("gates", default=None)
+
+
+@contextmanager
+def shared_gates() -> Iterator[None]:
+    """Context manager: let `gate_tables` return gates stored by `remember_gates`."""
+    token = _gates.set({})
+    try:
+        yield
+    finally:
+        _gates.reset(token)
+
+
+def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
+    """Store gates for `gate_tables`, until the current `shared_gates` block ends."""
+    known = _gates.get()
+    if known is not None:
+        known[layer] = gates
+
+
+def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
+    """Return the gates of each encoding that has gates, at all distances, [t, c]."""
+    known = _gates.get()
+    if known is not None and layer in known:
+        return known[layer]
+    return _compute(layer, None)[1]
+
+
+def _compute(
+    layer: GNNAK, hop_linear: nn.Linear | None
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """Compute a layer's tables, with a row for each of the t distances to the root.
+
+    These are the embeddings W d to add to node states, [t, c], or None if `hop_linear`
+    is None; and the gates Sigmoid(W d + b) of each encoding that has gates, [t, c].
+    """
+    hop_table, gates = layer.hop_table, layer.gates
+    if hop_table is None:
+        return None, {}
+    weights = hop_weights(layer, hop_linear)
+    if weights is None:
+        d = hop_table.weight
+        added = None if hop_linear is None else hop_linear(d)
+        return added, {name: gate(d) for name, gate in gates.items()}
+    embeddings, (matrices, biases) = weights
+    found = list(_Tables.apply(embeddings, len(matrices), *matrices, *biases))
+    added = None if hop_linear is None else found.pop(0)
+    return added, dict(zip(gates, found, strict=True))
+
+
+def hop_weights(
+    layer: GNNAK, hop_linear: nn.Linear | None
+) -> tuple[Tensor, HopLinears] | None:
+    """Return the embeddings of distances, [t, h], and the Linears of a layer's tables.
+
+    Returns None if the kernel cannot replace the layer's modules.
+    """
+    table = layer.hop_table
+    if table is None or has_hooks(table):
+        return None
+    d = table.weight
+    if not has_fast_kernels(d) or not _is_plain(d, d) or d.size(1) > WIDEST:
+        return None
+    weights, biases = [], []
+    if hop_linear is not None:
+        pair = _weights_of(hop_linear, d)
+        if pair is None or pair[1] is not None:
+            return None
+        weights.append(pair[0])
+    for gate in layer.gates._modules.values():
+        pair = None
+        if type(gate) is HopGate and not has_hooks(gate):
+            pair = _weights_of(gate._modules["linear"], d)
+        if pair is None or pair[1] is None:
+            return None
+        weights.append(pair[0])
+        biases.append(pair[1])
+    if not 0 < len(weights) <= MOST_HOP_LINEARS:
+        return None
+    if any(bias.size(0) != biases[0].size(0) for bias in biases):
+        return None
+    return d, HopLinears(weights, biases)
+
+
+def _weights_of(
+    linear: nn.Module | None, d: Tensor
+) -> tuple[Tensor, Tensor | None] | None:
+    """Return a Linear's weight and bias; None if kernels cannot replace the Linear."""
+    if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
+        return None
+    weight, bias = map(linear._parameters.get, ("weight", "bias"))
+    if weight is None or not _is_plain(weight, d):
+        return None
+    if bias is not None and not _is_plain(bias, d):
+        return None
+    return weight, bias
+
+
+def _is_plain(weight: Tensor, d: Tensor) -> bool:
+    return (
+        type(weight) is nn.Parameter
+        and weight.dtype == d.dtype
+        and weight.get_device() == d.get_device()
+        and weight.is_contiguous()
+    )
+
+
+def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
+    """Split `weights` into `count` matrices and the biases that follow."""
+    return HopLinears(list(weights[:count]), list(weights[count:]))
+
+
+class _Tables(torch.autograd.Function):
+    """Autograd function: compute a layer's tables, in the order of `HopLinears`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, d: Tensor, count: int, *weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        tables = kernels_for(d).hop_tables(d, _linears(weights, count))
+        ctx.save_for_backward(d, *weights, *tables)
+        ctx.counts = count, len(weights)
+        return tuple(tables)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (d, *saved), (count, size) = ctx.saved_tensors, ctx.counts
+        linears, tables = _linears(saved[:size], count), saved[size:]
+        back = [grad.contiguous() for grad in grads]
+        kernels = kernels_of_backward(d)
+        grad_d, found = kernels.hop_tables_backward(d, linears, tables, back)
+        return grad_d, None, *found.weights, *found.biases
+
+
+class Copies(NamedTuple):
+    """How the states of node copies are computed from node states and embeddings."""
+
+    node: Tensor
+    """[m]: the node of each node copy."""
+    rows: Tensor
+    """[m]: for each node copy, its row of the table of embeddings."""
+    by_node: Groups
+    """The node copies of each node."""
+    add: bool
+    """Whether the embedding is added to the state of the node, and not appended."""
+    dtype: torch.dtype | None
+    """Dtype of the states; if None, the dtype of the node states and embeddings."""
+
+
+def lifted_gine_sum(
+    x: Tensor,
+    table: Tensor | None,
+    e: Tensor,
+    eps: Tensor,
+    copies: Copies,
+    edges: Edges,
+    linears: HopLinears | None = None,
+) -> tuple[Tensor, list[Tensor]]:
+    r"""Sum GINE's messages at each node copy $i$ with state $c_i$, [m, w].
+
+    $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
+
+    $c_i$ is the state of a node; unless `table` is None, a row of `table` is added or
+    appended. If `linears` is not None, `table` has embeddings of distances instead. The
+    Linears turn these embeddings into the rows to add, and into the gates that are the
+    second result.
+    """
+    matrices, biases = linears or ((), ())
+    summed, *gates = _LiftedGineSum.apply(
+        x, table, e, eps, copies, edges, len(matrices), *matrices, *biases
+    )
+    return summed, gates
+
+
+class _LiftedGineSum(torch.autograd.Function):
+    """Autograd function of `lifted_gine_sum`; `weights` are matrices, then biases."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        table: Tensor | None,
+        e: Tensor,
+        eps: Tensor,
+        copies: Copies,
+        edges: Edges,
+        count: int,
+        *weights: Tensor,
+    ) -> tuple[Tensor, ...]:
+        kernels, added, gates = kernels_for(x), table, []
+        if count:
+            added, *gates = kernels.hop_tables(table, _linears(weights, count))
+        c = _states(kernels, x, added, copies)
+        ctx.save_for_backward(x, table, e, eps, *weights, added, *gates)
+        ctx.copies, ctx.edges, ctx.counts = copies, edges, (count, len(weights))
+        return kernels.messages(c, e, eps, edges), *gates
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *grad_gates: Tensor) -> tuple[Any, ...]:
+        x, table, e, eps, *others = ctx.saved_tensors
+        (count, size), (_, rows, by_node, add, _) = ctx.counts, ctx.copies
+        kernels, linears = kernels_of_backward(x), _linears(others[:size], count)
+        tables, needed = others[size:], ctx.needs_input_grad
+        if count and torch.is_grad_enabled():
+            # For a second derivative, recompute the tables: the added table is not an
+            # output of this function, so autograd has no gradient for it.
+            tables = kernels.hop_tables(table, linears)
+        c = _states(kernels, x, tables[0], ctx.copies)
+        grad_c, grad_e, grad_eps = kernels.messages_backward(
+            grad.contiguous(), c, e, eps, ctx.edges, None, needed[3]
+        )
+        grad_x, grad_table = None, None
+        of_weights: Sequence[Tensor | None] = [None] * size
+        of_x, of_table = (
+            (grad_c, grad_c) if add else grad_c.tensor_split([x.size(1)], 1)
+        )
+        if needed[0]:
+            grad_x = kernels.sum_by(of_x, by_node, x.dtype)
+        if needed[1] or any(needed[7:]):
+            added = tables[0]
+            grad_table = kernels.table_sum(of_table, rows, added.size(0), added.dtype)
+            if count:
+                grads = [grad_table, *(each.contiguous() for each in grad_gates)]
+                grad_table, of_linears = kernels.hop_tables_backward(
+                    table, linears, tables, grads
+                )
+                of_weights = [*of_linears.weights, *of_linears.biases]
+        return grad_x, grad_table, grad_e, grad_eps, None, None, None, *of_weights
+
+
+def _states(
+    kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
+) -> Tensor | Lifted:
+    """Return the states of node copies, as a tensor or as a `Lifted`."""
+    node, rows, _, add, dtype = copies
+    if table is not None and add:
+        return Lifted.of(x, table, node, rows, dtype)
+    return kernels.lift(x, table, node, rows, add, dtype)
+
 
 SMALL_HOP_TABLE = 128
 """Largest number of rows of a hop table (one per distance) in fused layers."""
@@ -139,7 +395,9 @@ def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
 def _embeddings(layer: GNNAK) -> Tensor | None:
     """Return the distance embeddings to add or append to node states, or None."""
     if layer.hop_linear is not None:
-        return hop_tables(layer).added
+        added, gates = _compute(layer, layer.hop_linear)
+        remember_gates(layer, gates)
+        return added
     return None if layer.hop_table is None else layer.hop_table.weight
 
 

@@ -7,16 +7,23 @@ but reads and writes less memory:
   hop and looked up in a table.
 - Without dropout, one matrix product replaces the Linear after the base GNN and the
   first Linears of the MLPs of all encodings.
-- Messages, one for each edge copy, are not stored if possible.
+- Base GNNs, stacks of GINE, GCN or PNA* convs, store no messages (one for each edge
+  copy) if possible.
 """
 
+from collections.abc import Callable
 from itertools import islice, pairwise
-from typing import cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
+from torch_geometric.nn import GCNConv, GINEConv
 
+from gnnak.fast.kernels import kernels_for
+from gnnak.fast.kernels.records import Edges, Moments
+from gnnak.fast.layers.convs import fits_gcn, is_changed, run_gcn
 from gnnak.fast.layers.general import (
     POOL_BY,
     can_fuse_pools,
@@ -24,34 +31,311 @@ from gnnak.fast.layers.general import (
     is_small,
     pooled_encodings,
     reduced,
+    shared_gates,
 )
-from gnnak.fast.layers.lift import lift
-from gnnak.fast.layers.lifted_gine import shared_gates
-from gnnak.fast.layers.norm import norm_relu_linear, norm_relu_linears
+from gnnak.fast.layers.norm import (
+    Pool,
+    gate_pools,
+    norm_add_linear,
+    norm_relu_add,
+    norm_relu_linear,
+    norm_relu_linears,
+)
 from gnnak.fast.layers.parts import (
     REDUCES,
     Block,
+    Recompute,
+    Rows,
     Serves,
     autocast_dtype,
     blocks_of,
+    distinct_rows,
+    edges_of,
     has_hooks,
     implements,
-)
-from gnnak.fast.layers.pool import Pool, gate_pools
-from gnnak.fast.layers.rows import Rows
-from gnnak.fast.layers.stack import (
-    can_fuse_stack,
-    is_fused_stack,
-    run_stack,
-    run_stack_with_dropout,
+    is_fusable,
+    lift,
+    recompute_function,
+    saved_or_recomputed,
+    to_save,
+    two_linears,
 )
 from gnnak.fast.layers.weights import weight_products
+from gnnak.nn.base.convs import GCN
+from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs
-from gnnak.nn.norm import several_processes
+from gnnak.nn.copies import lookup
+from gnnak.nn.norm import BatchNorm, current_real_rows, several_processes
 from gnnak.nn.uplift import GNNAK
+from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
+
+
+def fits_gine(conv: GINEConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
+    parts = two_linears(conv.nn)
+    return (
+        parts is not None
+        and e is not None
+        and e.size(1) == parts.first.in_features
+        and conv.lin is None
+        and conv.aggr == "add"
+    )
+
+
+def run_gine(
+    conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
+) -> tuple[Rows, Rows]:
+    """Apply a GINE conv in every rooted subgraph; return output and input states."""
+    parts = two_linears(conv.nn)
+    assert parts is not None
+    values, same, moments = _GineLinear.apply(
+        c.values, e, conv.eps, parts.first.weight, edges, c.recompute
+    )
+    h, c = Rows(values, moments), Rows(same, recompute=c.recompute)
+    return norm_relu_linear(parts.norm, h, parts.second, norm_follows), c
+
+
+class _GineLinear(torch.autograd.Function):
+    r"""Autograd function: GINE's sums of messages, then the update network's Linear W.
+
+    $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
+
+    Also returns `c`, so that one kernel adds up all gradients of `c`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        c: Tensor,
+        e: Tensor,
+        eps: Tensor,
+        matrix: Tensor,
+        edges: Edges,
+        recompute: Recompute | None,
+    ) -> tuple[Tensor, Tensor, Moments | None]:
+        kernels = kernels_for(c)
+        ctx.save_for_backward(e, eps, matrix, *to_save(c, recompute))
+        ctx.edges, ctx.recompute = edges, recompute_function(recompute)
+        real = current_real_rows().nodes
+        summed = kernels.messages(c, e, eps, edges)
+        h, moments = kernels.norm_linear(summed, None, matrix, None, real)
+        return h, c, moments
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad: Tensor, more: Tensor, _: None
+    ) -> tuple[Tensor | None, ...]:
+        e, eps, matrix, *saved = ctx.saved_tensors
+        c, edges = saved_or_recomputed(saved, ctx.recompute), ctx.edges
+        kernels = kernels_for(c)
+        grad_matrix = grad.t() @ kernels.messages(c, e, eps, edges)
+        grads = kernels.messages_backward(
+            grad @ matrix.to(grad.dtype), c, e, eps, edges, more.contiguous()
+        )
+        return *grads, grad_matrix, None, None
+
+
+def fits_pna(conv: PNAStarConv, e: Tensor | None, subgraphs: RootedSubgraphs) -> bool:
+    """Return whether `run_pna` can replace a PNA* conv for these inputs."""
+    if e is None:
+        fits_edges = conv.edge_channels == 0
+    else:
+        fits_edges = 0 < conv.edge_channels == e.size(1)
+    parts = two_linears(conv.message) and two_linears(conv.update)
+    return fits_edges and parts is not None and subgraphs.num_edge_copies > 1
+
+
+def run_pna(
+    conv: PNAStarConv, c: Rows, e: Tensor | None, edges: Edges, norm_follows: bool
+) -> tuple[Rows, Rows]:
+    """Apply a PNA* conv in every rooted subgraph; return output and input states."""
+    message, update = two_linears(conv.message), two_linears(conv.update)
+    assert message is not None
+    assert update is not None
+    weight, real = message.first.weight, message.norm.real_rows()
+    h, moments = _PairLinear.apply(c.values, e, weight, edges, real, c.recompute)
+    sent = norm_relu_linear(
+        message.norm, Rows(h, moments), message.second, norm_follows=False
+    )
+    pooled = _PnaPool.apply(sent.values, edges.by_target)
+    degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
+    of_degree = lookup(conv.degree.weight, degree).to(pooled.dtype)
+    joined = torch.cat([c.values, pooled, of_degree], dim=1)
+    h = Rows(linear(joined, update.first.weight.to(joined.dtype)))
+    return norm_relu_linear(update.norm, h, update.second, norm_follows), c
+
+
+class _PairLinear(torch.autograd.Function):
+    r"""Autograd function: $W [c_i, c_j, e_{ij}]$ of every edge copy $j \to i$, [f, c'].
+
+    W is the weight of the message MLP's first Linear. If `e` has a single row, this row
+    is the state of every edge.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        c: Tensor,
+        e: Tensor | None,
+        matrix: Tensor,
+        edges: Edges,
+        real: Tensor | None,
+        recompute: Recompute | None,
+    ) -> tuple[Tensor, Moments | None]:
+        ctx.save_for_backward(e, matrix, *to_save(c, recompute))
+        ctx.edges, ctx.recompute = edges, recompute_function(recompute)
+        for_target, for_source, for_edge = _split(matrix.to(c.dtype), c.size(1))
+        at_target, at_source = linear(c, for_target), linear(c, for_source)
+        at_edge = None if e is None else linear(e.to(c.dtype), for_edge)
+        if at_edge is not None and edges.by_edge is None:
+            at_target, at_edge = at_target.add_(at_edge), None
+        return kernels_for(c).pair_sum(at_target, at_source, at_edge, edges, real)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+        e, matrix, *saved = ctx.saved_tensors
+        c = saved_or_recomputed(saved, ctx.recompute)
+        edges, sum_by = ctx.edges, kernels_for(c).sum_by
+        for_target, for_source, for_edge = _split(matrix.to(c.dtype), c.size(1))
+        of_target = sum_by(grad, edges.by_target)
+        grad_c, grad_matrix = of_target @ for_target, [of_target.t() @ c]
+        back = sum_by(grad, edges.by_source)
+        grad_c.addmm_(back, for_source)
+        grad_matrix.append(back.t() @ c)
+        grad_e = None
+        if e is not None:
+            if edges.by_edge is None:
+                back = of_target.sum(dim=0, keepdim=True)
+            else:
+                back = sum_by(grad, edges.by_edge)
+            grad_e = back @ for_edge
+            grad_matrix.append(back.t() @ e.to(c.dtype))
+        return grad_c, grad_e, torch.cat(grad_matrix, dim=1), None, None, None
+
+
+def _split(matrix: Tensor, width: int) -> tuple[Tensor, ...]:
+    """Split the columns of a Linear's weight into those for target, source and edge."""
+    return matrix.tensor_split([width, 2 * width], dim=1)
+
+
+class _PnaPool(torch.autograd.Function):
+    """Autograd function: mean, min, max and std of the messages of each group."""
+
+    @staticmethod
+    def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
+        pooled = kernels_for(message).pna_pool(message, groups)
+        ctx.save_for_backward(message, pooled)
+        ctx.groups = groups
+        return pooled
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        message, pooled = ctx.saved_tensors
+        kernels = kernels_for(message)
+        return kernels.pna_pool_backward(grad, message, pooled, ctx.groups), None
+
+
+class FusedConv(NamedTuple):
+    """The fused implementation of one class of graph convolutions."""
+
+    fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
+    """Gets a conv, the edge states (None if there are none) and the rooted subgraphs;
+    returns whether `run` can replace the conv."""
+    run: Callable[[Any, Rows, Tensor | None, Edges, bool], tuple[Rows, Rows]]
+    """Applies the conv. Its arguments are the conv, the states of node copies, [m, w],
+    the states of edges, [e, w'], the edge copies, and `norm_follows`.
+
+    Returns the conv's output, [m, w], and the input states. A residual sum after the
+    conv must use the returned input states, so that the conv's backward pass can add up
+    all gradients of the states."""
+
+
+CONVS: dict[type[nn.Module], FusedConv] = {
+    GINEConv: FusedConv(fits_gine, run_gine),
+    GCNConv: FusedConv(fits_gcn, run_gcn),
+    GCN: FusedConv(fits_gcn, run_gcn),
+    PNAStarConv: FusedConv(fits_pna, run_pna),
+}
+"""The fused implementation for each class of convs that has one. Subclasses of these
+classes are not fused, because they may compute something else; `GCN` computes the
+same as `GCNConv`."""
+
+
+def can_fuse_stack(
+    gnn: nn.Module, e: Tensor | None, subgraphs: RootedSubgraphs
+) -> bool:
+    return is_fused_stack(gnn) and all(
+        CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
+    )
+
+
+def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
+    """Return whether a base GNN is a `Stack` whose convs and norms can all be fused."""
+    if type(gnn) is not Stack:
+        return False
+    known = all(type(conv) in CONVS and not is_changed(conv) for conv in gnn.convs)
+    return known and all(
+        type(norm) is BatchNorm and is_fusable(norm) for norm in gnn.norms
+    )
+
+
+def run_stack(
+    stack: Stack,
+    c: Rows,
+    e: Tensor | None,
+    subgraphs: RootedSubgraphs,
+    matrix: Tensor,
+    offset: Tensor | None,
+    norm_follows: bool,
+    bias_column: bool,
+) -> tuple[Rows, Tensor]:
+    """Run a base GNN that `can_fuse_stack` accepts, and a Linear after it.
+
+    Returns the Linear's output, [m, c'], and the base GNN's output states of the roots,
+    [s, w]; if `bias_column`, `BIAS_COLUMN` is appended to each of these states.
+    """
+    *before, (conv, norm) = _parts(stack)
+    e = distinct_rows(e)
+    edges = edges_of(subgraphs, e)
+    c = _run_convs(before, c, e, edges, 0.0)
+    h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
+    return norm_add_linear(
+        norm, h, c, matrix, offset, subgraphs, norm_follows, bias_column
+    )
+
+
+def run_stack_with_dropout(
+    stack: Stack, c: Rows, e: Tensor | None, subgraphs: RootedSubgraphs
+) -> Tensor:
+    """Run a base GNN with dropout after each ReLU; return its output states, [m, w]."""
+    _, dropout = stack.after
+    assert isinstance(dropout, nn.Dropout)
+    p = dropout.p if dropout.training else 0.0
+    e = distinct_rows(e)
+    return _run_convs(_parts(stack), c, e, edges_of(subgraphs, e), p).values
+
+
+def _parts(stack: Stack) -> list[tuple[nn.Module, BatchNorm]]:
+    norms = cast("list[BatchNorm]", stack.norms)
+    return list(zip(stack.convs, norms, strict=True))
+
+
+def _run_convs(
+    parts: list[tuple[nn.Module, BatchNorm]],
+    c: Rows,
+    e: Tensor | None,
+    edges: Edges,
+    dropout: float,
+) -> Rows:
+    for conv, norm in parts:
+        h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
+        c = Rows(norm_relu_add(norm, h, c.values, dropout))
+    return c
 
 
 @implements("encode")

@@ -1,6 +1,15 @@
-"""Register fast implementations, and inspect the modules that these replace."""
+"""Register fast implementations, and what these share: modules, and recomputed tensors.
 
-from collections.abc import Callable
+Tensors with a row for each node copy, or each edge copy, are the largest of a network.
+They are either saved for backward or recomputed in the backward pass. An autograd
+function that needs such a tensor, `rows`, in its backward pass uses three functions::
+
+    ctx.save_for_backward(..., *to_save(rows.values, rows.recompute))  # forward pass
+    ctx.recompute = recompute_function(rows.recompute)
+    values = saved_or_recomputed(saved_for_rows, ctx.recompute)  # backward pass
+"""
+
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar, cast
@@ -8,7 +17,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from gnnak.fast.kernels import kernels_of_backward
+from gnnak.fast.kernels.records import Edges, Moments
 from gnnak.nn.norm import BatchNorm, several_processes
+from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 F = TypeVar("F", bound=Callable[..., Any])
 Serves = Callable[[Tensor], bool]
@@ -93,15 +106,8 @@ def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
 
 def blocks_of(transform: nn.Module) -> list[Block]:
     """Return the blocks (Sequentials of Linear, norm, ReLU) of an MLP."""
-    assert isinstance(transform, nn.Sequential)
-    blocks = []
-    for block in transform:
-        assert isinstance(block, nn.Sequential)
-        linear, norm, _ = block
-        assert isinstance(linear, nn.Linear)
-        assert isinstance(norm, BatchNorm)
-        blocks.append(Block(linear, norm))
-    return blocks
+    blocks = [cast(Any, [*block.children()]) for block in transform.children()]
+    return [Block(linear, norm) for linear, norm, _ in blocks]
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
@@ -115,3 +121,171 @@ def two_linears(module: nn.Module) -> TwoLinears | None:
     first, norm, _, second = cast(Any, parts)
     fits = first.bias is None and is_fusable(norm)
     return TwoLinears(first, norm, second) if fits else None
+
+
+TensorFunction = Callable[..., Tensor]
+"""A function from tensors (or None) to one tensor."""
+
+
+class Recompute(NamedTuple):
+    """How to recompute a tensor in the backward pass, instead of saving it."""
+
+    function: TensorFunction
+    """Recomputes the tensor from the tensors in `saved`. The function must not hold a
+    reference to the original tensor, whose memory could then not be freed."""
+    saved: tuple[Tensor | None, ...]
+    owned: bool = False
+    """Whether the caller of `function` may overwrite the returned tensor, because no
+    other function reads it afterwards."""
+    uncached: TensorFunction | None = None
+    """A version of `function` that caches no intermediate results, for callers that
+    cache the returned tensor. If None, such callers use `function`."""
+
+
+class Rows(NamedTuple):
+    """A large matrix, and optionally how to recompute it in the backward pass."""
+
+    values: Tensor
+    """[m, c]: the matrix."""
+    moments: Moments | None = None
+    """Column statistics of `values`, if the kernel that computed `values` returned
+    them. If None, a norm that needs the statistics computes them."""
+    recompute: Recompute | None = None
+    """How to recompute `values` in the backward pass. If None, `values` is saved."""
+
+
+class CachedRecompute:
+    """Recomputes a tensor at most once per backward pass, for several callers.
+
+    The last caller must call `release`. Leave `caches` False if no backward pass will
+    follow, since nobody would then clear the cache.
+    """
+
+    def __init__(self, function: TensorFunction) -> None:
+        self.function, self.caches = function, False
+        self._value: Tensor | None = None
+
+    def __call__(self, *saved: Tensor | None) -> Tensor:
+        value = self.function(*saved) if self._value is None else self._value
+        if self.caches:
+            self._value = value
+        return value
+
+    def release(self) -> None:
+        self._value = None
+
+
+def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None, ...]:
+    """Return the tensors to save for backward: `values`, or `recompute.saved`."""
+    return (values,) if recompute is None else recompute.saved
+
+
+def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
+    """Return the function of a `Recompute`, to be kept in `ctx` without its tensors."""
+    return None if recompute is None else recompute.function
+
+
+def saved_or_recomputed(
+    saved: Sequence[Tensor | None], function: TensorFunction | None
+) -> Tensor:
+    """Return `function(*saved)` or, if `function` is None, the tensor in `saved`."""
+    if function is not None:
+        return function(*saved)
+    (values,) = saved
+    assert values is not None
+    return values
+
+
+def can_overwrite(recompute: Recompute | None) -> bool:
+    return recompute is not None and recompute.owned
+
+
+def with_unit_stride(rows: Tensor) -> Tensor:
+    """Return `rows`, copied if `stride(1)` is not 1, as kernels require."""
+    return rows if rows.stride(1) == 1 else rows.contiguous()
+
+
+def distinct_rows(e: Tensor | None) -> Tensor | None:
+    """Return edge states; if `e` is one expanded row, return only this row, [1, w]."""
+    return e if e is None or e.dim() < 2 or e.stride(0) != 0 else e[:1]
+
+
+def has_many_rows(e: Tensor | None) -> bool:
+    return e is not None and e.size(0) != 1
+
+
+def edges_of(subgraphs: RootedSubgraphs, e: Tensor | None) -> Edges:
+    """Return the edge copies as `Edges`; group by edge if `e` has a row per edge."""
+    with_edge = has_many_rows(e)
+
+    def find() -> Edges:
+        # Layers that need edge copies also need the node copies grouped by node.
+        by_node: list[Axis] = ["node"] if subgraphs.num_nodes is not None else []
+        by_edge: list[Axis] = ["edge"] if with_edge else []
+        subgraphs.group_by([*by_node, "target", "source", *by_edge])
+        (source, target), by = subgraphs.edge_index, subgraphs.by
+        groups = by("target"), by("source"), by("edge") if with_edge else None
+        return Edges(source, target, subgraphs.edge, *groups)
+
+    return subgraphs.once(Edges, find, with_edge, saved=False)
+
+
+def lift(
+    x: Tensor,
+    table: Tensor | None,
+    rows: Tensor,
+    subgraphs: RootedSubgraphs,
+    add: bool = False,
+    dtype: torch.dtype | None = None,
+) -> Rows:
+    """Return the input states of all node copies, [m, c + h], or [m, c] if `add`.
+
+    The state of node copy i is the state of its node, followed by row `rows[i]` of
+    `table`, [t, h]. If `add`, the two are added instead. The backward pass recomputes
+    these states.
+    """
+    node = subgraphs.node
+
+    def gather(x: Tensor, table: Tensor | None) -> Tensor:
+        # The forward pass runs `gather` in `_Lift`, where autograd is off, so that this
+        # returns the fast kernels. A backward pass with `create_graph=True` needs
+        # kernels that autograd can differentiate.
+        return kernels_of_backward(x).lift(x, table, node, rows, add, dtype)
+
+    cached = CachedRecompute(gather)
+    values = _Lift.apply(x, table, rows, subgraphs.by("node"), cached, add)
+    # Only the backward pass of `_Lift` clears the cache, so cache only if it will run.
+    cached.caches = values.requires_grad
+    return Rows(values, recompute=Recompute(cached, (x, table)))
+
+
+class _Lift(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        table: Tensor | None,
+        rows: Tensor,
+        by_node: Groups,
+        cached: CachedRecompute,
+        add: bool,
+    ) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.by_node, ctx.width, ctx.cached = by_node, x.size(1), cached
+        ctx.begin = 0 if add else x.size(1)
+        ctx.size = None if table is None else table.size(0)
+        ctx.dtypes = x.dtype, None if table is None else table.dtype
+        return cached.function(x, table)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (rows,) = ctx.saved_tensors
+        ctx.cached.release()
+        kernels, grad = kernels_of_backward(grad), with_unit_stride(grad)
+        of_x, of_table = ctx.dtypes
+        grad_x = kernels.sum_by(grad[:, : ctx.width], ctx.by_node, of_x)
+        grad_table = None
+        if ctx.size is not None:
+            tail = grad[:, ctx.begin :]
+            grad_table = kernels.table_sum(tail, rows, ctx.size, of_table)
+        return grad_x, grad_table, None, None, None, None

@@ -46,7 +46,7 @@ def run_layers(_: Serves, network: Network, *arguments: Any) -> Tensor:
 
 @contextmanager
 def call_of(model: nn.Module) -> Iterator[None]:
-    """Context manager for one call of a model: `computed_for` caches its results."""
+    """Context manager for one call of a model, whose layers share cached results."""
     if torch.compiler.is_compiling():
         yield
         return
@@ -58,33 +58,6 @@ def call_of(model: nn.Module) -> Iterator[None]:
 
 
 T = TypeVar("T")
-
-
-def computed_for(
-    layer: GNNAK,
-    name: str,
-    compute: Callable[[Sequence[GNNAK]], Sequence[T]],
-    shapes: Callable[[GNNAK], Hashable],
-) -> T:
-    """Return `compute([layer])[0]`, computed for several layers at once if possible.
-
-    In a `call_of` block, `compute` gets all layers of the model that have the same
-    `shapes(layer)`. Elsewhere, and under activation checkpointing, it gets one layer.
-    """
-    call = _current.get()
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
-    if call is None or hooks is not None:
-        return compute([layer])[0]
-    autocast = torch.is_autocast_enabled("cuda"), torch.is_autocast_enabled("cpu")
-    key = (name, torch.is_grad_enabled(), autocast)
-    found: dict[GNNAK, T] = call.results.setdefault(key, {})
-    if layer not in found:
-        if layer not in call.layers:
-            return compute([layer])[0]
-        mine = shapes(layer)
-        alike = [one for one in call.layers if shapes(one) == mine]
-        found |= zip(alike, compute(alike), strict=True)
-    return found[layer]
 
 
 def once_in_call(name: str, key: Tensor, compute: Callable[[], T]) -> T | None:
@@ -126,7 +99,25 @@ class WeightProducts(NamedTuple):
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    return computed_for(layer, "weight products", _compute, _shapes)
+    """Return the terms of one layer, computed for several layers at once if possible.
+
+    In a `call_of` block, all layers of the model with weights of equal shapes are
+    computed at once. Elsewhere, and under activation checkpointing, only one layer is.
+    """
+    call = _current.get()
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if call is None or hooks is not None:
+        return _compute([layer])[0]
+    autocast = torch.is_autocast_enabled("cuda"), torch.is_autocast_enabled("cpu")
+    key = (torch.is_grad_enabled(), autocast)
+    found: dict[GNNAK, WeightProducts] = call.results.setdefault(key, {})
+    if layer not in found:
+        if layer not in call.layers:
+            return _compute([layer])[0]
+        mine = _shapes(layer)
+        alike = [one for one in call.layers if _shapes(one) == mine]
+        found |= zip(alike, _compute(alike), strict=True)
+    return found[layer]
 
 
 def _shapes(layer: GNNAK) -> Hashable:

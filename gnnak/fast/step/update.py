@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import chain
+from itertools import chain, cycle
 from operator import is_
 from typing import Any
 
@@ -13,43 +13,6 @@ from torch.optim import Optimizer
 from gnnak.device import own_streams
 from gnnak.fast.layers.parts import Serves, implements
 from gnnak.fast.step.recorder import GraphRecorder
-
-
-class SideStreams:
-    """Context manager: run work on side CUDA streams, and wait for them at the end.
-
-    Tensors of a side stream must stay alive until the `with` block ends. Outside of a
-    capture, all work runs on the current stream.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        on_gpu = device.type == "cuda"
-        self.device = device
-        self.active = on_gpu and torch.cuda.is_current_stream_capturing()
-        self._streams: list[torch.cuda.Stream] = []
-
-    def __enter__(self) -> "SideStreams":
-        return self
-
-    @contextmanager
-    def side_stream(self) -> Iterator[None]:
-        """Context manager: run the work in the `with` block on the next side stream."""
-        if not self.active:
-            yield
-            return
-        # Use the same streams each time: new streams could not reuse the memory that
-        # PyTorch caches for old ones.
-        streams = own_streams(self.device).side
-        stream = streams[len(self._streams) % len(streams)]
-        stream.wait_stream(torch.cuda.current_stream(self.device))
-        self._streams.append(stream)
-        with torch.cuda.stream(stream):
-            yield
-
-    def __exit__(self, *_: object) -> None:
-        for stream in self._streams:
-            torch.cuda.current_stream(self.device).wait_stream(stream)
-
 
 WEIGHTS_PER_STREAM = 32
 """Number of weight tensors that the optimiser updates on one CUDA stream."""
@@ -69,18 +32,24 @@ def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
     PyTorch's fused Adam updates only a few dozen tensors per kernel, and the streams of
     a CUDA graph run in parallel.
     """
-    groups = optimizer.param_groups
-    with SideStreams(device) as streams:
-        try:
-            for group in groups:
-                weights = group["params"]
-                for first in range(0, len(weights), WEIGHTS_PER_STREAM):
-                    some = weights[first : first + WEIGHTS_PER_STREAM]
-                    optimizer.param_groups = [group | {"params": some}]
-                    with streams.side_stream():
-                        optimizer.step()
-        finally:
-            optimizer.param_groups = groups
+    groups, here = optimizer.param_groups, torch.cuda.current_stream(device)
+    # Use the same streams each time: new streams could not reuse the memory that
+    # PyTorch caches for old ones.
+    streams, used = cycle(own_streams(device).side), []
+    try:
+        for group in groups:
+            weights = group["params"]
+            for first in range(0, len(weights), WEIGHTS_PER_STREAM):
+                some = weights[first : first + WEIGHTS_PER_STREAM]
+                optimizer.param_groups = [group | {"params": some}]
+                used.append(next(streams))
+                used[-1].wait_stream(here)
+                with torch.cuda.stream(used[-1]):
+                    optimizer.step()
+    finally:
+        optimizer.param_groups = groups
+        for stream in used:
+            here.wait_stream(stream)
 
 
 VARYING = ("params", "lr", "capturable", "fused")

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.copies import lift, pool_context
-from gnnak.nn.family.gnn import GraphLayer, NodeReadout, NodeStart, SubgraphGNN
+from gnnak.nn.family.gnn import GraphLayer, SubgraphGNN, node_readout, node_start
 from gnnak.nn.norm import on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -72,4 +72,4 @@ def ego_gnn(convs: Sequence[nn.Module], channels: int) -> SubgraphGNN:
         channels: Width of the states.
     """
     layers = [EgoLayer(conv, channels) for conv in convs]
-    return SubgraphGNN(NodeStart(), layers, NodeReadout(), channels)
+    return SubgraphGNN(node_start, layers, node_readout, channels)

@@ -1,6 +1,6 @@
 """`SubgraphGNN`: a GNN on states of node copies, and the parts of its layers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from torch import Tensor, nn
@@ -51,9 +51,9 @@ class SubgraphGNN(nn.Module):
 
     def __init__(
         self,
-        start: nn.Module,
+        start: Callable[..., Tensor],
         layers: Sequence[nn.Module],
-        readout: nn.Module,
+        readout: Callable[..., Tensor],
         out_channels: int,
     ) -> None:
         super().__init__()
@@ -197,18 +197,9 @@ class PairEncoder(nn.Module):
         return f"pairs={self.pairs}, max_distance={self.max_distance}"
 
 
-class NodeStart(nn.Module):
-    """A `start` for layers that compute node states: returns node states unchanged."""
-
-    def forward(
-        self,
-        x: Tensor,
-        subgraphs: RootedSubgraphs,
-        edge_index: Tensor,
-        batch: Tensor | None = None,
-    ) -> Tensor:
-        """Return `x`, [n, c]; the other arguments are unused."""
-        return x
+def node_start(x: Tensor, *_: object) -> Tensor:
+    """A `start` for layers that compute node states: return node states unchanged."""
+    return x
 
 
 class Conv(nn.Module):
@@ -301,17 +292,9 @@ class GraphLayer(nn.Module):
             return self.norm(self.conv(x, edge_index, edge_attr)).relu()
 
 
-class NodeReadout(nn.Module):
-    """Readout: the node states of the last layer, normalised if `normalise` is True."""
-
-    def __init__(self, normalise: bool = False) -> None:
-        super().__init__()
-        self.normalise = normalise
-
-    def forward(self, states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
-        """Return `states[-1]`, [n, c], normalised if `normalise` is True."""
-        x = states[-1]
-        return nn.functional.normalize(x) if self.normalise else x
+def node_readout(states: Sequence[Tensor], _: RootedSubgraphs) -> Tensor:
+    """Readout: return the node states of the last layer, [n, c]."""
+    return states[-1]
 
 
 class LastReadout(nn.Module):

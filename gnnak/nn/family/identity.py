@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from gnnak.nn.copies import at_centroid, inside, to_nodes
-from gnnak.nn.family.gnn import GraphLayer, NodeReadout, SubgraphGNN, as_conv
+from gnnak.nn.family.gnn import GraphLayer, SubgraphGNN, as_conv
 from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs.encodings import StructuralEncoding
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -47,16 +48,18 @@ class IDLayer(nn.Module):
         return self.norm(out.index_add(0, subgraphs.centroid, extra)).relu()
 
 
-class RootReadout(nn.Module):
-    r"""Readout: the normalised state $h_{u,u}$ of each root $u$ in its own subgraph.
+def root_readout(states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
+    r"""Return the normalised state of each root $u$ in its own subgraph, [n, c].
 
     $$x_u = h_{u,u} \,/\, \lVert h_{u,u} \rVert_2$$
     """
+    x = normalize(at_centroid(states[-1], subgraphs))
+    return to_nodes(x, subgraphs, subgraphs.known_num_nodes)
 
-    def forward(self, states: Sequence[Tensor], subgraphs: RootedSubgraphs) -> Tensor:
-        """Return node states, [n, c]; arguments as in `NestedReadout`."""
-        x = nn.functional.normalize(at_centroid(states[-1], subgraphs))
-        return to_nodes(x, subgraphs, subgraphs.known_num_nodes)
+
+def normalised_readout(states: Sequence[Tensor], _: RootedSubgraphs) -> Tensor:
+    """Return the normalised node states of the last layer, [n, c]."""
+    return normalize(states[-1])
 
 
 def id_gnn(
@@ -79,7 +82,7 @@ def id_gnn(
         channels: Width of the states.
     """
     layers = [IDLayer(*pair, channels) for pair in convs]
-    return SubgraphGNN(start, layers, RootReadout(), channels)
+    return SubgraphGNN(start, layers, root_readout, channels)
 
 
 class ClosedWalkEncoder(nn.Module):
@@ -129,4 +132,4 @@ def id_fast_gnn(
     """
     start = ClosedWalkEncoder(channels, num_steps)
     layers = [GraphLayer(conv, channels) for conv in convs]
-    return SubgraphGNN(start, layers, NodeReadout(normalise=True), channels)
+    return SubgraphGNN(start, layers, normalised_readout, channels)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.real import RealCounts
 from gnnak.nn.copies import to_nodes
-from gnnak.nn.family.gnn import NodeReadout, NodeStart, SubgraphGNN
+from gnnak.nn.family.gnn import SubgraphGNN, node_readout, node_start
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm, on_graph, on_rows
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -196,4 +196,4 @@ def khop_gnn(layers: Sequence[KHopLayer], channels: int) -> SubgraphGNN:
         layers: The layers.
         channels: Width of the states.
     """
-    return SubgraphGNN(NodeStart(), layers, NodeReadout(), channels)
+    return SubgraphGNN(node_start, layers, node_readout, channels)

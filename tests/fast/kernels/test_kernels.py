@@ -8,7 +8,7 @@ import torch
 from gnnak import EgoNets
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.records import Lifted
-from gnnak.fast.layers.lift import edges_of as edges_of_subgraphs
+from gnnak.fast.layers.parts import edges_of as edges_of_subgraphs
 from gnnak.graphs.named import undirected
 from gnnak.nn.copies import lookup
 from tests.fast.backends import assert_fused_equals_plain

@@ -7,8 +7,8 @@ import torch
 
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.records import CentroidRows, GatedPool, HopLinears
-from gnnak.fast.layers.pool import Pool, gate_pools, norm_add_linear
-from gnnak.fast.layers.rows import Rows
+from gnnak.fast.layers.norm import Pool, gate_pools, norm_add_linear
+from gnnak.fast.layers.parts import Rows
 from gnnak.nn.norm import BatchNorm, RealRows, real_rows
 from tests.fast.backends import path
 from tests.fast.kernels.kernel_inputs import (

@@ -5,7 +5,7 @@ import torch
 
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.plain import node_pairs
-from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.parts import edges_of
 from gnnak.nn.base.ppgn import find_pairs, multiply_pairs
 from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs import EgoNets

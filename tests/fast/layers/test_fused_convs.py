@@ -10,7 +10,7 @@ from torch_geometric.nn import GCNConv
 from gnnak import PUBLISHED, EgoNets
 from gnnak.backend import use_backend
 from gnnak.fast.kernels import plain
-from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.parts import edges_of
 from gnnak.nn import PNAStarConv
 from gnnak.nn.base.convs import gcn, gine
 from gnnak.subgraphs.groups import Groups, group

@@ -12,10 +12,8 @@ import torch
 
 from gnnak import LayerOptions
 from gnnak.fast.kernels import plain as plain_kernels
-from gnnak.fast.layers.lift import lift
-from gnnak.fast.layers.norm import norm_relu_linears
-from gnnak.fast.layers.pool import Pool, gate_pools
-from gnnak.fast.layers.rows import Rows, can_overwrite
+from gnnak.fast.layers.norm import Pool, gate_pools, norm_relu_linears
+from gnnak.fast.layers.parts import Rows, can_overwrite, lift
 from gnnak.nn.norm import BatchNorm
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (

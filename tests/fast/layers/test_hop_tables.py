@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, EgoNets, uplift
-from gnnak.fast.layers import lifted_gine
+from gnnak.fast.layers import general
 from gnnak.optional import interprets_triton
 from tests.fast.backends import (
     assert_fused_equals_plain,
@@ -151,13 +151,13 @@ def test_tables_can_be_differentiated_twice(fused_operations, edges):
 def computed(monkeypatch):
     """List the layers whose tables are computed, and whether all tables are."""
     layers = []
-    compute = lifted_gine._compute
+    compute = general._compute
 
     def counted(layer, hop_linear):
         layers.append((layer, hop_linear is not None))
         return compute(layer, hop_linear)
 
-    monkeypatch.setattr(lifted_gine, "_compute", counted)
+    monkeypatch.setattr(general, "_compute", counted)
     return layers
 
 
@@ -178,7 +178,7 @@ def test_a_layer_without_a_fused_conv_computes_its_gates(computed, fused_operati
     layer(x, EgoNets(1)(edge_index, 5))
     assert "embed" not in fused_operations
     assert computed == [(layer, False)]
-    assert lifted_gine.gate_tables(layer).keys() == {"subgraph", "context"}
+    assert general.gate_tables(layer).keys() == {"subgraph", "context"}
 
 
 @pytest.mark.parametrize("edges", [False, True], ids=["GIN", "GINE"])

@@ -5,8 +5,8 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from gnnak import EgoNets
-from gnnak.fast.layers.lift import edges_of
-from gnnak.fast.layers.lifted_gine import Copies, lifted_gine_sum
+from gnnak.fast.layers.general import Copies, lifted_gine_sum
+from gnnak.fast.layers.parts import edges_of
 from gnnak.graphs.named import undirected
 from gnnak.optional import interprets_triton
 

@@ -17,8 +17,7 @@ from gnnak.loading.forms import padded_form
 from gnnak.loading.graph_loader import GraphLoader
 from gnnak.loading.items import like, tensors_of
 from gnnak.loading.padder import Shapes
-from gnnak.loading.splitting import split, split_padded
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import make_window, split, split_padded
 from gnnak.loop.step import make_ready, make_step
 from gnnak.models.members import MEMBERS
 from gnnak.subgraphs.cached import cache_subgraphs

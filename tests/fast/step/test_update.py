@@ -5,6 +5,7 @@ import threading
 import weakref
 from contextlib import nullcontext
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +15,6 @@ from torch.optim import Adam
 from gnnak.fast.step.update import (
     WEIGHTS_PER_STREAM,
     CapturedUpdate,
-    SideStreams,
     step_on_streams,
 )
 from gnnak.loop.step import backward, make_ready
@@ -295,14 +295,6 @@ def groups_of(weights):
     return [{"params": weights[:40], "lr": 0.1}, {"params": weights[40:]}]
 
 
-def test_side_streams_on_a_cpu_are_one_stream():
-    with SideStreams(torch.device("cpu")) as lanes:
-        assert not lanes.active
-        with lanes.side_stream():
-            made = torch.ones(3) * 2
-    assert made.tolist() == [2, 2, 2]
-
-
 @needs_gpu
 def test_adam_on_streams_is_adam():
     ours, theirs = (
@@ -342,15 +334,17 @@ def test_backward_pass_on_a_gpu_is_in_the_thread_that_asks_for_it():
     assert seen == [threading.get_ident()]
 
 
-def test_side_streams_are_active_where_work_is_captured(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert SideStreams(torch.device("cuda", 0)).active
-    assert not SideStreams(torch.device("cpu")).active
+@pytest.fixture
+def fake_streams(monkeypatch):
+    """Streams that do nothing, in place of those of a GPU."""
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    streams = SimpleNamespace(side=(stream, stream))
+    monkeypatch.setattr("gnnak.fast.step.update.own_streams", lambda _: streams)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
 
 
-@pytest.mark.parametrize("active", [True, False])
-def test_adam_on_streams_updates_all_weights_once(monkeypatch, active):
-    monkeypatch.setattr(SideStreams, "__init__", streams_that(active))
+def test_adam_on_streams_updates_all_weights_once(fake_streams):
     ours, theirs = (
         Adam([{"params": []}, *groups_of(some_weights())], lr=0.01, weight_decay=0.1)
         for _ in range(2)
@@ -369,25 +363,13 @@ def test_adam_on_streams_updates_all_weights_once(monkeypatch, active):
     assert str(ours.param_groups) == str(theirs.param_groups)
 
 
-def test_adam_on_streams_keeps_its_groups_if_a_step_fails(monkeypatch):
-    monkeypatch.setattr(SideStreams, "__init__", streams_that(active=True))
+def test_adam_on_streams_keeps_its_groups_if_a_step_fails(monkeypatch, fake_streams):
     optimizer = Adam(groups_of(some_weights()))
     whole = optimizer.param_groups
     monkeypatch.setattr(optimizer, "step", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         step_on_streams(optimizer, torch.device("cpu"))
     assert optimizer.param_groups is whole
-
-
-def streams_that(active):
-    """An `__init__` of side streams that are active or not, without a GPU."""
-
-    def init(self, device):
-        self.device, self.active, self._streams = device, active, []
-        if active:
-            self.side_stream = nullcontext
-
-    return init
 
 
 def size_of(optimizer):

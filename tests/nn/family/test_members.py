@@ -7,8 +7,7 @@ import torch
 from gnnak import SubgraphDrop
 from gnnak.errors import OptionError, SubgraphError
 from gnnak.loading.padder import Shapes
-from gnnak.loading.splitting import split, split_padded
-from gnnak.loading.windows import make_window
+from gnnak.loading.windows import make_window, split, split_padded
 from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.family.khop import find_rings
 from gnnak.subgraphs import EgoNets, RandomWalks, WholeGraphs

@@ -23,21 +23,24 @@ Names that the kernels share:
 
 # ruff: noqa: F401 (this package is the namespace of the kernels)
 from gnnak.fast.kernels.gpu.gather import (
+    gate_pool,
+    gate_pool_backward,
     gated_sums,
     gated_sums_backward,
     lift,
     sum_by,
     table_sum,
 )
-from gnnak.fast.kernels.gpu.gcn_pna import (
+from gnnak.fast.kernels.gpu.hop_tables import hop_tables, hop_tables_backward
+from gnnak.fast.kernels.gpu.message import (
     gcn_scale,
     gcn_sum,
+    messages,
+    messages_backward,
     pair_sum,
     pna_pool,
     pna_pool_backward,
 )
-from gnnak.fast.kernels.gpu.hop_tables import hop_tables, hop_tables_backward
-from gnnak.fast.kernels.gpu.message import messages, messages_backward
 from gnnak.fast.kernels.gpu.node_pairs import (
     pair_product,
     pair_product_backward,
@@ -53,5 +56,4 @@ from gnnak.fast.kernels.gpu.norm import (
     norm_act_backward,
     norm_constants,
 )
-from gnnak.fast.kernels.gpu.pool import gate_pool, gate_pool_backward
 from gnnak.fast.kernels.gpu.product import norm_linear, norm_linear_backward

@@ -34,10 +34,7 @@ many programs."""
 
 
 def norm_constants(
-    h: Tensor,
-    norm: Any,
-    real: Tensor | None,
-    moments: Moments | None = None,
+    h: Tensor, norm: Any, real: Tensor | None, moments: Moments | None = None
 ) -> NormConstants:
     """Compute the `NormConstants` of `norm` for `h`, [m, c]; use `moments` if set."""
     if not norm.training:

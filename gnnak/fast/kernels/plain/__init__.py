@@ -11,41 +11,8 @@ this package explain the arguments. Several functions share these:
 - `grad` is the gradient of the result of the forward function.
 """
 
-# ruff: noqa: F401 (this package is the namespace of the kernels)
-from gnnak.fast.kernels.plain.gather import (
-    gated_sums,
-    gated_sums_backward,
-    hop_tables,
-    hop_tables_backward,
-    lift,
-    sum_by,
-    table_sum,
-)
-from gnnak.fast.kernels.plain.messages import (
-    gcn_scale,
-    gcn_sum,
-    messages,
-    messages_backward,
-    pair_sum,
-    pna_pool,
-    pna_pool_backward,
-)
-from gnnak.fast.kernels.plain.node_pairs import (
-    pair_product,
-    pair_product_backward,
-    pool_pairs,
-    pool_pairs_backward,
-    pool_product,
-    pool_product_backward,
-)
-from gnnak.fast.kernels.plain.norm import (
-    gate_pool,
-    gate_pool_backward,
-    moments_of,
-    norm_act,
-    norm_act_at,
-    norm_act_backward,
-    norm_constants,
-    norm_linear,
-    norm_linear_backward,
-)
+# ruff: noqa: F403 (this package is the namespace of the kernels)
+from gnnak.fast.kernels.plain.gather import *
+from gnnak.fast.kernels.plain.messages import *
+from gnnak.fast.kernels.plain.node_pairs import *
+from gnnak.fast.kernels.plain.norm import *
