@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.layers.parts import REDUCES, Serves, implements, with_unit_stride
@@ -31,8 +32,9 @@ def lookup_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
 @implements("embed_rows")
 def embedded_rows(serves: Serves, table: Tensor, index: Tensor) -> Tensor:
     """Return `embedding(index, table)` for a small table; backward sorts no indices."""
-    rows = lookup_rows(serves, table, index.flatten())
-    return rows if rows is NotImplemented else rows.view(*index.shape, table.size(1))
+    if table.size(0) > SMALL_TABLE or not serves(table):
+        return NotImplemented
+    return _Embedding.apply(table, index)
 
 
 @implements("lift")
@@ -112,6 +114,23 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return _Gather.apply(grad, ctx.index, ctx.groups), None, None
+
+
+class _Embedding(torch.autograd.Function):
+    """PyTorch's lookup, which refuses indices out of range, with a faster backward."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.size = table.size(0)
+        return embedding(index, table)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (index,) = ctx.saved_tensors
+        rows = grad.reshape(-1, grad.size(-1)).contiguous()
+        index = index.reshape(-1).contiguous()
+        return kernels_of_backward(rows).table_sum(rows, index, ctx.size), None
 
 
 class _Lookup(torch.autograd.Function):
