@@ -16,12 +16,18 @@ from gnnak.graphs import GraphStore
 from gnnak.graphs.adjacency import incoming
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.features import Categorical, Features
-from gnnak.subgraphs.advice import WHOLE_SECONDS, advice, extraction_bytes
+from gnnak.subgraphs.advice import (
+    WHOLE_SECONDS,
+    Sizes,
+    advice,
+    can_choose_roots,
+    estimated_sizes,
+    extraction_bytes,
+)
 from gnnak.subgraphs.copy_limit import free_bytes
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.encodings import without_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
-from gnnak.subgraphs.sizes import Sizes, can_choose_roots, estimated_sizes
 
 
 @dataclass(frozen=True)

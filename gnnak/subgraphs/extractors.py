@@ -1,7 +1,6 @@
 """`Extractor`: the protocol of subgraph extractors, open for extractors of your own."""
 
 import re
-from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from gnnak.errors import OptionError, SubgraphError, kind_of
 from gnnak.graphs.adjacency import check_roots
+from gnnak.subgraphs.advice import can_choose_roots
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.pagerank import PageRankNeighbors
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -116,11 +116,10 @@ def extract(
     if getattr(extractor, "reads_batch", False):
         options["batch"] = batch
     if roots is not None:
-        if "roots" not in signature(extractor).parameters:
+        if not can_choose_roots(extractor):
             raise OptionError(
                 f"the extractor {type(extractor).__name__} extracts the subgraphs of "
-                "all nodes; give its __call__ an argument roots=None, or leave roots "
-                "out."
+                "all nodes; give its __call__ an argument roots=None."
             )
         roots = check_roots(roots, num_nodes, edge_index.device)
         options["roots"] = roots
@@ -139,34 +138,29 @@ def check_extracted(
     roots: Tensor | None = None,
 ) -> None:
     """Raise `SubgraphError` unless `found` has one valid subgraph per node or root."""
-    name = type(extractor).__name__
+    name = f"the extractor {type(extractor).__name__}"
     if not isinstance(found, RootedSubgraphs):
-        raise SubgraphError(
-            f"the extractor {name} returned {kind_of(found)}; return a "
-            "gnnak.RootedSubgraphs."
-        )
+        kind = kind_of(found)
+        raise SubgraphError(f"{name} returned {kind}; return gnnak.RootedSubgraphs.")
     if roots is not None and not torch.equal(found.root, roots):
         raise SubgraphError(
-            f"the extractor {name} returned subgraphs with other roots than it got; "
-            "return one subgraph per root, in the same order."
+            f"{name} returned subgraphs with other roots than it got; keep their order."
         )
     count = num_nodes if roots is None else roots.numel()
     if found.num_subgraphs != count or found.num_nodes != num_nodes:
         raise SubgraphError(
-            f"the extractor {name} returned {found.num_subgraphs} subgraphs with "
-            f"num_nodes={found.num_nodes} for a graph of {num_nodes} nodes; return one "
-            "subgraph per node, and set num_nodes and num_edges."
+            f"{name} returned {found.num_subgraphs} subgraphs with num_nodes="
+            f"{found.num_nodes} for a graph of {num_nodes} nodes; return one subgraph "
+            "per node, and set num_nodes and num_edges."
         )
     try:
         found.check(edge_index, num_nodes, induced=False)
     except SubgraphError as error:
-        raise SubgraphError(f"the extractor {name} broke a rule: {error}") from error
-    largest = int(found.hop.max()) if found.num_copies else 0
-    if largest > extractor.max_hops:
+        raise SubgraphError(f"{name} broke a rule: {error}") from error
+    if found.max_hop > extractor.max_hops:
         raise SubgraphError(
-            f"the extractor {name} returned a node at distance {largest} from its "
-            f"root, but its max_hops is {extractor.max_hops}; set max_hops to the "
-            "largest distance."
+            f"{name} returned a node at distance {found.max_hop} from its root, but "
+            f"its max_hops is {extractor.max_hops}; set it to the largest distance."
         )
 
 

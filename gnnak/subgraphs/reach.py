@@ -19,6 +19,8 @@ from gnnak.graphs.ragged import (
     sorted_values,
 )
 from gnnak.subgraphs.copy_limit import CopyLimit
+from gnnak.subgraphs.induce import induced_edges
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
 ON_CPU = 1 << 14
 """On a CPU, `reach` lists at most this many walks before it drops duplicates."""
@@ -141,6 +143,31 @@ def reach(
     return decoded(torch.cat(found) if len(found) > 1 else found[0], radix)
 
 
+def egonets_of(
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    limit: CopyLimit,
+    all_roots: bool = False,
+    edges: bool = True,
+) -> RootedSubgraphs:
+    """Return the egonets of the roots, [s]; without any edges if not `edges`."""
+    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
+    size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
+    subgraph, node = decoded(key, max(size, 1))
+    if edges:
+        ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
+    else:
+        ends, edge = root.new_empty(2, 0), root.new_empty(0)
+    found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, size, num_edges)
+    # Set what is known here or easily found, so that layers need not compute it.
+    found.assume(hop_range=(0, num_hops))
+    if not all_roots:
+        return found
+    root_key = torch.arange(0, size * (size + 1), size + 1, device=key.device)
+    return found.assume(in_order=True, centroid=torch.searchsorted(key, root_key))
+
+
 def _shortest(walks: Tensor, radix: int) -> Tensor:
     """Return the shortest walk of each pair of root and node, sorted by pair."""
     walks = sorted_values(walks)
@@ -229,7 +256,8 @@ def _estimate(
     root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
 ) -> float:
     """Estimate the number of pairs that `reach` finds, from a few random roots."""
-    bound = _count_walks(root, neighbors, num_hops)
+    walks = count_walks(neighbors, num_hops, neighbors.num_nodes)
+    bound = float(walks.index_select(0, root).sum())
     if not limit.is_below(bound):
         return bound
     unlimited = CopyLimit(sys.maxsize, root.device)
@@ -251,17 +279,16 @@ def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
     return found / max(done, 1) * root.numel()
 
 
-def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:
-    """Return a bound on the pairs that `reach` finds: the walks, at most n per root."""
+def count_walks(neighbors: Neighbors, num_hops: int, most: float) -> Tensor:
+    """Count the walks of up to `num_hops` steps to each node, up to `most`, [n]."""
     size = neighbors.num_nodes
-    target = neighbors.key // size
-    of_length = torch.ones(size, dtype=torch.double, device=root.device)
-    total = of_length.clone()
+    target = neighbors.key // max(size, 1)
+    walks = torch.ones(size, dtype=torch.double, device=target.device)
+    total = walks.clone()
     for _ in range(min(num_hops, size)):
-        before = of_length.index_select(0, neighbors.node)
-        of_length = torch.zeros_like(total).index_add_(0, target, before)
-        of_length.clamp_(max=size)
-        total += of_length
-        if not bool((total.index_select(0, root) < size).any()):
+        before = walks.index_select(0, neighbors.node)
+        walks = torch.zeros_like(total).index_add_(0, target, before).clamp_(max=most)
+        total += walks
+        if not bool((total < most).any()):
             break
-    return float(total.index_select(0, root).clamp(max=size).sum())
+    return total.clamp_(max=most)

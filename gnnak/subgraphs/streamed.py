@@ -13,11 +13,12 @@ from torch import Tensor
 from gnnak.errors import OptionError
 from gnnak.graphs.adjacency import Neighbors, incoming
 from gnnak.graphs.ragged import chunk_cuts
+from gnnak.subgraphs.advice import can_choose_roots
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.pagerank import PageRankNeighbors
+from gnnak.subgraphs.reach import count_walks
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.sizes import can_choose_roots
 
 
 def can_stream(extractor: Extractor) -> bool:
@@ -96,16 +97,10 @@ def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
         return torch.full((size,), min(extractor.size, size), device=device)
     if not isinstance(extractor, EgoNets):
         return torch.full((size,), size, device=device)
-    target = neighbors.key // max(size, 1)
-    walks = torch.ones(size, dtype=torch.double, device=device)
-    total = walks.clone()
-    for _ in range(min(extractor.num_hops, size)):
-        before = walks.index_select(0, neighbors.node)
-        walks = torch.zeros_like(total).index_add_(0, target, before).clamp_(max=size)
-        total += walks
+    most = float(size)
     if extractor.max_neighbors is not None:
-        total.clamp_(max=1 + extractor.num_hops * extractor.max_neighbors)
-    return total.clamp_(max=size).long()
+        most = min(1 + extractor.num_hops * extractor.max_neighbors, most)
+    return count_walks(neighbors, extractor.num_hops, most).long()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -106,8 +106,35 @@ def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Ten
     return batch
 
 
+class OfWholeGraphs(Limited):
+    """Base class of extractors that start from whole graphs."""
+
+    random = False
+    """Always False: the subgraphs can be cached across epochs."""
+    reads_batch = True
+    """Always True: the extractor must know which nodes are in one graph."""
+
+    def __call__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        generator: torch.Generator | None = None,
+        batch: Tensor | None = None,
+        roots: Tensor | None = None,
+    ) -> RootedSubgraphs:
+        """Return a subgraph of every node, or of `roots`; ignores `generator`.
+
+        Other arguments as in `whole_graphs`.
+        """
+        options = self.max_hops, self.copy_limit, roots  # type: ignore[attr-defined]
+        return self._changed(whole_graphs(edge_index, num_nodes, batch, *options))
+
+    def _changed(self, whole: RootedSubgraphs) -> RootedSubgraphs:
+        return whole
+
+
 @dataclass(frozen=True)
-class WholeGraphs(Limited):
+class WholeGraphs(OfWholeGraphs):
     """Extractor whose subgraphs are whole graphs, one per root; see `whole_graphs`.
 
     The subgraphs of a graph differ only in their root, so use a model that marks the
@@ -120,30 +147,9 @@ class WholeGraphs(Limited):
     max_hops: int = 10
     """Largest distance to the root that is computed; farther nodes have `hop` -1."""
 
-    random = False
-    """Always False: the subgraphs can be cached across epochs."""
-    reads_batch = True
-    """Always True: the extractor must know which nodes are in one graph."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         convert_count(self, "max_hops")
-
-    def __call__(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        generator: torch.Generator | None = None,
-        batch: Tensor | None = None,
-        roots: Tensor | None = None,
-    ) -> RootedSubgraphs:
-        """Return the whole graph of every node, or of `roots`; ignores `generator`.
-
-        Other arguments as in `whole_graphs`.
-        """
-        return whole_graphs(
-            edge_index, num_nodes, batch, self.max_hops, self.copy_limit, roots
-        )
 
 
 def node_deletions(
@@ -211,34 +217,22 @@ def _with_edges_between(subgraphs: RootedSubgraphs, inside: Tensor) -> RootedSub
 
 
 @dataclass(frozen=True)
-class NodeDeletion(Limited):
+class NodeDeletion(OfWholeGraphs):
     """Extractor: the graph of each node v without the edges of v; see `node_deletions`.
 
     >>> NodeDeletion()(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
     """
 
-    random = False
-    """Always False: the subgraphs can be cached across epochs."""
-    reads_batch = True
-    """Always True: the extractor must know which nodes are in one graph."""
     max_hops = 0
     """Always 0: no node has a path to the root, which has no edges."""
 
-    def __call__(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        generator: torch.Generator | None = None,
-        batch: Tensor | None = None,
-        roots: Tensor | None = None,
-    ) -> RootedSubgraphs:
-        """Return a subgraph of every node, or of `roots`; see `WholeGraphs`."""
-        return node_deletions(edge_index, num_nodes, batch, self.copy_limit, roots)
+    def _changed(self, whole: RootedSubgraphs) -> RootedSubgraphs:
+        return _with_edges_between(whole, whole.hop < 0)
 
 
 @dataclass(frozen=True)
-class MaskedEgoNets(WithRadius):
+class MaskedEgoNets(OfWholeGraphs, WithRadius):
     """Extractor: egonets, with all other nodes isolated; see `masked_egonets`.
 
     `EgoNets` gives the same egonets without the isolated nodes, and is faster.
@@ -247,18 +241,5 @@ class MaskedEgoNets(WithRadius):
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
     """
 
-    reads_batch = True
-    """Always True: the extractor must know which nodes are in one graph."""
-
-    def __call__(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        generator: torch.Generator | None = None,
-        batch: Tensor | None = None,
-        roots: Tensor | None = None,
-    ) -> RootedSubgraphs:
-        """Return a subgraph of every node, or of `roots`; see `WholeGraphs`."""
-        return masked_egonets(
-            edge_index, num_nodes, self.num_hops, batch, self.copy_limit, roots
-        )
+    def _changed(self, whole: RootedSubgraphs) -> RootedSubgraphs:
+        return _with_edges_between(whole, whole.hop >= 0)
