@@ -1,12 +1,27 @@
-"""Functions that check one field of a `GraphStore` or a `GraphBatch`."""
+"""Functions that check or move the fields of a `GraphStore` or a `GraphBatch`."""
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError, counted, kind_of
 from gnnak.graphs.adjacency import check_edge_shape
+
+Record = TypeVar("Record", bound=Any)
+
+
+def moved(
+    record: Record, device: torch.device | str | int, non_blocking: bool = False
+) -> Record:
+    """Return a dataclass whose fields with a method `to` are on another device."""
+    there = {}
+    for each in fields(record):
+        if hasattr(value := getattr(record, each.name), "to"):
+            there[each.name] = value.to(device, non_blocking=non_blocking)
+    return replace(record, **there)
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
@@ -32,9 +47,7 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
     low, high = (int(end) for end in tensor.aminmax())
     if low < 0:
         at = int((tensor < 0).nonzero()[0])
-        raise GraphError(
-            f"{name}[{at}] is {int(tensor[at])}; give counts of at least 0."
-        )
+        raise GraphError(f"{name}[{at}] is {int(tensor[at])}; give at least 0.")
     if high * tensor.numel() >= 1 << 62:
         raise GraphError(f"{name} contains {high}; the sum would overflow int64.")
 
@@ -69,10 +82,12 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
+    """Raise `GraphError` unless `value` is None or has one row for every `owner`."""
+    if value is None:
+        return
     tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):
-        letter = owner[0]
-        shape = f"[{letter}, c]" if columns else f"[{letter}, ...]"
+        shape = f"[{owner[0]}, {'c' if columns else '...'}]"
         raise GraphError(
             f"{name} has shape {list(tensor.shape)}; give {shape}, one row for "
             f"every {owner}."
@@ -95,6 +110,11 @@ def check_alike(
                 f"{name} is {kinds[0]} in {owner} 0 but {kind} in {owner} {position}; "
                 "make them equal."
             )
+
+
+def listed(names: str | Sequence[str] | None) -> Sequence[str]:
+    """Return one or more names as a sequence, which is empty for None."""
+    return (names,) if isinstance(names, str) else names or ()
 
 
 def describe(value: Tensor | None) -> str:

@@ -19,6 +19,7 @@ from gnnak.graphs.fields import (
     check_local_edges,
     check_rows,
     describe,
+    moved,
 )
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 
@@ -35,7 +36,12 @@ def as_indices(indices: Indices, size: int) -> Tensor:
     (tensor([4, 0, 0]), tensor([1, 3]))
     """
     if isinstance(indices, slice):
-        return _from_slice(indices, size)
+        try:
+            span = range(size)[indices]
+        except (TypeError, ValueError) as error:
+            raise GraphError(f"{indices} cannot select graphs: {error}.") from error
+        stop = span.stop if span else span.start  # of an empty span, any order
+        return torch.arange(span.start, stop, span.step, device="cpu")
     chosen = _flat(indices)
     if chosen.dtype == torch.bool:
         if chosen.numel() != size:
@@ -60,16 +66,6 @@ def indices_at(
     host = chosen.cpu()
     there = chosen if chosen.device == device else host.to(device, non_blocking=True)
     return host, there
-
-
-def _from_slice(part: slice, size: int) -> Tensor:
-    try:
-        span = range(size)[part]
-    except (TypeError, ValueError) as error:
-        raise GraphError(f"{part} cannot select graphs: {error}.") from error
-    if not span:
-        return torch.empty(0, dtype=torch.long, device="cpu")
-    return torch.arange(span.start, span.stop, span.step, device="cpu")
 
 
 def _flat(indices: object) -> Tensor:
@@ -226,12 +222,7 @@ class GraphStore:
 
     def to(self, device: torch.device | str | int) -> GraphStore:
         """Return this store on another device."""
-        moved = {
-            field.name: getattr(self, field.name).to(device)
-            for field in fields(self)
-            if isinstance(getattr(self, field.name), Tensor)
-        }
-        return replace(self, **moved)
+        return moved(self, device)
 
     def __repr__(self) -> str:
         node_targets = ", node_targets=True" if self.node_targets else ""
@@ -257,21 +248,18 @@ class GraphStore:
             )
         check_local_edges(self.edge_index, self.num_nodes, self.num_edges)
         nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
-        if self.x is not None:
-            check_rows("x", self.x, nodes, "node", device=self.device)
-        if self.edge_attr is not None:
-            check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
-        if self.y is not None:
-            shape = getattr(self.y, "shape", ())
-            if not self.node_targets and shape[:1] == (nodes,) != (len(self),):
-                raise GraphError(
-                    f"y has {counted(nodes, 'row')}; give {len(self)}, one for every "
-                    "graph, or set node_targets for targets of nodes."
-                )
-            rows, owner = (nodes, "node") if self.node_targets else (len(self), "graph")
-            check_rows("y", self.y, rows, owner, columns=False, device=self.device)
-        elif self.node_targets:
+        check_rows("x", self.x, nodes, "node", device=self.device)
+        check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
+        if self.node_targets and self.y is None:
             raise GraphError("node_targets is set but y is None; give y or unset it.")
+        shape = getattr(self.y, "shape", ())
+        if not self.node_targets and shape[:1] == (nodes,) != (len(self),):
+            raise GraphError(
+                f"y has {counted(nodes, 'row')}; give {len(self)}, one for every "
+                "graph, or set node_targets for targets of nodes."
+            )
+        rows, owner = (nodes, "node") if self.node_targets else (len(self), "graph")
+        check_rows("y", self.y, rows, owner, columns=False, device=self.device)
         return self
 
     @staticmethod

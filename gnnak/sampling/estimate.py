@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from gnnak.graphs.adjacency import hops_to_root
+from gnnak.graphs.fields import moved
 from gnnak.graphs.ragged import counts_of, ragged_ranges
 from gnnak.subgraphs.groups import Compact, GroupKey
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
@@ -36,9 +36,8 @@ class Filling(Compact):
         node, subgraph = self.node[entries], self.subgraph[entries]
         return Filling(node, subgraph, self.weight[entries])
 
-    def to(self, device: torch.device | str) -> Filling:
-        node, subgraph = self.node.to(device), self.subgraph.to(device)
-        return Filling(node, subgraph, self.weight.to(device), self.in_order)
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Filling:
+        return moved(self, device, non_blocking)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,15 +70,6 @@ class SampledSubgraphs(RootedSubgraphs):
         if axis == "giver":
             return GroupKey(self.filling.subgraph, self.num_subgraphs)
         return super()._group_key(axis)
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """Return these subgraphs on another device."""
-        return replace(
-            super().to(device, non_blocking),
-            held=self.held.to(device),
-            covered=self.covered.to(device),
-            filling=self.filling.to(device),
-        )
 
 
 def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:

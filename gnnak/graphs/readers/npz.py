@@ -88,27 +88,22 @@ class GraphFile:
         """
         self.store.check()
         size = len(self.store)
-        if self.split is not None and splits_nodes(self.store, self.split):
-            _check_codes("split", self.split, "[k, n]", -1, 2)
-        elif self.split is not None:
-            _check_codes("split", self.split, f"[{size}]", 0, 2)
-            if list(self.split.shape) != [size]:
-                raise GraphError(
-                    f"split has shape {list(self.split.shape)}; give [{size}], one "
-                    "entry for every graph."
-                )
+        if self.split is not None:
+            of_nodes = splits_nodes(self.store, self.split)
+            shape = "[k, n]" if of_nodes else f"[{size}], one entry for every graph"
+            _check_codes("split", self.split, shape, -1 if of_nodes else 0, 2)
+            if not of_nodes and list(self.split.shape) != [size]:
+                found = list(self.split.shape)
+                raise GraphError(f"split has shape {found}; give {shape}.")
         if self.folds is not None:
-            _check_codes("folds", self.folds, f"[k, {size}]", -1, 1)
+            shape = f"[k, {size}], one row for every fold"
+            _check_codes("folds", self.folds, shape, -1, 1)
             if self.folds.dim() != 2 or self.folds.size(1) != size:
-                raise GraphError(
-                    f"folds has shape {list(self.folds.shape)}; give [k, {size}], one "
-                    "row for every fold."
-                )
+                found = list(self.folds.shape)
+                raise GraphError(f"folds has shape {found}; give {shape}.")
         for key in self.names:
             if not key.endswith("_names"):
-                raise GraphError(
-                    f"names has the key {key!r}; keys must end in '_names'."
-                )
+                raise GraphError(f"names has {key!r}; keys must end in '_names'.")
         return self
 
 
@@ -124,9 +119,8 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
     wrong = value[(value < low) | (value > high)]
     if wrong.numel():
-        raise GraphError(
-            f"{name} holds {int(wrong[0])}; only {low} to {high} are valid codes."
-        )
+        codes = f"only {low} to {high} are valid codes"
+        raise GraphError(f"{name} holds {int(wrong[0])}; {codes}.")
 
 
 END = b"PK\x05\x06"
@@ -190,19 +184,15 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
     if array is None:
         return False
     if array.dtype.kind != "b" or array.size != 1:
-        raise GraphError(
-            f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
-            "bool."
-        )
+        found = f"dtype {array.dtype} and shape {list(array.shape)}"
+        raise GraphError(f"{key} has {found}; write one bool.")
     return bool(array.item())
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
     if array.dtype.kind != "U" or array.ndim != 1:
-        raise GraphError(
-            f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
-            "row of strings."
-        )
+        found = f"dtype {array.dtype} and shape {list(array.shape)}"
+        raise GraphError(f"{key} has {found}; write one row of strings.")
     return tuple(array.tolist())
 
 
@@ -317,9 +307,8 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     what = f"{path} is not an npz file"
     opened = _try(what, lambda: np.load(content, allow_pickle=False))
     if not isinstance(opened, np.lib.npyio.NpzFile):
-        raise FileFormatError(
-            f"{path} contains a single array; see docs/formats.md#npz."
-        )
+        told = "contains a single array; see docs/formats.md#npz"
+        raise FileFormatError(f"{path} {told}.")
     _try(f"{path}", lambda: check_entries(content))
     _try(f"{path}", lambda: check_size(content))
     arrays = {}
@@ -377,11 +366,8 @@ def _assemble(
         except GraphError as error:
             raise GraphError(f"num_nodes adds up to {nodes}, so {error}") from error
         store = replace(store, x=torch.zeros(nodes, 1, dtype=torch.long))
-    names = {
-        key: to_names(key, value)
-        for key, value in arrays.items()
-        if key.endswith("_names")
-    }
+    named = [key for key in arrays if key.endswith("_names")]
+    names = {key: to_names(key, arrays[key]) for key in named}
     return GraphFile(store, split, folds, names), directed
 
 

@@ -23,7 +23,7 @@ from gnnak.errors import (
     with_article,
 )
 from gnnak.graphs.adjacency import check_edge_shape
-from gnnak.graphs.fields import check_alike, check_local_edges, check_rows
+from gnnak.graphs.fields import check_alike, check_local_edges, check_rows, listed
 from gnnak.graphs.ragged import pointers, ragged_ranges
 from gnnak.graphs.readers.files import FilePath, read_bytes
 from gnnak.graphs.store import GraphStore
@@ -37,9 +37,7 @@ def check_is_list(graphs: object) -> None:
     from torch_geometric.data import Batch, Data  # takes seconds to import
 
     if isinstance(graphs, Batch):
-        raise GraphError(
-            "this is one Batch; give a list of its graphs, batch.to_data_list()."
-        )
+        raise GraphError("this is one Batch; give a list, batch.to_data_list().")
     if isinstance(graphs, Data):
         raise GraphError("this is one Data; give a list of them.")
 
@@ -50,10 +48,8 @@ def check_is_graph(number: int, value: object) -> None:
     if isinstance(value, Batch):
         size = getattr(value, "_num_graphs", None)
         content = "" if size is None else f" of {counted(size, 'graph')}"
-        raise GraphError(
-            f"graph {number} is a Batch{content}; give the graphs themselves, for "
-            "example batch.to_data_list()."
-        )
+        told = f"graph {number} is a Batch{content}"
+        raise GraphError(f"{told}; give its graphs, batch.to_data_list().")
     if not isinstance(value, Data):
         kind = kind_of(value)
         raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
@@ -62,10 +58,8 @@ def check_is_graph(number: int, value: object) -> None:
 def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
     for name, value in fields:
         if isinstance(value, Tensor) and value.is_meta:
-            raise GraphError(
-                f"{name} of the graphs is on the meta device, so it has no values; "
-                "give graphs on 'cpu' or 'cuda'."
-            )
+            told = f"{name} of the graphs is on the meta device, so it has no values"
+            raise GraphError(f"{told}; give graphs on 'cpu' or 'cuda'.")
 
 
 def as_num_nodes(value: object, of: str = "") -> int:
@@ -149,7 +143,18 @@ def from_pyg(
     >>> from_pyg([Data(edge_index=edge_index, num_nodes=2), Data(num_nodes=3)])
     GraphStore(graphs=2, nodes=5, edges=2, x=None, edge_attr=None, y=None, device='cpu')
     """
-    sizes, parts = _collect(data_list, node_targets, node_attr, edge_attr)
+    check_is_list(data_list)
+    sizes: list[int] = []
+    parts: dict[str, list[Any]] = {}
+    for graph, data in enumerate(data_list):
+        check_is_graph(graph, data)
+        try:
+            size, fields = _one(data, node_targets, node_attr, edge_attr)
+        except GraphError as error:
+            raise GraphError(f"graph {graph}: {error}") from error
+        sizes.append(size)
+        for name, value in fields.items():
+            parts.setdefault(name, []).append(value)
     if not sizes:
         none = torch.zeros(0, dtype=torch.long)
         return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
@@ -186,28 +191,6 @@ def to_pyg(store: GraphStore) -> list[Data]:
     return [Data(**dict(zip(parts, row, strict=True))) for row in rows]
 
 
-def _collect(
-    data_list: Iterable[Data],
-    node_targets: bool,
-    node_attr: str | Sequence[str] | None,
-    edge_attr: str | Sequence[str] | None,
-) -> tuple[list[int], dict[str, list[Any]]]:
-    """Return the number of nodes of each graph, and for each field a list of values."""
-    check_is_list(data_list)
-    sizes: list[int] = []
-    parts: dict[str, list[Any]] = {}
-    for graph, data in enumerate(data_list):
-        check_is_graph(graph, data)
-        try:
-            size, fields = _one(data, node_targets, node_attr, edge_attr)
-        except GraphError as error:
-            raise GraphError(f"graph {graph}: {error}") from error
-        sizes.append(size)
-        for name, value in fields.items():
-            parts.setdefault(name, []).append(value)
-    return sizes, parts
-
-
 def _one(
     data: Data,
     node_targets: bool,
@@ -225,9 +208,7 @@ def _one(
     device = next((v.device for _, v in data if isinstance(v, Tensor)), None)
     edge_index = data.edge_index
     if edge_index is None and "adj_t" in data:
-        raise GraphError(
-            "it has adj_t and no edge_index; leave out the transform ToSparseTensor."
-        )
+        raise GraphError("it has adj_t and no edge_index; leave out ToSparseTensor.")
     if edge_index is None:
         edge_index = torch.zeros(2, 0, dtype=torch.long, device=device)
     check_edge_shape(edge_index)
@@ -236,14 +217,9 @@ def _one(
         y = torch.as_tensor(y, device=device).reshape(-1)
     x = _features(data, "x", node_attr, size, "node")
     edges = _features(data, "edge_attr", edge_attr, edge_index.size(1), "edge")
-    if y is not None:
-        wanted, owner = (size, "node") if node_targets else (1, "graph")
-        check_rows("y", y, wanted, owner, columns=False)
+    wanted, owner = (size, "node") if node_targets else (1, "graph")
+    check_rows("y", y, wanted, owner, columns=False)
     return size, {"x": x, "edge_index": edge_index, "edge_attr": edges, "y": y}
-
-
-def _listed(names: str | Sequence[str] | None) -> Sequence[str]:
-    return (names,) if isinstance(names, str) else names or ()
 
 
 def _features(
@@ -251,7 +227,7 @@ def _features(
 ) -> Tensor | None:
     """Concatenate named fields to [rows, c]; without `names`, return `default`."""
     columns, fields = [], data.to_dict()
-    for name in _listed(names) or (default,):
+    for name in listed(names) or (default,):
         value = fields.get(name)
         if value is None and not names:
             return None
@@ -306,6 +282,11 @@ class Attribute:
         """[g + 1], on the CPU: position of the first row of each graph."""
         return pointers(self.count)
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether the field has one row per node, edge or graph, and no indices."""
+        return self.axis is not None and self.step is None and not self.dim
+
     def of(self, graphs: Tensor) -> Tensor:
         device, count = self.value.device, self.count[graphs]
         graph, row = ragged_ranges(self.start[graphs], count)
@@ -326,12 +307,12 @@ class Attributes:
 
     @property
     def aligned(self) -> dict[str, Attribute]:
-        return {k: v for k, v in self.tensors.items() if is_aligned(v)}
+        return {k: v for k, v in self.tensors.items() if v.is_aligned}
 
     @property
     def irregular(self) -> list[str]:
         """Names of the tensor fields that cannot be padded: those not in `aligned`."""
-        return [k for k, v in self.tensors.items() if not is_aligned(v)]
+        return [k for k, v in self.tensors.items() if not v.is_aligned]
 
     def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
         """Return the rows of all fields in `aligned` for some graphs, by field name."""
@@ -354,16 +335,9 @@ class Attributes:
         return tensors | lists
 
     def to(self, device: torch.device) -> Attributes:
-        moved = {
-            name: replace(attribute, value=attribute.value.to(device))
-            for name, attribute in self.tensors.items()
-        }
-        return replace(self, tensors=moved)
-
-
-def is_aligned(attribute: Attribute) -> bool:
-    """Return whether a field has one row per node, edge or graph, and no indices."""
-    return attribute.axis is not None and attribute.step is None and not attribute.dim
+        tensors = self.tensors.items()
+        there = {name: replace(v, value=v.value.to(device)) for name, v in tensors}
+        return replace(self, tensors=there)
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
@@ -419,8 +393,7 @@ def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
         if step != size:
             raise GraphError(
                 f"__inc__ of field 'edge_index' of graph {number} is {step}, but the "
-                f"graph has {counted(size, 'node')}; use PyG's DataLoader for such "
-                "graphs."
+                f"graph has {counted(size, 'node')}; use PyG's DataLoader."
             )
 
 
@@ -468,9 +441,8 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
         if not isinstance(value, Tensor) or value.numel():
             raise
         raise GraphError(
-            f"field {name!r} of graph {number} is empty, but PyG adds the largest "
-            "number of a field with 'batch' in its name to the next graph; rename the "
-            "field."
+            f"field {name!r} of graph {number} is empty, but PyG reads the largest "
+            "number of a field with 'batch' in its name; rename the field."
         ) from error
     if isinstance(step, Tensor) and step.numel() == 1:
         step = int(step)
@@ -560,7 +532,7 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
         values = [each[name] for each in data]
         if isinstance(values[0], Tensor | int | float):
             attribute = concatenate_field(name, values, data, sizes, num_edges)
-            if is_aligned(attribute) and attribute.axis in STORED.get(name, ()):
+            if attribute.is_aligned and attribute.axis in STORED.get(name, ()):
                 given[name] = attribute.value
                 given["node_targets"] |= name == "y" and attribute.axis == "nodes"
             else:
@@ -590,10 +562,8 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
         if names != first:
             name = min(names ^ first)
             without, having = (number, 0) if name in first else (0, number)
-            raise GraphError(
-                f"graph {having} has a field {name!r}, but graph {without} has not; "
-                "give all graphs the same fields."
-            )
+            told = f"graph {having} has a field {name!r}, but graph {without} has not"
+            raise GraphError(f"{told}; give all graphs the same fields.")
     check_has_values(data[0])
     return data
 
