@@ -18,7 +18,13 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes, write_bytes
+from gnnak.graphs.readers.files import (
+    locked_file,
+    make_folder,
+    read_bytes,
+    refusing,
+    write_bytes,
+)
 
 SUMS = "SHA256SUMS"
 """File with checksums, in the format of the command `sha256sum`."""
@@ -79,8 +85,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
             raise FileFormatError(
                 f"{name} from {url} has the SHA-256 checksum {found}, but {who} says "
                 f"{known}; the archive was changed: if you trust the new one, write "
-                f"the line '{found}  {name}' into {folder / SUMS}, in place of an "
-                "earlier one."
+                f"the line '{found}  {name}' into {folder / SUMS}."
             )
         os.replace(draft, path)
     finally:
@@ -145,12 +150,9 @@ def _save(url: str, path: Path) -> None:
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     """Open a file in a zip archive; raise `FileFormatError` if missing or too large."""
     where = Path(archive.filename or "archive").name
-    try:
+    told = f"{where} does not contain {name}; it is another archive than expected."
+    with refusing(told, KeyError):
         info = archive.getinfo(name)
-    except KeyError as error:
-        raise FileFormatError(
-            f"{where} does not contain {name}; it is another archive than expected."
-        ) from error
     if info.file_size > MAX_BYTES:
         raise FileFormatError(f"{where}: {name} has more than {MAX_BYTES} bytes.")
     return archive.open(info)
@@ -166,13 +168,11 @@ class PickledTensor(NamedTuple):
     stride: tuple[int, ...]
 
     def decode(self) -> Tensor:
-        try:
+        with refusing("a pickled tensor is malformed."):
             content = io.BytesIO(self.storage)
             numbers = torch.load(content, map_location="cpu", weights_only=True)
             flat = torch.empty(0, dtype=numbers.dtype).set_(numbers._untyped_storage)
             return flat.as_strided(self.size, self.stride, self.offset).clone()
-        except Exception as error:  # damaged bytes raise many types
-            raise FileFormatError("a pickled tensor is malformed.") from error
 
 
 class _Rebuild:
@@ -216,20 +216,12 @@ KNOWN = {
 
 class _TensorsOnly(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        try:
+        told = "it is not read, because it could run code"
+        with refusing(f"the pickle refers to {module}.{name}; {told}.", KeyError):
             return KNOWN[module, name]
-        except KeyError as error:
-            raise FileFormatError(
-                f"the pickle refers to {module}.{name}; it is not read, because it "
-                "could run code."
-            ) from error
 
 
 def read_tensors(file: IO[bytes]) -> Any:
     """Read a pickle without running code; tensors are returned as `PickledTensor`."""
-    try:
+    with refusing("the pickle is damaged."):
         return _TensorsOnly(file).load()
-    except FileFormatError:
-        raise
-    except Exception as error:  # damaged pickles raise many types
-        raise FileFormatError("the pickle is damaged.") from error

@@ -24,12 +24,12 @@ from gnnak.datasets.cache import (
     cached_path,
     find_file,
     load_cached,
-    one_direction,
 )
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, from_pyg, read_npz
 from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.graphs.readers.files import refusing
 from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.graphs.store import with_reverse_edges
@@ -37,6 +37,8 @@ from gnnak.nn.features import Categorical, Continuous
 from gnnak.typing import check_count
 
 SPLITS = ("train", "val", "test")
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+"""Errors that reading malformed data raises."""
 
 
 def concatenated(stores: Iterable[GraphStore]) -> GraphFile:
@@ -87,19 +89,11 @@ def fetch_cifar10(folder: Path) -> GraphFile:
         with open_member(archive, CIFAR10_MEMBER) as member:
             shutil.copyfileobj(member, content)
         content.seek(0)
-        try:
+        told = f"{CIFAR10_MEMBER} is damaged, or contains more than tensors"
+        with refusing(f"{told}; it is not read, because it could run code."):
             parts = torch.load(content, map_location="cpu", weights_only=True)
-        except Exception as error:  # damaged files raise many types
-            raise FileFormatError(
-                f"{CIFAR10_MEMBER} is damaged, or contains more than tensors; it is "
-                "not read, because it could run code."
-            ) from error
-        try:
+        with refusing(f"{CIFAR10_MEMBER} does not contain superpixels.", *MALFORMED):
             file = concatenated(_superpixels(part) for part in parts)
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise FileFormatError(
-                f"{CIFAR10_MEMBER} does not contain superpixels."
-            ) from error
         return _checked("cifar10", file)
 
 
@@ -160,12 +154,9 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
     name = f"molecules/{split}.pickle"
     with open_member(archive, name) as file:
         molecules = read_tensors(file)
-    try:
+    told = f"molecules.zip: {name} does not contain the molecules of ZINC."
+    with refusing(told, *MALFORMED):
         return graphs_of([molecules[int(position)] for position in positions])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise FileFormatError(
-            f"molecules.zip: {name} does not contain the molecules of ZINC."
-        ) from error
 
 
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
@@ -176,18 +167,14 @@ def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
     edges = [matrix.nonzero().t() for matrix in bonds]
+    types = [matrix[tuple(ends)] for matrix, ends in zip(bonds, edges, strict=True)]
     targets = [m["logP_SA_cycle_normalized"].decode().float() for m in molecules]
     return GraphStore(
         torch.tensor([atom.size(0) for atom in atoms]),
         torch.tensor([ends.size(1) for ends in edges]),
         torch.cat(edges, dim=1),
         x=torch.cat(atoms),
-        edge_attr=torch.cat(
-            [
-                matrix[ends[0], ends[1]]
-                for matrix, ends in zip(bonds, edges, strict=True)
-            ]
-        )[:, None],
+        edge_attr=torch.cat(types)[:, None],
         y=torch.cat([target.view(1) for target in targets]),
     ).check()
 
@@ -209,26 +196,20 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
     title = TU_NAMES[name]
     url = TU_URL.format(name=title)
     with opened_archive(url, folder, f"{title}.zip") as archive:
-        members = archive.namelist()
 
         def read(part: str) -> Tensor:
             with open_member(archive, f"{title}/{title}_{part}.txt") as file:
-                return torch.from_numpy(
-                    np.loadtxt(file, np.int64, delimiter=",", ndmin=2)
-                )
+                rows = np.loadtxt(file, np.int64, delimiter=",", ndmin=2)
+            return torch.from_numpy(rows)
 
-        try:
+        told = f"{title}.zip is not a data set of the TU collection"
+        with refusing(told, *MALFORMED, reason=True):
             graph = read("graph_indicator")[:, 0] - 1
             labels = read("graph_labels")[:, 0]
             edges = read("A").t() - 1
-            x = None
-            if f"{title}/{title}_node_labels.txt" in members:
-                x = read("node_labels")[:, :1]
+            has_x = f"{title}/{title}_node_labels.txt" in archive.namelist()
+            x = read("node_labels")[:, :1] if has_x else None
             return GraphFile(_tu_store(graph, edges, x, labels))
-        except (ValueError, IndexError, RuntimeError) as error:
-            raise FileFormatError(
-                f"{title}.zip is not a data set of the TU collection: {error}."
-            ) from error
 
 
 def _tu_store(
@@ -287,10 +268,8 @@ def node_split(y: Tensor) -> Tensor:
     train, validation = NODE_SHARES
     order = torch.from_numpy(np.random.default_rng(80).permutation(y.numel()))
     order = order[torch.argsort(y[order], stable=True)]
-    rank = torch.empty_like(order)
-    size = y.bincount()
-    first = pointers(size)[y[order]]
-    rank[order] = torch.arange(order.numel()) - first
+    rank, size = torch.empty_like(order), y.bincount()
+    rank[order] = torch.arange(order.numel()) - pointers(size)[y[order]]
     share = (rank + 0.5) / size[y]
     return (share >= train).long() + (share >= train + validation).long()
 
@@ -303,9 +282,8 @@ def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
         return build(info, read_npz(path, required=("y",)), path.name)
     # PyG stores what it downloads, so there is no cache file.
     file = download(file_name, partial(fetch_nodes, info.name))
-    return build(
-        info, replace(file, store=with_reverse_edges(file.store)), "downloaded"
-    )
+    file = replace(file, store=with_reverse_edges(file.store))
+    return build(info, file, "downloaded")
 
 
 OGB_URL = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{name}.zip"
@@ -329,13 +307,9 @@ def fetch_ogb(name: str, folder: Path) -> GraphFile:
                 raise ValueError(f"{part} has more than {MAX_TEXT} bytes")
             return read_csv(content, kind)
 
-        try:
-            file = _file(read)
-        except (ValueError, IndexError, EOFError, gzip.BadGzipFile) as error:
-            raise FileFormatError(
-                f"{title}.zip is not a molecule data set of OGB: {error}."
-            ) from error
-        return _checked(name, file)
+        told = f"{title}.zip is not a molecule data set of OGB"
+        with refusing(told, *MALFORMED, EOFError, gzip.BadGzipFile, reason=True):
+            return _checked(name, _file(read))
 
 
 def read_csv(content: bytes, kind: Any) -> Tensor:
@@ -528,25 +502,21 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
     if path is None:
-        pixels = load_cached(
-            cached_path("cifar10-superpixels"),
-            lambda: download(file_name, fetch_cifar10),
-        )
+        fetched = partial(download, file_name, fetch_cifar10)
+        pixels = load_cached(cached_path("cifar10-superpixels"), fetched)
     else:
         pixels = read_npz(path, allow_no_edges=True, required=("x",))
         x = pixels.store.x
         if x is None or x.size(1) != 5 or not ((x >= 0) & (x <= MAX_PIXEL)).all():
-            raise FileFormatError(
-                f"{path.name}: x must have five columns of numbers from 0 to 255; give "
-                "a file of the cifar10 data set."
-            )
+            told = "x must have five columns of numbers from 0 to 255"
+            raise FileFormatError(f"{path.name}: {told}; give a file of cifar10.")
     file = pixels
     if not pixels.store.num_edges.any():
         key = cached_path("cifar10-edges", _digest(pixels.store))
-        file = load_cached(key, lambda: _with_edges(pixels, request))
+        file = load_cached(key, partial(_with_edges, pixels, request))
     assert file.store.x is not None
-    x = file.store.x.float() / MAX_PIXEL
-    file = replace(file, store=replace(file.store, x=x))
+    store = replace(file.store, x=file.store.x.float() / MAX_PIXEL)
+    file = replace(file, store=store)
     return build(info, file, "downloaded" if path is None else path.name)
 
 
@@ -557,7 +527,9 @@ def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
     for first in range(0, total, step):
         chosen = pixels.store.subset(slice(first, min(first + step, total)))
         joined = superpixel_edges(chosen)
-        parts.append(one_direction(replace(joined, x=chosen.x)))
+        source, target = joined.edge_index  # each edge comes in both directions
+        once, counts = joined.edge_index[:, source < target], joined.num_edges // 2
+        parts.append(replace(joined, x=chosen.x, num_edges=counts, edge_index=once))
         request.progress(min(first + step, total), total)
     return replace(pixels, store=GraphStore.concatenate(parts))
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.cache import find_file
-from gnnak.datasets.record import Dataset, Entry
+from gnnak.datasets.record import Dataset, Entry, Published
 from gnnak.errors import SizeError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.adjacency import incoming
@@ -85,20 +85,19 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
         entry: The data set's entry in `DATASETS`, with the paper's statistics.
         dataset: The loaded data set.
     """
-    info, store, row = dataset.info, dataset.store, entry.published
-    once = row is not None and row.once
-    edges = store.num_edges / 2 if once else store.num_edges
-    trained = () if row is None else row.over_training
+    info, store = dataset.info, dataset.store
+    row = entry.published or Published(None, None, None)
+    edges = store.num_edges / 2 if row.once else store.num_edges
     parts = [len(store)]
     if dataset.split is not None and not info.one_graph:
         parts = torch.bincount(dataset.split, minlength=3).tolist()
     return Description(
         info.name,
         " / ".join(map(str, parts)),
-        _mean(store.num_nodes, dataset, "nodes" in trained),
-        _mean(edges, dataset, "edges" in trained),
-        trained,
-        once,
+        _mean(store.num_nodes, dataset, "nodes" in row.over_training),
+        _mean(edges, dataset, "edges" in row.over_training),
+        row.over_training,
+        row.once,
         dataset.num_folds,
         describe_features(info.node_features),
         describe_features(info.edge_features),
@@ -107,10 +106,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
         info.metric,
         info.protocols,
         info.source,
-        None if row is None else row.graphs,
-        None if row is None else row.nodes,
-        None if row is None else row.edges,
-        "" if row is None else row.note,
+        *(row.graphs, row.nodes, row.edges, row.note),
     )
 
 
@@ -160,11 +156,8 @@ class SubgraphSizes:
 
     @staticmethod
     def join(parts: Sequence[SubgraphSizes]) -> SubgraphSizes:
-        return SubgraphSizes(
-            torch.cat([part.nodes for part in parts]),
-            torch.cat([part.copies for part in parts]),
-            torch.cat([part.edge_copies for part in parts]),
-        )
+        sizes = [(part.nodes, part.copies, part.edge_copies) for part in parts]
+        return SubgraphSizes(*map(torch.cat, zip(*sizes, strict=True)))
 
     def training_bytes(
         self,
@@ -183,13 +176,10 @@ class SubgraphSizes:
         embeddings of width h, on batches of b graphs with $\bar m$ node copies and
         $\bar f$ edge copies on average. Weights, optimiser state and data are excluded.
         """
-        states = (
-            STATES_PER_COPY * self.copies.double().mean()
-            + STATES_PER_EDGE_COPY * self.edge_copies.double().mean()
-        )
-        return float(
-            FLOAT_BYTES * num_layers * (channels + hop_channels) * batch_size * states
-        )
+        states = STATES_PER_COPY * float(self.copies.double().mean())
+        states += STATES_PER_EDGE_COPY * float(self.edge_copies.double().mean())
+        vectors = num_layers * batch_size * states
+        return FLOAT_BYTES * (channels + hop_channels) * vectors
 
 
 def subgraph_sizes(

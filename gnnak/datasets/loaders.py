@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch.nn.functional import one_hot
 
 from gnnak.datasets.assemble import build, read_or_make
@@ -19,8 +18,8 @@ from gnnak.datasets.cache import (
     no_progress,
     with_node_features,
 )
-from gnnak.datasets.counting import Substructure, count_substructures, counting_graphs
-from gnnak.datasets.mixture import Property, graph_property, property_graphs
+from gnnak.datasets.counting import count_substructures, counting_graphs
+from gnnak.datasets.mixture import graph_property, property_graphs
 from gnnak.datasets.pairs import regular_triangles
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
@@ -67,15 +66,12 @@ def pattern_graphs(
         own = which[first : first + CHUNK]
         chunks.append(_chunk(sizes[own], joined[own], colors[own], random))
         progress(min(first + CHUNK, total), total)
-    num_nodes, num_edges, edges, x, y = zip(*chunks, strict=True)
-    store = GraphStore(
-        torch.from_numpy(np.concatenate(num_nodes)),
-        torch.from_numpy(np.concatenate(num_edges)),
-        torch.from_numpy(np.concatenate(edges, axis=1)).long(),
-        x=one_hot(torch.from_numpy(np.concatenate(x)), COLORS),
-        y=torch.from_numpy(np.concatenate(y)),
-        node_targets=True,
+    num_nodes, num_edges, edges, x, y = (
+        torch.from_numpy(np.concatenate(part, axis=-1))
+        for part in zip(*chunks, strict=True)
     )
+    x = one_hot(x, COLORS)
+    store = GraphStore(num_nodes, num_edges, edges.long(), x, y=y, node_targets=True)
     return GraphFile(store, split=torch.from_numpy(split))
 
 
@@ -153,20 +149,18 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
     """Load the counting task; counts are divided by their standard deviation."""
     make = partial(counting_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("counting.npz", request, make, seeded=True)
-    target: Substructure = request.target  # type: ignore[assignment]
-    counts = count_substructures(file.store, target)
+    counts = count_substructures(file.store, request.target)  # type: ignore[arg-type]
     y = (counts / counts.std(correction=0)).float()
-    return build(info, _with_y(file, y), source)
+    return build(info, replace(file, store=replace(file.store, y=y)), source)
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
     """Load the graph-properties task; targets are divided by their training maximum."""
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
-    target: Property = request.target  # type: ignore[assignment]
-    values = graph_property(file.store, target)
+    values = graph_property(file.store, request.target)  # type: ignore[arg-type]
     y = (values / values[file.indices("train")].max()).float()
-    return build(info, _with_y(file, y), source)
+    return build(info, replace(file, store=replace(file.store, y=y)), source)
 
 
 def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
@@ -174,7 +168,3 @@ def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
     make = partial(pattern_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("pattern.npz", request, make, seeded=True)
     return build(info, file, source, Categorical((2,) * COLORS))
-
-
-def _with_y(file: GraphFile, y: Tensor) -> GraphFile:
-    return replace(file, store=replace(file.store, y=y))

@@ -69,13 +69,11 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
     for _ in range(num_pairs):
         length, tree_size = int(random.choice(CORES)), int(random.integers(1, 4))
         parent = [int(random.integers(i)) for i in range(1, tree_size)]
-        extra = nx.gnp_random_graph(
-            int(random.integers(8, 17)), 0.25, seed=int(random.integers(2**31))
-        )
+        size, seed = int(random.integers(8, 17)), int(random.integers(2**31))
+        extra = nx.gnp_random_graph(size, 0.25, seed=seed)
         tree_x = random.integers(2, size=tree_size)
-        x = np.concatenate(
-            [np.tile(tree_x, 2 * length), random.integers(2, size=len(extra))]
-        )
+        extra_x = random.integers(2, size=len(extra))
+        x = np.concatenate([np.tile(tree_x, 2 * length), extra_x])
         for cycles in ([2 * length], [length, length]):
             graphs.append(_with_core(cycles, parent, extra))
             features.append(torch.from_numpy(x))

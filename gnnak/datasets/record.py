@@ -248,11 +248,11 @@ class Dataset:
 class Published(NamedTuple):
     """A row of the paper's table of data set statistics, as printed."""
 
-    graphs: str
+    graphs: str | None
     """Number of graphs; `train / validation / test` if there is a split."""
-    nodes: str
+    nodes: str | None
     """Mean number of nodes per graph."""
-    edges: str
+    edges: str | None
     """Mean number of edges per graph."""
     once: bool = False
     """Whether `edges` counts an undirected edge as one edge instead of two."""

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.assemble import MAX_CATEGORIES
-from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.datasets.cache import with_node_features
 from gnnak.datasets.own.molecules import (
     FEATURIZERS,
@@ -37,6 +36,7 @@ from gnnak.datasets.own.splits import (
     check_column,
     check_split,
     column_split,
+    random_folds,
     random_split,
     scaffold_folds,
     scaffold_split,
@@ -58,6 +58,7 @@ from gnnak.graphs.readers.rows import (
     FeatureUse,
     GraphRows,
     check_any,
+    joined_rows,
     refuse,
 )
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
@@ -81,8 +82,7 @@ def choose_split(
         why = f" ({counted(bad, 'row')} left out, such as {rows.bad[0]})" if bad else ""
         raise FileFormatError(
             f"{rows.source} has {counted(len(rows), 'usable graph')}{why}; give at "
-            "least three, for training, validation and test, or one graph with a "
-            "target of every node."
+            "least three, or one graph with a target of every node."
         )
     if given is not None:
         return _of_rows(given, rows), None
@@ -107,33 +107,24 @@ def choose_split(
 def _folds(
     own: OwnData, rows: GraphRows, count: int, classes: Tensor | None, seed: int
 ) -> Tensor:
+    told = None
     if count < 3:
-        raise OptionError(
-            f"folds is {count}; give at least 3: one fold is for test, the next for "
-            "validation, the others for training."
-        )
-    if len(rows) < count:
-        raise OptionError(
-            f"folds is {count}, but there are {len(rows)} graphs; give at most one "
-            "fold per graph."
-        )
+        told = f"folds is {count}; give at least 3, for training, validation and test"
+    elif len(rows) < count:
+        told = f"folds is {count}, but there are {len(rows)} graphs; lower folds"
+    elif own.split not in (None, "random", "scaffold"):
+        told = f"folds cannot be combined with split {own.split!r}"
+    if told is not None:
+        raise OptionError(f"{told}.")
     if own.split == "scaffold":
         return scaffold_folds(rows.molecules or (), count, seed)
-    if own.split not in (None, "random"):
-        raise OptionError(
-            f"folds cannot be combined with split {own.split!r}; leave out one of both."
-        )
-    if classes is None:
-        return folds_by_group(torch.arange(len(rows)), count, seed)
-    return stratified_folds(classes, count, seed)
+    return random_folds(len(rows), count, seed, classes)
 
 
 def _of_rows(given: Any, rows: GraphRows) -> Tensor:
     """Return the split of the graphs; `given` may also have entries for bad rows."""
     if isinstance(given, Iterable) and not isinstance(given, Tensor):
         given = list(given)
-        if given and all(isinstance(part, str) for part in given):
-            given = column_split("split", given)
     length = len(given) if hasattr(given, "__len__") else -1
     if length == rows.num_rows != len(rows):
         return check_split(given, rows.num_rows)[rows.position]
@@ -224,8 +215,8 @@ def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
             for features in (ATOM_FEATURES, BOND_FEATURES)
         )
         use = FeatureUse(atoms, bonds, unused_graphs=tuple(rows.columns))
-    if rows.molecules is not None and rows.columns:
-        used.add(find_smiles(rows.source, own.smiles, list(rows.columns)))
+        if rows.columns:
+            used.add(find_smiles(rows.source, own.smiles, list(rows.columns)))
     return use.without(used)
 
 
@@ -256,31 +247,28 @@ def _read(
             "--validation, and --test unless there are no test graphs."
         )
     if own.labels is not None:
-        raise OptionError(
-            "a table of labels cannot be combined with split 'files'; put the targets "
-            "into the files."
-        )
-    _check_files(own.path, own.validation, own.test)
+        told = "a table of labels cannot be combined with split 'files'"
+        raise OptionError(f"{told}; put the targets into the files.")
     files = [file for file in (own.path, own.validation, own.test) if file]
+    _check_files(files)
     return _joined(own, [_rows(file, own) for file in files])
 
 
-def _check_files(train: str, validation: str, test: str | None) -> None:
+def _check_files(files: list[str]) -> None:
     """Raise `OptionError` if the test file is also used for training or validation.
 
     Warn if training and validation use the same file.
     """
-    for name, file in (("training", train), ("validation", validation)):
-        if test and Path(file).resolve() == Path(test).resolve():
-            raise OptionError(
-                f"{name} and test graphs are in the same file {test}; give another "
-                "file for the test graphs."
-            )
-    if Path(train).resolve() == Path(validation).resolve():
+    train, validation, *test = (Path(file).resolve() for file in files)
+    if test and test[0] in (train, validation):
+        name = "training" if test[0] == train else "validation"
+        told = f"{name} and test graphs are in the same file {files[2]}"
+        raise OptionError(f"{told}; give another file for the test graphs.")
+    if train == validation:
         logging.getLogger("gnnak").warning(
             "training and validation graphs are in the same file %s, so validation "
             "scores do not tell how good the model is for new graphs.",
-            train,
+            files[0],
         )
 
 
@@ -292,32 +280,9 @@ def _joined(
     for part in parts[1:]:
         if set(part.columns) != names:
             other = ", ".join(sorted(map(str, names ^ set(part.columns)))[:5])
-            raise FileFormatError(
-                f"{parts[0].source} and {part.source} differ in the columns {other}; "
-                "give files with the same columns."
-            )
-    first, position, bad = 0, [], []
-    for part in parts:
-        position.append(part.position + first)
-        bad += [BadRow(row.number + first, row.reason) for row in part.bad]
-        first += part.num_rows
-    molecules = [part.molecules for part in parts]
-    rows = GraphRows(
-        GraphStore.concatenate([part.store for part in parts]),
-        torch.cat(position),
-        first,
-        tuple(bad),
-        {name: [v for part in parts for v in part.columns[name]] for name in names},
-        {
-            name: [v for part in parts for v in part.node_columns[name]]
-            for name in parts[0].node_columns
-            if all(name in part.node_columns for part in parts)
-        },
-        ", ".join(part.source for part in parts),
-        None if None in molecules else tuple(t for m in molecules for t in m or ()),
-        features=parts[0].features,
-        one_way=all(part.one_way for part in parts),
-    )
+            told = f"{parts[0].source} and {part.source} differ in the columns {other}"
+            raise FileFormatError(f"{told}; give files with the same columns.")
+    rows = joined_rows(parts, ", ".join(part.source for part in parts))
     rows = with_node_targets(own, rows, None)
     rows, targets = _without_bad(own, rows, find_targets(own, rows, None))
     counts = torch.tensor([part.num_rows for part in parts])
@@ -333,19 +298,18 @@ def _without_bad(
         if targets.bad:
             refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))
     elif targets.bad:
-        place = [row.number - 1 for row in targets.bad]
-        number = (rows.position + 1).tolist()
-        reasons = [BadRow(number[row.number - 1], row.reason) for row in targets.bad]
-        kept = torch.ones(len(rows), dtype=torch.bool)
-        kept[place] = False
+        kept, reasons = torch.ones(len(rows), dtype=torch.bool), []
+        for row in targets.bad:
+            kept[row.number - 1] = False
+            number = int(rows.position[row.number - 1]) + 1
+            reasons.append(BadRow(number, row.reason))
         rows = rows.subset(kept.nonzero().flatten(), reasons)
         targets = targets._replace(y=targets.y[kept], bad=())
     if not own.skip_bad:
         refuse(rows.source, rows.bad, rows.num_rows)
     if not len(rows):
-        raise FileFormatError(
-            f"{rows.source} has no usable rows ({rows.bad[0]}); correct them."
-        )
+        told = f"has no usable rows ({rows.bad[0]})"
+        raise FileFormatError(f"{rows.source} {told}; correct them.")
     return rows, targets
 
 
@@ -394,11 +358,8 @@ def load_labelled(
 
 def _check_level(rows: GraphRows, info: DatasetInfo) -> None:
     """Raise `GraphError` if the targets are of nodes, not of graphs, or vice versa."""
-    given, wanted = (
-        "node" if of_nodes else "graph"
-        for of_nodes in (rows.store.node_targets, info.node_task)
-    )
-    if given != wanted:
+    if rows.store.node_targets != info.node_task:
+        given, wanted = ("graph", "node") if info.node_task else ("node", "graph")
         raise GraphError(
             f"{rows.source} has targets of {given}s, but the network predicts targets "
             f"of {wanted}s; put a target of every {wanted} into the graphs."
@@ -462,20 +423,14 @@ def _rows(
 def _check_finite(rows: GraphRows) -> None:
     """Raise `GraphError` if a feature of a node or an edge is not a finite number."""
     store = rows.store
-    places = (
-        ("x", store.x, store.node_ptr, "node"),
-        ("edge_attr", store.edge_attr, store.edge_ptr, "edge"),
-    )
-    for key, values, ptr, owner in places:
-        if values is None or not values.is_floating_point():
+    for key, ptr in (("x", store.node_ptr), ("edge_attr", store.edge_ptr)):
+        values = getattr(store, key)
+        if values is None or bool(values.isfinite().all()):
             continue
-        wrong = (~values.isfinite()).reshape(len(values), -1).any(dim=1).nonzero()
-        if not wrong.numel():
-            continue
-        row = int(wrong[0])
+        row = int((~values.isfinite()).nonzero()[0, 0])
         graph = int(torch.searchsorted(ptr, row, right=True)) - 1
         which = f"node {row - int(ptr[graph])}"
-        if owner == "edge":
+        if key == "edge_attr":
             which = "the edge from {} to {}".format(*store.edge_index[:, row].tolist())
         raise GraphError(
             f"{rows.source}: {key} of {which} of graph {int(rows.position[graph])} "
@@ -492,8 +447,8 @@ def describe_features(
     """
     if featurizer is not None:
         return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
-    nodes = _described("x", store.x)
-    return nodes or Categorical((1,)), _described("edge_attr", store.edge_attr)
+    nodes = _described("x", store.x) or Categorical((1,))
+    return nodes, _described("edge_attr", store.edge_attr)
 
 
 def fit_features(
@@ -511,17 +466,13 @@ def fit_features(
     values = values[:, None] if values.dim() == 1 else values
     columns = len(wanted.sizes) if isinstance(wanted, Categorical) else wanted.channels
     if values.dim() != 2 or values.size(1) != columns:
-        raise GraphError(
-            f"{key} has shape {list(values.shape)}, but the network was trained with "
-            f"{columns} columns; give the same features as in training."
-        )
+        told = f"{key} has shape {list(values.shape)}, but the network was trained with"
+        raise GraphError(f"{told} {columns} columns; give the same features.")
     if isinstance(wanted, Continuous):
         return values if values.is_floating_point() else values.float()
     if values.is_floating_point():
-        raise GraphError(
-            f"{key} has real numbers, but the network was trained with categories; "
-            "give whole numbers."
-        )
+        told = f"{key} has real numbers, but the network was trained with categories"
+        raise GraphError(f"{told}; give whole numbers.")
     if values.numel() and values.min() < 0:
         raise GraphError(f"{key} has the category {int(values.min())}; give 0 or more.")
     return torch.minimum(values, torch.tensor(wanted.sizes, device=values.device) - 1)

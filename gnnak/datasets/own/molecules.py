@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +13,8 @@ import torch
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.files import FilePath, read_bytes
-from gnnak.graphs.readers.rows import BadRow, GraphRows
+from gnnak.graphs.readers.files import FilePath, read_text
+from gnnak.graphs.readers.rows import BadRow, GraphRows, joined_rows
 from gnnak.graphs.readers.smiles import (
     ATOM_FEATURES,
     ATOM_TYPES,
@@ -70,10 +71,8 @@ def need_featurizer(info: DatasetInfo) -> str:
     """Return `find_featurizer(info)`, or raise `OptionError` if there is none."""
     found = find_featurizer(info)
     if found is None:
-        raise OptionError(
-            f"this network was trained on {info.name} with other features than those "
-            "of SMILES strings; give graphs."
-        )
+        told = f"this network was trained on {info.name} with other features than those"
+        raise OptionError(f"{told} of SMILES strings; give graphs.")
     return found
 
 
@@ -162,28 +161,14 @@ def molecule_table(
     featurizer: str = "ogb",
 ) -> GraphRows:
     """Read a whole table of molecules, or its first `limit` rows."""
-    parts, first, position = [], 0, []
-    size = min(CHUNK, limit or CHUNK)
+    parts, first, size = [], 0, min(CHUNK, limit or CHUNK)
     for part in molecule_chunks(path, smiles, size, featurizer):
-        parts.append(part)
-        position.append(part.position + first)
+        bad = [BadRow(row.number - first, row.reason) for row in part.bad]
+        parts.append(replace(part, bad=tuple(bad)))
         first += part.num_rows
         if limit is not None and first >= limit:
             break
-    columns: dict[str, list[str]] = {name: [] for name in parts[0].columns}
-    for part in parts:
-        for name, values in part.columns.items():
-            columns[name].extend(values)
-    return GraphRows(
-        GraphStore.concatenate([part.store for part in parts]),
-        torch.cat(position),
-        first,
-        tuple(row for part in parts for row in part.bad),
-        columns,
-        source=str(path),
-        molecules=tuple(text for part in parts for text in part.molecules or ()),
-        decimal_commas=parts[0].decimal_commas,
-    )
+    return joined_rows(parts, str(path))
 
 
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
@@ -222,11 +207,6 @@ def _is_number(text: str) -> bool:
 
 def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:
     """Read a `.smi` file: one SMILES string per line; further words are ignored."""
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"{path} is not UTF-8 text; see docs/formats.md#smiles."
-        ) from error
+    text = read_text(path, "docs/formats.md#smiles")
     lines = [line.split() for line in text.splitlines() if line.strip()]
     return molecules_in_list([words[0] for words in lines], str(path), featurizer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -85,19 +86,17 @@ def as_items(data: Any) -> list[Any]:
         return list(as_array(data))
     if hasattr(data, "to_data_list"):
         return list(data.to_data_list())
-    if hasattr(data, "edge_index") or hasattr(data, "adj"):
-        # A PyG Dataset also has the attribute edge_index.
-        return list(data) if isinstance(data, Dataset) else [data]
-    try:
-        # A set has no order.
-        if isinstance(data, dict | set | frozenset | bytes):
-            raise TypeError
-        return list(data)
-    except TypeError as error:
-        raise GraphError(
-            f"the data are {kind_of(data)}; give a path, or a list of SMILES "
-            "strings (such as a column of a table), PyG Data or networkx graphs."
-        ) from error
+    # A PyG Dataset also has the attribute edge_index.
+    is_graph = hasattr(data, "edge_index") or hasattr(data, "adj")
+    if is_graph and not isinstance(data, Dataset):
+        return [data]
+    with suppress(TypeError):
+        if not isinstance(data, dict | set | frozenset | bytes):  # A set has no order.
+            return list(data)
+    raise GraphError(
+        f"the data are {kind_of(data)}; give a path, or a list of SMILES strings (such "
+        "as a column of a table), PyG Data or networkx graphs."
+    )
 
 
 def are_smiles(items: Sequence[Any]) -> bool:
@@ -187,8 +186,8 @@ def graphs_in_list(
 
 def node_masks(graph: Any) -> dict[str, Tensor]:
     """Return the masks of training, validation and test nodes that a PyG graph has."""
-    found = {name: getattr(graph, name, None) for name in MASKS}
-    return {name: mask for name, mask in found.items() if isinstance(mask, Tensor)}
+    found = ((name, getattr(graph, name, None)) for name in MASKS)
+    return {name: mask for name, mask in found if isinstance(mask, Tensor)}
 
 
 LEVELS = (
@@ -244,10 +243,8 @@ def without_targets(graph: Any) -> Any:
 
 
 def lacks_attribute(owner: str, name: str) -> GraphError:
-    return GraphError(
-        f"the model was trained with the {owner} attribute {name!r}; add it to the "
-        "graphs."
-    )
+    told = f"the model was trained with the {owner} attribute {name!r}"
+    return GraphError(f"{told}; add it to the graphs.")
 
 
 def check_attributes(
@@ -268,14 +265,11 @@ def check_attributes(
             raise lacks_attribute(owner, name)
         if name in others and name not in known:
             other = "edge" if owner == "node" else "node"
-            raise OptionError(
-                f"{name} belongs to the {other}s; use --{other}-attr ({other}_attr)."
-            )
+            flag = f"--{other}-attr ({other}_attr)"
+            raise OptionError(f"{name} belongs to the {other}s; use {flag}.")
         if not known:
-            raise OptionError(
-                f"the {owner}s of {source} have no attributes; leave out "
-                f"--{owner}-attr ({owner}_attr)."
-            )
+            told = f"the {owner}s of {source} have no attributes"
+            raise OptionError(f"{told}; leave out --{owner}-attr ({owner}_attr).")
         check_no_list(f"{owner}_attr", name, known)
         check_known(f"{owner} attribute", name, known, of=f" in {source}")
 
@@ -353,11 +347,10 @@ def _convert(
     good: dict[int, Any], convert: Convert
 ) -> tuple[GraphStore, Tensor, list[BadRow]]:
     """Convert all graphs at once; if that fails, one by one to find the bad ones."""
-    try:
+    with suppress(Exception):  # other libraries' objects raise many types
         return convert(list(good.values())), torch.tensor(list(good)).long(), []
-    except Exception:  # other libraries' objects raise many types
-        parts: list[GraphStore] = []
-        position, bad = [], []
+    parts: list[GraphStore] = []
+    position, bad = [], []
     for row, graph in good.items():
         try:
             one = convert([graph])
@@ -391,8 +384,6 @@ def _attributes(
     names = dict.fromkeys(name for row in per_row for name in row)
     columns = {str(name): [row.get(name) for row in per_row] for name in names}
     nodes = [data for row in position for _, data in items[row].nodes(data=True)]
-    shared = set(nodes[0]) if nodes else set()
-    for data in nodes:
-        shared &= set(data)
+    shared = set(nodes[0]).intersection(*nodes) if nodes else set()
     per_node = {str(name): [data[name] for data in nodes] for name in shared}
     return columns, per_node

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.splits import (
     check_column,
     check_split,
     column_split,
+    random_folds,
     random_split,
 )
 from gnnak.datasets.own.targets import Column, Targets, as_text, encode_targets
@@ -76,15 +76,12 @@ def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
     """Return the split that the user or the file gives; None for a random one."""
     size = int(rows.store.node_ptr[-1])
     if given is not None:
-        if isinstance(given, list | tuple) and all(isinstance(p, str) for p in given):
-            given = column_split("split", given)
+        given = list(given) if isinstance(given, tuple) else given
         return check_split(given, size, "node")
     if own.folds is not None or own.split == "random":
         if own.split not in (None, "random"):
-            raise OptionError(
-                f"folds cannot be combined with split {own.split!r}; leave out one of "
-                "both."
-            )
+            told = f"folds cannot be combined with split {own.split!r}"
+            raise OptionError(f"{told}; leave out one of both.")
         return None
     if own.split_column is not None:
         name = own.split_column
@@ -115,10 +112,7 @@ def _random_split(
         split = torch.full(used.shape, -1)
         split[node] = random_split(count, seed, classes)
         return split
-    if classes is None:
-        is_test = folds_by_group(torch.arange(count), own.folds, seed)
-    else:
-        is_test = stratified_folds(classes, own.folds, seed)
+    is_test = random_folds(count, own.folds, seed, classes)
     splits = torch.full((own.folds, used.numel()), -1)
     # One fold is for test, the next for validation.
     splits[:, node] = 2 * is_test + is_test.roll(-1, dims=0)

@@ -101,15 +101,12 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
     """Read all graph files of a folder; `graph2.pt` comes before `graph10.pt`."""
     every = [file for file in path.iterdir() if not file.name.startswith(".")]
     files = [file for file in every if format_suffix(file) not in TABLE_SUFFIXES]
-    if every and not files:
-        raise FileFormatError(
-            f"the folder {path} has tables and no graph files; give the path of one "
-            "table; see docs/formats.md#folders."
-        )
     if not files:
-        raise FileFormatError(
-            f"the folder {path} has no graph files; see docs/formats.md#folders."
-        )
+        told = f"the folder {path} has no graph files"
+        if every:
+            wanted = "give the path of one table"
+            told = f"the folder {path} has tables and no graph files; {wanted}"
+        raise FileFormatError(f"{told}; see docs/formats.md#folders.")
     items: list[Any] = []
     for file in sorted(files, key=lambda file: _natural(file.name)):
         suffix = format_suffix(file)
@@ -146,20 +143,12 @@ def _read_graph6(path: Path, _: Reading) -> GraphRows:
 
 
 def _from_file(file: GraphFile, source: str) -> GraphRows:
-    store, every = file.store, torch.arange(len(file.store))
+    store, size = file.store, len(file.store)
     # A file without features is read with zeros as `x`.
     has_x = store.x is not None and bool(store.x.any())
-    return GraphRows(
-        store,
-        every,
-        len(every),
-        source=source,
-        split=file.split,
-        folds=file.folds,
-        features=FeatureUse(
-            ("x",) * has_x, ("edge_attr",) * (store.edge_attr is not None)
-        ),
-    )
+    use = FeatureUse(("x",) * has_x, ("edge_attr",) * (store.edge_attr is not None))
+    rows = GraphRows(store, torch.arange(size), size, source=source, features=use)
+    return replace(rows, split=file.split, folds=file.folds)
 
 
 def _limited(rows: GraphRows, limit: int | None) -> GraphRows:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.benchmarks import folds_by_group
+from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
@@ -41,6 +41,15 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
     split = torch.empty(num_graphs, dtype=torch.long)
     split[torch.from_numpy(order)] = torch.from_numpy(turn).long()
     return split
+
+
+def random_folds(
+    num_graphs: int, num_folds: int, seed: int, classes: Tensor | None
+) -> Tensor:
+    """Assign graphs to random folds, [k, g], with equal shares of any classes."""
+    if classes is None:
+        return folds_by_group(torch.arange(num_graphs), num_folds, seed)
+    return stratified_folds(classes, num_folds, seed)
 
 
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
@@ -97,11 +106,9 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
     """Convert words such as train, validation and test to a split, [g]: 0, 1 or 2."""
     parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
-    for text, part in zip(texts, parts, strict=True):
-        if part is None:
-            raise FileFormatError(
-                f"{name} has {text[:40]!r}; write train, validation or test."
-            )
+    if None in parts:
+        text = texts[parts.index(None)][:40]
+        raise FileFormatError(f"{name} has {text!r}; write train, validation or test.")
     return torch.tensor(parts, dtype=torch.long)
 
 
@@ -111,6 +118,8 @@ def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
     A split of the nodes of one graph (`what` is "node") may have -1 for unused nodes.
     """
     least = -1 if what == "node" else 0
+    if isinstance(split, list) and split and all(isinstance(p, str) for p in split):
+        return check_split(column_split("split", split), num_graphs, what)
     try:
         codes = torch.as_tensor(split)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -120,8 +129,8 @@ def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
         ) from error
     whole = not codes.is_floating_point() and not codes.is_complex()
     inside = whole and codes.numel() and codes.min() >= least and codes.max() <= 2
-    if codes.shape != (num_graphs,) or not inside:
-        fits = codes.shape == (num_graphs,)
+    fits = codes.shape == (num_graphs,)
+    if not fits or not inside:
         wrong = "other values" if fits else f"shape {list(codes.shape)}"
         raise GraphError(
             f"split has {wrong}; give {counted(num_graphs, 'number')}, one for every "

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,8 @@ def as_points(
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
     """
-    found = [NUMBER.fullmatch(text) for text in texts]
-    kinds = [None if match is None else match.lastgroup for match in found]
+    found = (NUMBER.fullmatch(text) for text in texts)
+    kinds = [match and match.lastgroup for match in found]
     _warn_of_thousands(name, texts, kinds, source)
     if "comma" not in kinds and "grouped" not in kinds:
         return texts
@@ -149,10 +150,8 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
             for each in (values, rows.node_columns[name])
         )
         if target == feature:
-            raise OptionError(
-                f"{name} is the target and also a node feature; name only other "
-                "attributes with --node-attr (node_attr)."
-            )
+            told = "name only other attributes with --node-attr (node_attr)"
+            raise OptionError(f"{name} is the target and also a node feature; {told}.")
 
 
 def find_columns(
@@ -189,23 +188,17 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
     use = rows.features
     for name in own.targets:
         if name in (*use.nodes, *use.unused_nodes, *use.unused_graphs):
-            raise OptionError(
-                f"{name} is a field of the graphs, but their targets are in y; set y "
-                "to it, or name the columns of y otherwise."
-            )
+            told = f"{name} is a field of the graphs, but their targets are in y"
+            raise OptionError(f"{told}; set y to it, or name the columns otherwise.")
     if rows.unread_y:
         raise GraphError(rows.unread_y)
-    if rows.store.y is None and own.targets:
-        raise OptionError(
-            f"{rows.source} has no targets, and so no {', '.join(own.targets)}; give "
-            "the table that has it with --targets (labels=...), or y; see "
-            "docs/formats.md#targets."
-        )
     if rows.store.y is None:
+        told = "; name a column or attribute with --target, or give a table"
+        if own.targets:
+            told = f", and so no {', '.join(own.targets)}; give the table that has it"
         raise OptionError(
-            f"{rows.source} has no targets; name a column or attribute with "
-            "--target, or give a table with --targets (labels=...), or y; see "
-            "docs/formats.md#targets."
+            f"{rows.source} has no targets{told} with --targets (labels=...), or y; "
+            "see docs/formats.md#targets."
         )
     table = rows.store.y.reshape(rows.store.y.size(0), -1).cpu().numpy()
     return _named(table, own.targets)
@@ -222,10 +215,8 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
         return
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     if smiles in names:
-        raise OptionError(
-            f"the target {smiles} is the column of SMILES strings, which is the input; "
-            "name another target, or another column with --smiles (smiles=...)."
-        )
+        told = f"the target {smiles} is the column of SMILES strings, the input"
+        raise OptionError(f"{told}; name another target, or use --smiles (smiles=...).")
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
@@ -250,15 +241,15 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
         columns = columns_with_points(columns, own.labels, own.targets, own.task)
     length = len(next(iter(columns.values())))
     if length != rows.num_rows:
+        graphs = counted(rows.num_rows, "graph")
         raise GraphError(
             f"{own.labels} has {counted(length, 'row')}, but {rows.source} has "
-            f"{counted(rows.num_rows, 'graph')}; give a header line, and one row for "
-            "every graph, in the same order."
+            f"{graphs}; give a header line, and one row for every graph, in order."
         )
     names = own.targets or tuple(columns)
     if not own.targets and len(names) > 1:
-        names = tuple(name for name in names if _is_numeric(columns[name]))
-        names = tuple(n for n in names if n.lower() not in ("id", "index", "graph"))
+        known = (n for n in names if n.lower() not in ("id", "index", "graph"))
+        names = tuple(name for name in known if _is_numeric(columns[name]))
     for name in names:
         check_no_list("target", name, columns)
         check_column(name, list(columns), own.labels)
@@ -277,10 +268,8 @@ def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
     if len(others) == 1:
         return tuple(others)
     if not others:
-        raise OptionError(
-            f"{rows.source} has no named column besides {smiles}; add a column with "
-            "the target, and its name in the header."
-        )
+        told = f"{rows.source} has no named column besides {smiles}"
+        raise OptionError(f"{told}; add a column with the target, and name it.")
     if len(names) != 1:
         raise OptionError(
             f"{rows.source} has {len(others)} columns besides {smiles}; name the ones "
@@ -290,11 +279,9 @@ def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:
-    known = [
-        str(value).lower() for value in values if str(value).lower() not in MISSING
-    ]
-    right = sum(as_number(value) is not None for value in known[:1000])
-    return 2 * right > len(known[:1000])
+    texts = (str(value).lower() for value in values)
+    known = list(islice((text for text in texts if text not in MISSING), 1000))
+    return 2 * sum(as_number(text) is not None for text in known) > len(known)
 
 
 def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
@@ -305,16 +292,12 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
         sized = (getattr(row, "ndim", 1) and hasattr(row, "__len__") for row in y)
         lengths = [len(row) if n else 1 for row, n in zip(y, sized, strict=True)]
         _refuse_parts(lengths, rows)
-        raise GraphError(
-            "y has rows of different lengths; give equally many targets for every "
-            "graph."
-        ) from error
+        told = "y has rows of different lengths"
+        raise GraphError(f"{told}; give every graph equally many targets.") from error
     if table.ndim not in (1, 2) or len(table) != rows.num_rows:
         _refuse_parts(list(table.shape[:1]), rows)
-        raise GraphError(
-            f"y has shape {list(table.shape)}; give {counted(rows.num_rows, 'row')}, "
-            "one for every graph."
-        )
+        wanted = f"{counted(rows.num_rows, 'row')}, one for every graph"
+        raise GraphError(f"y has shape {list(table.shape)}; give {wanted}.")
     table = table.reshape(len(table), -1)[rows.position.numpy()]
     return _named(table, names, target_names(y))
 
@@ -352,11 +335,9 @@ def _named(
     known = known or default_names(width)
     if not set(wanted) <= set(known):
         if len(wanted) != width:
-            raise OptionError(
-                f"there are {counted(width, 'target')}, but "
-                f"{counted(len(wanted), 'name')}; name every target, or give some of: "
-                f"{', '.join(known[:10])}."
-            )
+            told = f"{counted(width, 'target')}, but {counted(len(wanted), 'name')}"
+            some = f"name every target, or give some of: {', '.join(known[:10])}"
+            raise OptionError(f"there are {told}; {some}.")
         known = wanted
     columns = dict(zip(known, table.T.tolist(), strict=True))
     return [(name, columns[name]) for name in wanted or known]

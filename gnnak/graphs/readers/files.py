@@ -57,27 +57,46 @@ def open_bytes(path: FilePath) -> IO[bytes]:
     where = Path(path)
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
-    try:
+    with (
+        refusing(f"{where} cannot be read", OSError, ValueError, reason=True),
+        refusing(f"there is no file {where}; check the path.", FileNotFoundError),
+    ):
         if is_packed(where):
             return cast("IO[bytes]", PackedFile(where))
         return open(where, "rb")
-    except FileNotFoundError as error:
-        raise FileFormatError(f"there is no file {where}; check the path.") from error
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{where} cannot be read: {error}.") from error
 
 
 def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
-    with open_bytes(path) as file:
-        try:
-            content = file.read(-1 if at_most is None else at_most + 1)
-        except OSError as error:
-            raise FileFormatError(f"{path} cannot be read: {error}.") from error
+    failed = refusing(f"{path} cannot be read", OSError, reason=True)
+    with open_bytes(path) as file, failed:
+        content = file.read(-1 if at_most is None else at_most + 1)
     if at_most is not None and len(content) > at_most:
-        raise FileFormatError(
-            f"{path} has more than {at_most} bytes; give a smaller file."
-        )
+        told = f"{path} has more than {at_most} bytes"
+        raise FileFormatError(f"{told}; give a smaller file.")
     return content
+
+
+@contextmanager
+def refusing(
+    told: str, *kinds: type[Exception], reason: bool = False
+) -> Iterator[None]:
+    """Context manager: errors (of `kinds`) become a `FileFormatError` with this text.
+
+    If `reason`, the text of the error is appended.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, FileFormatError) or not isinstance(error, kinds or object):
+            raise
+        text = f"{told}: {str(error).rstrip('.')}." if reason else told
+        raise FileFormatError(text) from error
+
+
+def read_text(path: FilePath, see: str, at_most: int | None = None) -> str:
+    """Return the text of a UTF-8 file; errors refer to a section of docs/formats.md."""
+    with refusing(f"{path} is not UTF-8 text; see {see}.", UnicodeDecodeError):
+        return read_bytes(path, at_most).decode("utf-8-sig")
 
 
 def make_folder(path: FilePath) -> Path:

@@ -25,7 +25,7 @@ from gnnak.errors import (
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.graphs.fields import check_alike, check_local_edges, check_rows, listed
 from gnnak.graphs.ragged import pointers, ragged_ranges
-from gnnak.graphs.readers.files import FilePath, read_bytes
+from gnnak.graphs.readers.files import FilePath, read_bytes, refusing
 from gnnak.graphs.store import GraphStore
 from gnnak.typing import as_count
 
@@ -95,15 +95,12 @@ def read_pyg(path: FilePath) -> list[Data]:
     # The classes that a pickled Data consists of; building them runs no foreign code.
     harmless = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
     content = io.BytesIO(read_bytes(path))
-    try:
-        with torch.serialization.safe_globals(harmless):
-            found = torch.load(content, map_location="cpu", weights_only=True)
-    except Exception as error:  # PyTorch raises errors of any type on damaged files
-        raise FileFormatError(
-            f"{path} is damaged, or has objects other than tensors and PyG Data, which "
-            "could run code; save a list of Data with torch.save; see "
-            "docs/formats.md#pyg."
-        ) from error
+    told = (
+        f"{path} is damaged, or has objects other than tensors and PyG Data, which "
+        "could run code; save a list of Data with torch.save; see docs/formats.md#pyg."
+    )
+    with refusing(told), torch.serialization.safe_globals(harmless):
+        found = torch.load(content, map_location="cpu", weights_only=True)
     items = list(found) if isinstance(found, list | tuple) else [found]
     graphs = [Data(**item) if _is_graph(item) else item for item in items]
     for number, graph in enumerate(graphs, start=1):
@@ -208,7 +205,8 @@ def _one(
     device = next((v.device for _, v in data if isinstance(v, Tensor)), None)
     edge_index = data.edge_index
     if edge_index is None and "adj_t" in data:
-        raise GraphError("it has adj_t and no edge_index; leave out ToSparseTensor.")
+        told = "leave out the transform ToSparseTensor"
+        raise GraphError(f"it has adj_t and no edge_index; {told}.")
     if edge_index is None:
         edge_index = torch.zeros(2, 0, dtype=torch.long, device=device)
     check_edge_shape(edge_index)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, counted
@@ -133,20 +134,43 @@ class GraphRows:
         return [values[row] for row in self.position.tolist()]
 
     def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
-        molecules = self.molecules
+        molecules, split = self.molecules, self.split
+        if split is not None and not self.is_one_graph:
+            split = split[indices]
         return replace(
             self,
             store=self.store.subset(indices),
             position=self.position[indices],
             bad=tuple(sorted([*self.bad, *also_bad])),
             molecules=molecules and tuple(molecules[i] for i in indices.tolist()),
-            split=self.split if self.is_one_graph else _take(self.split, indices),
+            split=split,
             folds=None if self.folds is None else self.folds[:, indices],
         )
 
 
-def _take(values: Tensor | None, indices: Tensor) -> Tensor | None:
-    return None if values is None else values[indices]
+def joined_rows(parts: Sequence[GraphRows], source: str) -> GraphRows:
+    """Concatenate the rows of several files, or of several parts of one file."""
+    first, position, bad = 0, [], []
+    for part in parts:
+        position.append(part.position + first)
+        bad += [BadRow(row.number + first, row.reason) for row in part.bad]
+        first += part.num_rows
+    names, per_node = parts[0].columns, parts[0].node_columns
+    shared = [name for name in per_node if all(name in p.node_columns for p in parts)]
+    molecules = [part.molecules for part in parts]
+    return GraphRows(
+        GraphStore.concatenate([part.store for part in parts]),
+        torch.cat(position),
+        first,
+        tuple(bad),
+        {name: [v for p in parts for v in p.columns[name]] for name in names},
+        {name: [v for p in parts for v in p.node_columns[name]] for name in shared},
+        source,
+        None if None in molecules else tuple(t for m in molecules for t in m or ()),
+        decimal_commas=parts[0].decimal_commas,
+        features=parts[0].features,
+        one_way=all(part.one_way for part in parts),
+    )
 
 
 def check_any(rows: GraphRows) -> None:
@@ -161,10 +185,8 @@ def check_any(rows: GraphRows) -> None:
             f"{rows.source}: {which} be used ({shown}); correct the data."
         )
     if not int(rows.store.node_ptr[-1]):
-        raise FileFormatError(
-            f"{rows.source}: none of the {len(rows)} graphs has a node; give graphs "
-            "with nodes."
-        )
+        told = f"none of the {len(rows)} graphs has a node; give graphs with nodes"
+        raise FileFormatError(f"{rows.source}: {told}.")
 
 
 class BadRowsError(FileFormatError):

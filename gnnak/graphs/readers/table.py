@@ -12,7 +12,7 @@ from typing import NamedTuple
 import networkx as nx
 
 from gnnak.errors import FileFormatError, counted
-from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read_bytes
+from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read_text
 from gnnak.typing import check_known
 
 TABLE_SUFFIXES = (".csv", ".tsv")
@@ -182,12 +182,7 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
     With two words per line, the file is one graph. With three words per line, the first
     word names the graph. Nodes that are whole numbers are sorted by number.
     """
-    try:
-        text = read_bytes(path, at_most=LARGEST).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"{path} is not UTF-8 text; see docs/formats.md#edge-lists."
-        ) from error
+    text = read_text(path, "docs/formats.md#edge-lists", LARGEST)
     graphs: dict[str, nx.Graph] = {}
     width = 0
     for number, line in enumerate(text.splitlines(), start=1):
