@@ -53,10 +53,8 @@ def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
     dense.index_put_((graph, *edges), dense.new_ones(1), accumulate=True)
     loops = dense.diagonal(dim1=1, dim2=2).any()
     if loops or (dense > 1).any() or not torch.equal(dense, dense.transpose(1, 2)):
-        raise GraphError(
-            "a graph is directed or has a self loop or a parallel edge; give simple "
-            "undirected graphs."
-        )
+        told = "a graph is directed or has a self loop or a parallel edge"
+        raise GraphError(f"{told}; give simple undirected graphs.")
     return dense
 
 

@@ -74,10 +74,8 @@ def metrics_for(task: Task) -> tuple[str, ...]:
 def check_metric(name: str, task: Task) -> None:
     check_known("metric", name, METRICS)
     if task not in METRICS[name].tasks:
-        raise OptionError(
-            f"metric is {name!r}, which does not fit a {task} task; use one of: "
-            f"{', '.join(metrics_for(task))}."
-        )
+        told = f"metric is {name!r}, which does not fit a {task} task"
+        raise OptionError(f"{told}; use one of: {', '.join(metrics_for(task))}.")
 
 
 def lower_is_better(name: str) -> bool:
@@ -234,9 +232,8 @@ class Dataset:
             raise GraphError(f"y of {name} has dtype {y.dtype}; give {wanted}.")
         columns = 1 if y.dim() == 1 else y.size(1)
         if not whole and columns != self.info.num_outputs:
-            raise GraphError(
-                f"y of {name} has {columns} columns; give {self.info.num_outputs}."
-            )
+            told = f"y of {name} has {columns} columns"
+            raise GraphError(f"{told}; give {self.info.num_outputs}.")
         if whole and y.numel() and not 0 <= y.min() <= y.max() < self.info.num_outputs:
             raise GraphError(
                 f"y of {name} lies in {int(y.min())}..{int(y.max())}; number the "

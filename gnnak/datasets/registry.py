@@ -243,9 +243,8 @@ def load_entry(entry: Entry, request: Request) -> Dataset:
         OptionError: If the target does not exist.
     """
     if not entry.targets and request.target is not None:
-        raise OptionError(
-            f"{entry.name} has one target only, got {request.target!r}; leave it out."
-        )
+        told = f"{entry.name} has one target only, got {request.target!r}"
+        raise OptionError(f"{told}; leave it out.")
     if entry.targets:
         target = request.target or entry.targets[0]
         check_known(f"target of {entry.name}", target, entry.targets)

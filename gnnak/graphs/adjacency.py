@@ -60,13 +60,11 @@ def check_edge_shape(edge_index: Tensor) -> None:
         raise GraphError(f"edge_index is {kind}; give an int64 tensor of shape [2, e].")
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         shape = list(edge_index.shape)
-        raise GraphError(
-            f"edge_index has shape {shape}; give [2, e], one column per edge."
-        )
+        told = f"edge_index has shape {shape}"
+        raise GraphError(f"{told}; give [2, e], one column per edge.")
     if edge_index.dtype != torch.long:
-        raise GraphError(
-            f"edge_index has dtype {edge_index.dtype}; convert it with .long()."
-        )
+        told = f"edge_index has dtype {edge_index.dtype}"
+        raise GraphError(f"{told}; convert it with .long().")
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
@@ -75,10 +73,8 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
     if edge_index.numel() == 0:
         return
     if edge_index.is_meta:
-        raise GraphError(
-            "edge_index is on the device meta, which stores no values; give one on a "
-            "CPU or a GPU."
-        )
+        told = "edge_index is on the device meta, which stores no values"
+        raise GraphError(f"{told}; give one on a CPU or a GPU.")
     # Reading both numbers at once synchronises with the device once.
     low, high = torch.stack(edge_index.aminmax()).tolist()
     if low < 0 or high >= num_nodes:

@@ -108,6 +108,5 @@ class GraphBatch:
             )
         graph = torch.arange(self.num_graphs, device=self.device)
         if not torch.equal(graph.repeat_interleave(sizes), self.batch):
-            raise GraphError(
-                "batch does not match ptr; repeat each graph's index once per node."
-            )
+            told = "batch does not match ptr"
+            raise GraphError(f"{told}; repeat each graph's index once per node.")

@@ -85,9 +85,8 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
         found = "it is empty or disconnected"
         if wrong:
             found = f"node {wrong[0]!r} does not have degree 3"
-        raise GraphError(
-            f"the base graph must be connected and cubic, but {found}; give another."
-        )
+        told = f"the base graph must be connected and cubic, but {found}"
+        raise GraphError(f"{told}; give another.")
     crossed = next(iter(base.edges))
     return _cfi_graph(base, None), _cfi_graph(base, crossed)
 

@@ -29,19 +29,16 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
     if not isinstance(value, Tensor):
         raise GraphError(f"{name} is {kind_of(value)}; give a tensor.")
     if device is not None and value.device != device:
-        raise GraphError(
-            f"{name} is on {value.device}, the other fields on {device}; move it there."
-        )
+        told = f"{name} is on {value.device}, the other fields on {device}"
+        raise GraphError(f"{told}; move it there.")
     return value
 
 
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
     tensor = check_tensor(name, value, device)
     if tensor.dtype != torch.long or tensor.dim() != 1:
-        raise GraphError(
-            f"{name} is {tensor.dtype} of shape {list(tensor.shape)}; give an int64 "
-            "tensor with one dimension."
-        )
+        told = f"{name} is {tensor.dtype} of shape {list(tensor.shape)}"
+        raise GraphError(f"{told}; give an int64 tensor with one dimension.")
     if not tensor.numel():
         return
     low, high = (int(end) for end in tensor.aminmax())
@@ -88,15 +85,11 @@ def check_rows(
     tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):
         shape = f"[{owner[0]}, {'c' if columns else '...'}]"
-        raise GraphError(
-            f"{name} has shape {list(tensor.shape)}; give {shape}, one row for "
-            f"every {owner}."
-        )
+        told = f"{name} has shape {list(tensor.shape)}"
+        raise GraphError(f"{told}; give {shape}, one row for every {owner}.")
     if tensor.size(0) != rows:
-        raise GraphError(
-            f"{name} has {counted(tensor.size(0), 'row')}; give {rows}, one for every "
-            f"{owner}."
-        )
+        told = f"{name} has {counted(tensor.size(0), 'row')}"
+        raise GraphError(f"{told}; give {rows}, one for every {owner}.")
 
 
 def check_alike(
@@ -106,10 +99,8 @@ def check_alike(
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:
-            raise GraphError(
-                f"{name} is {kinds[0]} in {owner} 0 but {kind} in {owner} {position}; "
-                "make them equal."
-            )
+            told = f"{name} is {kinds[0]} in {owner} 0 but {kind} in {owner} {position}"
+            raise GraphError(f"{told}; make them equal.")
 
 
 def listed(names: str | Sequence[str] | None) -> Sequence[str]:

@@ -45,9 +45,8 @@ def as_indices(indices: Indices, size: int) -> Tensor:
     chosen = _flat(indices)
     if chosen.dtype == torch.bool:
         if chosen.numel() != size:
-            raise GraphError(
-                f"the mask has {chosen.numel()} entries; give {size}, one per graph."
-            )
+            told = f"the mask has {chosen.numel()} entries"
+            raise GraphError(f"{told}; give {size}, one per graph.")
         return chosen.nonzero().flatten()
     chosen = chosen.long()
     if not chosen.numel():

@@ -87,10 +87,8 @@ class SubgraphDrop:
         """
         num_nodes, num_subgraphs = subgraphs.num_nodes, subgraphs.num_subgraphs
         if num_nodes not in (None, num_subgraphs):
-            raise CoverageError(
-                f"there are {num_subgraphs} subgraphs for {num_nodes} nodes; "
-                "SubgraphDrop needs a subgraph of every node."
-            )
+            told = f"there are {num_subgraphs} subgraphs for {num_nodes} nodes"
+            raise CoverageError(f"{told}; SubgraphDrop needs a subgraph of every node.")
         check_edge_index(edge_index, num_subgraphs)
         distances = self.strategy == "farthest"
         return make_plan(subgraphs, edge_index, num_subgraphs, distances)
@@ -110,9 +108,8 @@ class SubgraphDrop:
         """
         lacks_distances = self.strategy == "farthest" and plan.distances is None
         if lacks_distances and not plan.is_large(subgraphs):
-            raise CoverageError(
-                "the plan has no distances; make it with SubgraphDrop('farthest').plan."
-            )
+            told = "the plan has no distances"
+            raise CoverageError(f"{told}; make it with SubgraphDrop('farthest').plan.")
         wanted = self.min_coverage
         if self.strategy == "farthest":
             return farthest_roots(subgraphs, plan, wanted, generator, self.ties)
@@ -142,9 +139,8 @@ class SubgraphDrop:
             roots of dropped subgraphs.
         """
         if subgraphs.real is not None:
-            raise CoverageError(
-                "these subgraphs are padded; sample subgraphs before they are padded."
-            )
+            told = "these subgraphs are padded"
+            raise CoverageError(f"{told}; sample subgraphs before they are padded.")
         if plan is None:
             plan = self.plan(subgraphs, edge_index)
         elif plan.num_nodes != subgraphs.num_subgraphs:

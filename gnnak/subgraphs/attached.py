@@ -106,9 +106,8 @@ def rooted_from_pyg(data: RootedSubgraphData) -> RootedSubgraphs:
     """
     for name in ("n_id", "n_sub_batch", "sub_edge_index", "e_id"):
         if getattr(data, name, None) is None:
-            raise SubgraphError(
-                f"this data has no {name}; apply PyG's RootedEgoNets first."
-            )
+            told = f"this data has no {name}"
+            raise SubgraphError(f"{told}; apply PyG's RootedEgoNets first.")
     node, subgraph, edge = data.n_id, data.n_sub_batch, data.e_id
     root = torch.arange(int(data.num_nodes), device=node.device)
     order = torch.argsort(subgraph * root.numel() + node)

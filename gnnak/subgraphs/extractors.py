@@ -67,9 +67,8 @@ class Extractor(Protocol):
 def check_extractor(name: str, value: object) -> None:
     if isinstance(value, type):
         kind = value.__name__
-        raise OptionError(
-            f"{name} is the class {kind}; give an object, such as {kind}(...)."
-        )
+        told = f"{name} is the class {kind}"
+        raise OptionError(f"{told}; give an object, such as {kind}(...).")
     if not isinstance(value, Extractor):
         raise OptionError(
             f"{name} is {value!r}; give an extractor, such as gnnak.EgoNets(3), or an "
@@ -143,9 +142,8 @@ def check_extracted(
         kind = kind_of(found)
         raise SubgraphError(f"{name} returned {kind}; return gnnak.RootedSubgraphs.")
     if roots is not None and not torch.equal(found.root, roots):
-        raise SubgraphError(
-            f"{name} returned subgraphs with other roots than it got; keep their order."
-        )
+        told = f"{name} returned subgraphs with other roots than it got"
+        raise SubgraphError(f"{told}; keep their order.")
     count = num_nodes if roots is None else roots.numel()
     if found.num_subgraphs != count or found.num_nodes != num_nodes:
         raise SubgraphError(

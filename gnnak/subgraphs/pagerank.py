@@ -89,9 +89,8 @@ def _check_floats(alpha: float, tolerance: float) -> None:
         ("tolerance", tolerance, LEAST_TOLERANCE),
     ):
         if not isinstance(value, int | float) or not least <= value < 1:
-            raise OptionError(
-                f"{option} is {value!r}; give a number with {least} <= {option} < 1."
-            )
+            told = f"{option} is {value!r}"
+            raise OptionError(f"{told}; give a number with {least} <= {option} < 1.")
 
 
 def largest_pagerank(

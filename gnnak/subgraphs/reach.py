@@ -133,10 +133,8 @@ def reach(
             limit.check(total + waiting[-1].seen.numel(), what="node copies")
             continue
         if search.frontier.numel() and radix <= farthest:
-            raise GraphError(
-                f"a graph of {size:,} nodes is too large for {num_hops} hops; use at "
-                f"most {radix - 1}."
-            )
+            told = f"a graph of {size:,} nodes is too large for {num_hops} hops"
+            raise GraphError(f"{told}; use at most {radix - 1}.")
         found.append(search.seen)
         total += search.seen.numel()
         limit.check(total, what="node copies")

@@ -306,7 +306,5 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
     """Raise `GraphError` for a constant target if more than two values are known."""
     if len(values) > 2:
-        raise GraphError(
-            f"{name} is {values[0]} in all {len(values)} rows, so there is nothing to "
-            "learn; name another target."
-        )
+        told = f"{name} is {values[0]} in all {len(values)} rows"
+        raise GraphError(f"{told}, so there is nothing to learn; name another target.")

@@ -193,13 +193,11 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
     if rows.unread_y:
         raise GraphError(rows.unread_y)
     if rows.store.y is None:
-        told = "; name a column or attribute with --target, or give a table"
+        what = "; name a column or attribute with --target, or give a table"
         if own.targets:
-            told = f", and so no {', '.join(own.targets)}; give the table that has it"
-        raise OptionError(
-            f"{rows.source} has no targets{told} with --targets (labels=...), or y; "
-            "see docs/formats.md#targets."
-        )
+            what = f", and so no {', '.join(own.targets)}; give the table that has it"
+        told = f"{rows.source} has no targets{what} with --targets (labels=...), or y"
+        raise OptionError(f"{told}; see docs/formats.md#targets.")
     table = rows.store.y.reshape(rows.store.y.size(0), -1).cpu().numpy()
     return _named(table, own.targets)
 

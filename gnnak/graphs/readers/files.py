@@ -104,9 +104,8 @@ def make_folder(path: FilePath) -> Path:
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileFormatError(
-            f"the folder {where} cannot be made: {error.strerror}; choose another one."
-        ) from error
+        told = f"the folder {where} cannot be made: {error.strerror}"
+        raise FileFormatError(f"{told}; choose another one.") from error
     return where
 
 
@@ -125,9 +124,8 @@ def write_bytes(path: FilePath, content: bytes) -> None:
         os.replace(draft, where)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise FileFormatError(
-            f"{where} cannot be written: {error.strerror}; check its folder."
-        ) from error
+        told = f"{where} cannot be written: {error.strerror}"
+        raise FileFormatError(f"{told}; check its folder.") from error
 
 
 SMALLEST_BUDGET = 2**30

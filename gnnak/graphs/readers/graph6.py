@@ -54,9 +54,8 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
         try:
             size, ends = _decode(line)
         except ValueError as error:
-            raise FileFormatError(
-                f"{name}, line {number}: {error}; see docs/formats.md#graph6."
-            ) from error
+            told = f"{name}, line {number}: {error}"
+            raise FileFormatError(f"{told}; see docs/formats.md#graph6.") from error
         sizes.append(size)
         edges.append(ends)
     counts = [ends.shape[1] for ends in edges[1:]]
@@ -79,9 +78,8 @@ def format_graph6(store: GraphStore) -> str:
     bare = GraphStore(store.num_nodes, store.num_edges, store.edge_index).check()
     once = without_reverse_edges(bare.to("cpu"))
     if once is None:
-        raise GraphError(
-            "an edge has no reverse edge; graph6 is for undirected graphs only."
-        )
+        told = "an edge has no reverse edge"
+        raise GraphError(f"{told}; graph6 is for undirected graphs only.")
     sizes = once.num_nodes.tolist()
     columns = np.split(once.edge_index.numpy(), once.edge_ptr[1:-1].tolist(), axis=1)
     lines = []
@@ -89,10 +87,8 @@ def format_graph6(store: GraphStore) -> str:
         low, high = ends.min(axis=0), ends.max(axis=0)
         place = high * (high - 1) // 2 + low
         if (low == high).any() or np.unique(place).size != place.size:
-            raise GraphError(
-                f"graph {graph} has a self loop or an edge twice; graph6 is for simple "
-                "graphs only."
-            )
+            told = f"graph {graph} has a self loop or an edge twice"
+            raise GraphError(f"{told}; graph6 is for simple graphs only.")
         lines.append(_encode(size, place) + "\n")
     return "".join(lines)
 
@@ -115,9 +111,8 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
     wrong = np.flatnonzero((value < 63) | (value > 126))
     if wrong.size:
         at = int(wrong[0])
-        raise ValueError(
-            f"byte {at + 1} is {int(value[at])}; graph6 has only 63 to 126 ('?' to '~')"
-        )
+        told = f"byte {at + 1} is {int(value[at])}"
+        raise ValueError(f"{told}; graph6 has only 63 to 126 ('?' to '~')")
     size, rest = _decode_size(value - 63)
     pairs = size * (size - 1) // 2
     if rest.size != -(-pairs // 6):

@@ -141,10 +141,8 @@ def check_entries(content: IO[bytes]) -> None:
     with zipfile.ZipFile(content) as archive:
         found = len(archive.infolist())
     if place < 0 or (announced != MANY and announced != found):
-        raise GraphError(
-            f"it lists {found} arrays, but should have {announced}; the file is "
-            "damaged, copy it again"
-        )
+        told = f"it lists {found} arrays, but should have {announced}"
+        raise GraphError(f"{told}; the file is damaged, copy it again")
 
 
 LARGEST = np.iinfo(np.int64).max
@@ -317,9 +315,8 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
         if key not in known and not key.endswith("_names"):
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}? See" if near else "see"
-            raise FileFormatError(
-                f"{path} has an unknown key {key}; {hint} docs/formats.md#npz."
-            )
+            told = f"{path} has an unknown key {key}"
+            raise FileFormatError(f"{told}; {hint} docs/formats.md#npz.")
         what = f"{path}: {key} cannot be read"
         arrays[key] = _try(what, lambda key=key: opened[key])  # type: ignore[misc]
         if not isinstance(arrays[key], np.ndarray):

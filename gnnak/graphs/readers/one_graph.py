@@ -47,10 +47,8 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
     widths = {mask.size(1) for mask in columns.values()}
     count = max(widths)
     if widths - {1, count}:
-        raise GraphError(
-            f"the masks have {' and '.join(map(str, sorted(widths)))} columns; give "
-            "all masks one column per split."
-        )
+        told = f"the masks have {' and '.join(map(str, sorted(widths)))} columns"
+        raise GraphError(f"{told}; give all masks one column per split.")
     split = torch.full((num_nodes, count), -1)
     for part, name in enumerate(MASKS):
         if name not in columns:
@@ -119,10 +117,8 @@ def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         or counts.sum() != len(column)
         or (len(column) and not 0 <= column.min() <= column.max() < shape[1])
     ):
-        raise GraphError(
-            "x_indptr, x_indices, x_shape and x_values are not a matrix in CSR form; "
-            "write those of a scipy.sparse.csr_matrix"
-        )
+        told = "x_indptr, x_indices, x_shape and x_values are not a matrix in CSR form"
+        raise GraphError(f"{told}; write those of a scipy.sparse.csr_matrix")
     size = int(shape[0]) * int(shape[1])
     if size > DENSE_PER_ENTRY * max(len(column), 1 << 20):
         raise GraphError(

@@ -69,9 +69,8 @@ def as_num_nodes(value: object, of: str = "") -> int:
     try:
         return as_count("num_nodes", value)
     except OptionError as error:
-        raise GraphError(
-            f"num_nodes{of} is {described(value)}; give a whole number of at least 0."
-        ) from error
+        told = f"num_nodes{of} is {described(value)}"
+        raise GraphError(f"{told}; give a whole number of at least 0.") from error
 
 
 FIELDS = frozenset({"x", "edge_index", "num_nodes"})
@@ -401,9 +400,8 @@ def _check_tensors(name: str, values: list) -> None:
             raise GraphError(_differ(name, values, number))
         if value.layout != torch.strided:
             kind = with_article(str(value.layout).removeprefix("torch."))
-            raise GraphError(
-                f"field {name!r} of graph {number} is {kind} tensor; {DENSE}"
-            )
+            told = f"field {name!r} of graph {number} is {kind} tensor"
+            raise GraphError(f"{told}; {DENSE}")
 
 
 def _numbers(name: str, values: list) -> Tensor:
@@ -413,10 +411,8 @@ def _numbers(name: str, values: list) -> Tensor:
         for number, value in enumerate(values):
             if not isinstance(value, Number):
                 raise GraphError(_differ(name, values, number)) from error
-        raise GraphError(
-            f"field {name!r} has a whole number that does not fit into 64 bits; give "
-            "floats or texts."
-        ) from error
+        told = f"field {name!r} has a whole number that does not fit into 64 bits"
+        raise GraphError(f"{told}; give floats or texts.") from error
 
 
 def _differ(name: str, values: list, number: int) -> str:
@@ -446,10 +442,8 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
         step = int(step)
     if not isinstance(step, int):
         shown = step.tolist() if isinstance(step, Tensor) else repr(step)
-        raise GraphError(
-            f"__inc__ of field {name!r} of graph {number} is {shown}; give one whole "
-            "number, or use PyG's DataLoader."
-        )
+        told = f"__inc__ of field {name!r} of graph {number} is {shown}"
+        raise GraphError(f"{told}; give one whole number, or use PyG's DataLoader.")
     return step
 
 
@@ -576,10 +570,8 @@ def _num_nodes(number: int, data: Data) -> int:
         except UserWarning:
             size = None
     if size is None:
-        raise GraphError(
-            f"graph {number} has neither num_nodes nor x; set num_nodes, since "
-            "isolated nodes are not in edge_index."
-        )
+        told = f"graph {number} has neither num_nodes nor x; set num_nodes"
+        raise GraphError(f"{told}, since isolated nodes are not in edge_index.")
     return size
 
 
@@ -595,9 +587,8 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
             kind = kind_of(value)
             if isinstance(value, Tensor):
                 kind = f"{value.dtype} {list(value.shape)}"
-            raise GraphError(
-                f"edge_index of graph {number} is {kind}; give an int64 tensor [2, e]."
-            )
+            told = f"edge_index of graph {number} is {kind}"
+            raise GraphError(f"{told}; give an int64 tensor [2, e].")
     check_shifts(data, sizes)
     check_alike("edge_index", values, "graph", axis=1)
     counts = torch.tensor([value.size(1) for value in values], device="cpu")

@@ -181,9 +181,8 @@ def check_any(rows: GraphRows) -> None:
         shown = "; ".join(str(row) for row in rows.bad[:SHOWN])
         count = rows.num_rows
         which = "the only row cannot" if count == 1 else f"none of the {count} rows can"
-        raise FileFormatError(
-            f"{rows.source}: {which} be used ({shown}); correct the data."
-        )
+        told = f"{rows.source}: {which} be used ({shown})"
+        raise FileFormatError(f"{told}; correct the data.")
     if not int(rows.store.node_ptr[-1]):
         told = f"none of the {len(rows)} graphs has a node; give graphs with nodes"
         raise FileFormatError(f"{rows.source}: {told}.")
