@@ -235,10 +235,8 @@ class Dataset:
             told = f"y of {name} has {columns} columns"
             raise GraphError(f"{told}; give {self.info.num_outputs}.")
         if whole and y.numel() and not 0 <= y.min() <= y.max() < self.info.num_outputs:
-            raise GraphError(
-                f"y of {name} lies in {int(y.min())}..{int(y.max())}; number the "
-                f"classes 0 to {self.info.num_outputs - 1}."
-            )
+            told = f"y of {name} lies in {int(y.min())}..{int(y.max())}; number the"
+            raise GraphError(f"{told} classes 0 to {self.info.num_outputs - 1}.")
         return self
 
 

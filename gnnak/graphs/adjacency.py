@@ -79,10 +79,8 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
     low, high = torch.stack(edge_index.aminmax()).tolist()
     if low < 0 or high >= num_nodes:
         wrong = low if low < 0 else high
-        raise GraphError(
-            f"edge_index names node {wrong}, but the graph has {num_nodes} nodes "
-            f"(0 to {num_nodes - 1}); check num_nodes or the edges."
-        )
+        told = f"edge_index names node {wrong}, but the graph has {num_nodes} nodes"
+        raise GraphError(f"{told} (0 to {num_nodes - 1}); check both.")
 
 
 def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
@@ -96,16 +94,14 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
     kind = roots.dtype if isinstance(roots, Tensor) else kind_of(roots)
     if kind not in (torch.long, torch.bool) or roots.dim() != 1:
         shown = f"{kind} {list(roots.shape)}" if isinstance(roots, Tensor) else kind
-        raise GraphError(
-            f"roots is {shown}; give nodes as an int64 tensor [s], or a mask of nodes "
-            f"as a bool tensor [{num_nodes}]."
+        told = (
+            f"roots is {shown}; give nodes as an int64 tensor [s], or a mask of nodes"
         )
+        raise GraphError(f"{told} as a bool tensor [{num_nodes}].")
     if kind == torch.bool:
         if roots.numel() != num_nodes:
-            raise GraphError(
-                f"roots is a mask of {roots.numel()} nodes, but the graph has "
-                f"{num_nodes}; give one entry for each node."
-            )
+            told = f"roots is a mask of {roots.numel()} nodes, but the graph has"
+            raise GraphError(f"{told} {num_nodes}; give one entry for each node.")
         return roots.nonzero().flatten().to(device)
     in_order = distinct(roots)
     if (
@@ -113,10 +109,8 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
         and not 0 <= (low := int(in_order[0])) <= int(in_order[-1]) < num_nodes
     ):
         wrong = low if low < 0 else int(in_order[-1])
-        raise GraphError(
-            f"roots names node {wrong}, but the graph has {num_nodes} nodes "
-            f"(0 to {num_nodes - 1}); give nodes of this graph."
-        )
+        told = f"roots names node {wrong}, but the graph has {num_nodes} nodes"
+        raise GraphError(f"{told} (0 to {num_nodes - 1}); give nodes of this graph.")
     if in_order.numel() != roots.numel():
         raise GraphError("roots contains a node twice; give each node at most once.")
     return roots.to(device)

@@ -102,10 +102,8 @@ class GraphBatch:
             raise GraphError("ptr must start with 0; use pointers(num_nodes).")
         sizes = torch.diff(self.ptr)
         if (sizes < 0).any() or int(self.ptr[-1]) != self.num_nodes:
-            raise GraphError(
-                f"ptr must not decrease and must end at {self.num_nodes}, the number "
-                "of nodes; use pointers(num_nodes)."
-            )
+            told = f"ptr must not decrease and must end at {self.num_nodes}, the number"
+            raise GraphError(f"{told} of nodes; use pointers(num_nodes).")
         graph = torch.arange(self.num_graphs, device=self.device)
         if not torch.equal(graph.repeat_interleave(sizes), self.batch):
             told = "batch does not match ptr"

@@ -48,10 +48,8 @@ def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
-            raise OptionError(
-                f"skip is {skip}; give a number between 2 and {num_nodes - 2} that "
-                f"is coprime to num_nodes = {num_nodes}."
-            )
+            wanted = f"2 and {num_nodes - 2} that is coprime to num_nodes = {num_nodes}"
+            raise OptionError(f"skip is {skip}; give a number between {wanted}.")
     return [circulant(num_nodes, [1, skip]) for skip in skips]
 
 
@@ -94,10 +92,8 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 def check_simple(base: nx.Graph) -> None:
     """Raise `GraphError` if a base graph is directed or has parallel edges or loops."""
     if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
-        raise GraphError(
-            "the base graph must be simple and undirected, but it is directed or has "
-            "parallel edges or self loops; give an nx.Graph without self loops."
-        )
+        told = "the base graph must be simple and undirected, but it is directed or has"
+        raise GraphError(f"{told} parallel edges or self loops; give another nx.Graph.")
 
 
 def _cfi_graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
@@ -142,10 +138,10 @@ def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     """
     check_simple(base)
     if not base.number_of_edges() or not nx.is_connected(base):
-        raise GraphError(
-            f"the base graph has {len(base)} nodes and {base.number_of_edges()} edges "
-            "and must be connected with at least one edge; give another."
+        told = (
+            f"the base graph has {len(base)} nodes and {base.number_of_edges()} edges"
         )
+        raise GraphError(f"{told} and must be connected with an edge; give another.")
     top = max(degree for _, degree in base.degree)
     if top > MAX_DEGREE:
         raise GraphError(

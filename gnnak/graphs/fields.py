@@ -55,10 +55,8 @@ def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) 
     check_edge_shape(edge_index)
     total = int(num_edges.sum())
     if edge_index.size(1) != total:
-        raise GraphError(
-            f"edge_index has {counted(edge_index.size(1), 'edge')}, but num_edges adds "
-            f"up to {total}; give one column for every edge."
-        )
+        told = f"edge_index has {counted(edge_index.size(1), 'edge')}, but num_edges"
+        raise GraphError(f"{told} adds up to {total}; give one column for every edge.")
     size = num_nodes.repeat_interleave(num_edges, output_size=total)
     wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()
     if wrong.numel():

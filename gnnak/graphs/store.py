@@ -80,10 +80,8 @@ def _flat(indices: object) -> Tensor:
     if not chosen.numel() and chosen.is_floating_point():
         chosen = chosen.long()
     if chosen.dim() != 1 or chosen.is_floating_point() or chosen.is_complex():
-        raise GraphError(
-            f"a {chosen.dtype} tensor of shape {list(chosen.shape)} cannot select "
-            f"graphs; give {KINDS}, with one dimension."
-        )
+        told = f"a {chosen.dtype} tensor of shape {list(chosen.shape)} cannot select"
+        raise GraphError(f"{told} graphs; give {KINDS}, with one dimension.")
     return chosen
 
 
@@ -241,10 +239,8 @@ class GraphStore:
         check_counts("num_nodes", self.num_nodes)
         check_counts("num_edges", self.num_edges, self.device)
         if len(self) != self.num_edges.numel():
-            raise GraphError(
-                f"num_nodes has {len(self)} entries and num_edges "
-                f"{self.num_edges.numel()}; give one per graph in both."
-            )
+            sizes = f"{len(self)} entries and num_edges {self.num_edges.numel()}"
+            raise GraphError(f"num_nodes has {sizes}; give one per graph in both.")
         check_local_edges(self.edge_index, self.num_nodes, self.num_edges)
         nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
         check_rows("x", self.x, nodes, "node", device=self.device)

@@ -111,13 +111,6 @@ class CachedPlans:
             distances,
         )
 
-    def __repr__(self) -> str:
-        pairs = 0 if self.hop is None else self.hop.numel()
-        return (
-            f"CachedPlans(graphs={len(self.store)}, components={self.sizes.numel()}, "
-            f"pairs={pairs})"
-        )
-
 
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS

@@ -144,10 +144,9 @@ class SubgraphDrop:
         if plan is None:
             plan = self.plan(subgraphs, edge_index)
         elif plan.num_nodes != subgraphs.num_subgraphs:
-            raise CoverageError(
-                f"the plan is of a batch of {plan.num_nodes} nodes, this one has "
-                f"{subgraphs.num_subgraphs}; compute the plan of this batch."
-            )
+            told = f"the plan is of a batch of {plan.num_nodes} nodes, this one has"
+            count = subgraphs.num_subgraphs
+            raise CoverageError(f"{told} {count}; compute the plan of this batch.")
         sampled = self.sample_mask(subgraphs, plan, generator)
         return sample_subgraphs(subgraphs, edge_index, sampled, plan)
 
@@ -181,10 +180,8 @@ def sample_subgraphs(
     node = subgraphs.node.index_select(0, copies)
     covered = counts_of(node, num_nodes)
     if not covered.is_cuda and not bool((covered > 0).all()):
-        raise CoverageError(
-            f"node {int((covered == 0).nonzero()[0])} is in none of the sampled "
-            "subgraphs; sample at least one of those that contain it."
-        )
+        told = f"node {int((covered == 0).nonzero()[0])} is in none of the sampled"
+        raise CoverageError(f"{told} subgraphs; sample one of those that contain it.")
     number, new_copy = before[0][:-1], before[1][:-1]
     ends = subgraphs.edge_index.index_select(1, edges)
     root = subgraphs.root.index_select(0, roots)

@@ -1,5 +1,6 @@
 """Egonets with a cap: at most some sampled nodes at every distance from the root."""
 
+from functools import partial
 from random import Random
 
 import torch
@@ -79,9 +80,8 @@ def capped_egonets_of(
     copy_limit: int | None,
 ) -> RootedSubgraphs:
     """Extract capped egonets of the roots, [s]; other arguments as above."""
-    limit = CopyLimit(
-        copy_limit, root.device, "max_neighbors, num_hops or the number of roots"
-    )
+    lower = "max_neighbors, num_hops or the number of roots"
+    limit = CopyLimit(copy_limit, root.device, lower)
     key = capped_reach(root, neighbors, num_hops, max_neighbors, seed, limit)
     found = induced_subgraphs(root, key, neighbors, num_hops, limit)
     return found.assume(hop_range=(0, num_hops))
@@ -105,9 +105,8 @@ def capped_reach(
     sampled = min(max_neighbors, neighbors.num_nodes)
     proposed = min(max_neighbors, widest) * (sampled if num_hops > 1 else 1)
 
-    def sample(some: Tensor) -> Tensor:
-        return _sample(some, neighbors, num_hops, max_neighbors, seed)
-
+    near = partial(_sample, neighbors=neighbors, num_hops=num_hops)
+    sample = partial(near, most=max_neighbors, seed=seed)
     if limit.is_below(root.numel() * (1 + num_hops * sampled)):
         copies = estimated_copies(root, sample)
         limit.check(copies, "about", "node copies")

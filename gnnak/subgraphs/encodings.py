@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -15,7 +16,7 @@ from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, check_free
 from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
 from gnnak.subgraphs.rooted import Encoded, EncodingAxis, RootedSubgraphs, cached
-from gnnak.subgraphs.whole import check_batch, count_copies, graph_sizes, whole_graphs
+from gnnak.subgraphs.whole import check_batch, graph_sizes, whole_graphs
 from gnnak.typing import check_choice, check_count
 
 
@@ -89,9 +90,8 @@ def rrwp(
         place = _place(subgraphs, whole, batch)
         return _walks(whole, step, torch.zeros_like(degree), num_steps, place)
 
-    return encode_once(
-        subgraphs, StructuralEncoding("rrwp", num_steps), "copies", compute
-    )
+    key = StructuralEncoding("rrwp", num_steps)
+    return encode_once(subgraphs, key, "copies", compute)
 
 
 def closed_walks(
@@ -123,9 +123,8 @@ def closed_walks(
         walks = _walks(whole, step, scale.square(), num_steps, whole.centroid)
         return walks[:, 1:]
 
-    return encode_once(
-        subgraphs, StructuralEncoding("closed-walks", num_steps), "nodes", compute
-    )
+    key = StructuralEncoding("closed-walks", num_steps)
+    return encode_once(subgraphs, key, "nodes", compute)
 
 
 def _all_pairs(
@@ -133,8 +132,9 @@ def _all_pairs(
 ) -> RootedSubgraphs:
     """Return the result of `whole_graphs`; raise `SizeError` if memory is too small."""
     batch = check_batch(batch, edge_index, num_nodes)
+    nodes, edges = graph_sizes(batch, edge_index)
     check_free(
-        BYTES_PER_COPY * count_copies(*graph_sizes(batch, edge_index)),
+        BYTES_PER_COPY * float((nodes.double() * (nodes + edges)).sum()),
         edge_index.device,
         f"random walks from every node of {num_nodes:,} nodes, which are followed in "
         "the whole graph,",
@@ -175,10 +175,8 @@ def _place(
 ) -> Tensor:
     """For each node copy, find the copy in `whole` with the same root and node, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    first_copy = pointers(whole.sizes)[:-1]
-    if batch is None:
-        return first_copy.index_select(0, root) + subgraphs.node
-    return (first_copy - first_nodes(batch)).index_select(0, root) + subgraphs.node
+    first = pointers(whole.sizes)[:-1] - (0 if batch is None else first_nodes(batch))
+    return first.index_select(0, root) + subgraphs.node
 
 
 def first_nodes(batch: Tensor) -> Tensor:
@@ -211,12 +209,8 @@ def resistance(
         edge_index: Directed edges, [2, e].
         batch: Index of the graph that each node is in, [n], sorted; None if one graph.
     """
-    return encode_once(
-        subgraphs,
-        StructuralEncoding("resistance"),
-        "copies",
-        lambda: _resistance(subgraphs, edge_index, batch),
-    )
+    compute = partial(_resistance, subgraphs, edge_index, batch)
+    return encode_once(subgraphs, StructuralEncoding("resistance"), "copies", compute)
 
 
 def _resistance(
@@ -319,10 +313,8 @@ class StructuralEncoding:
         if self.name != "resistance":
             check_count("num_steps", self.num_steps, least=1)
         elif self.num_steps is not None:
-            raise OptionError(
-                f"num_steps is {self.num_steps}, but resistance distances have no "
-                "steps; leave num_steps out."
-            )
+            told = f"num_steps is {self.num_steps}, but resistance distances have no"
+            raise OptionError(f"{told} steps; leave num_steps out.")
 
     def __call__(
         self,
@@ -365,10 +357,8 @@ class WithEncodings:
         object.__setattr__(self, "encodings", tuple(self.encodings))
         for encoding in self.encodings:
             if not isinstance(encoding, StructuralEncoding):
-                raise OptionError(
-                    f"encodings has {encoding!r}; give StructuralEncoding objects, "
-                    "such as StructuralEncoding('resistance')."
-                )
+                told = f"encodings has {encoding!r}; give StructuralEncoding objects"
+                raise OptionError(f"{told}, such as StructuralEncoding('resistance').")
 
     @property
     def random(self) -> bool:

@@ -116,10 +116,8 @@ def extract(
         options["batch"] = batch
     if roots is not None:
         if not can_choose_roots(extractor):
-            raise OptionError(
-                f"the extractor {type(extractor).__name__} extracts the subgraphs of "
-                "all nodes; give its __call__ an argument roots=None."
-            )
+            told = f"the extractor {type(extractor).__name__} extracts the subgraphs of"
+            raise OptionError(f"{told} all nodes; give its __call__ an argument roots.")
         roots = check_roots(roots, num_nodes, edge_index.device)
         options["roots"] = roots
     found = extractor(edge_index, num_nodes, generator, **options)

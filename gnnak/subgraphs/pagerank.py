@@ -84,10 +84,8 @@ def pagerank_neighbors(
 
 
 def _check_floats(alpha: float, tolerance: float) -> None:
-    for option, value, least in (
-        ("alpha", alpha, LEAST_ALPHA),
-        ("tolerance", tolerance, LEAST_TOLERANCE),
-    ):
+    floats = ("alpha", alpha, LEAST_ALPHA), ("tolerance", tolerance, LEAST_TOLERANCE)
+    for option, value, least in floats:
         if not isinstance(value, int | float) or not least <= value < 1:
             told = f"{option} is {value!r}"
             raise OptionError(f"{told}; give a number with {least} <= {option} < 1.")
@@ -269,13 +267,5 @@ class PageRankNeighbors(Limited):
 
         Other arguments as in `pagerank_neighbors`.
         """
-        return pagerank_neighbors(
-            edge_index,
-            num_nodes,
-            self.size,
-            self.alpha,
-            self.tolerance,
-            self.max_hops,
-            roots,
-            self.copy_limit,
-        )
+        options = self.size, self.alpha, self.tolerance, self.max_hops, roots
+        return pagerank_neighbors(edge_index, num_nodes, *options, self.copy_limit)

@@ -348,10 +348,8 @@ class RootedSubgraphs(Compact):
         fits = shape is not None and len(shape) in (1, 2)
         if not fits or wanted not in ("e", shape[0]):
             got = type(edge_attr).__name__ if shape is None else f"of shape {shape}"
-            raise EdgeAttrError(
-                f"edge_attr is {got}; give [{wanted}, c] or [{wanted}], one row for "
-                "every column of edge_index."
-            )
+            told = f"edge_attr is {got}; give [{wanted}, c] or [{wanted}], one row for"
+            raise EdgeAttrError(f"{told} every column of edge_index.")
 
     def check(
         self,
@@ -375,8 +373,8 @@ class RootedSubgraphs(Compact):
             SubgraphError: If a property does not hold; the message names the first one.
         """
         other = None not in (num_nodes, self.num_nodes) and num_nodes != self.num_nodes
-        known = f"the subgraphs are of a graph with {self.num_nodes} nodes"
-        _refuse(other, f"{known}, not {num_nodes}.")
+        told = f"the subgraphs are of a graph with {self.num_nodes} nodes"
+        _refuse(other, f"{told}, not {num_nodes}.")
         _check_shapes(self)
         if self.real is not None:
             _check_padding(self, self.real.on_host())
@@ -514,8 +512,6 @@ def _check_induced(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) 
 
 def _known(count: int | None) -> int:
     if count is None:
-        raise SubgraphError(
-            "the size of the graph is unknown; build RootedSubgraphs with num_nodes "
-            "and num_edges."
-        )
+        told = "the size of the graph is unknown; build RootedSubgraphs with num_nodes"
+        raise SubgraphError(f"{told} and num_edges.")
     return count

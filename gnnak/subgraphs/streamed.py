@@ -70,10 +70,8 @@ class Stream(LazySlices):
         max_copies: int,
     ) -> None:
         if not can_stream(extractor):
-            raise OptionError(
-                f"{extractor!r} cannot extract the subgraphs of some roots, or is "
-                "random; use gnnak.EgoNets or gnnak.PageRankNeighbors."
-            )
+            told = f"{extractor!r} cannot extract the subgraphs of some roots, or is"
+            raise OptionError(f"{told} random; use gnnak.EgoNets.")
         self.extractor, self.edge_index = extractor, edge_index
         self.neighbors = incoming(edge_index, num_nodes)
         largest = largest_sizes(extractor, self.neighbors)

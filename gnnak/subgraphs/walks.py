@@ -123,9 +123,8 @@ def _biased_step(
         there[pending[accepted]] = proposed[accepted]
         pending = pending[~accepted]
     rest = torch.cat([every[~high_degree], pending])
-    for part in torch.tensor_split(
-        rest, chunk_cuts(bias.neighbors.rows(here[rest])[1], CHUNK)
-    ):
+    cuts = chunk_cuts(bias.neighbors.rows(here[rest])[1], CHUNK)
+    for part in torch.tensor_split(rest, cuts):
         there[part] = _from_all_weights(here[part], before[part], uniform[part], bias)
     return there
 
@@ -265,15 +264,6 @@ class RandomWalks(Limited):
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
         """Sample subgraphs of all nodes or `roots`; see `walk_subgraphs`."""
-        return walk_subgraphs(
-            edge_index,
-            num_nodes,
-            self.length,
-            self.repeats,
-            self.p,
-            self.q,
-            self.max_hops,
-            generator,
-            self.copy_limit,
-            roots,
-        )
+        options = self.length, self.repeats, self.p, self.q, self.max_hops
+        limit = self.copy_limit
+        return walk_subgraphs(edge_index, num_nodes, *options, generator, limit, roots)

@@ -77,32 +77,21 @@ def graph_sizes(batch: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
     return counts_of(batch, num_graphs), edges
 
 
-def count_copies(nodes: Tensor, edges: Tensor) -> float:
-    """Count node copies plus edge copies of whole graphs with these sizes, each [g]."""
-    return float((nodes.double() * (nodes + edges)).sum())
-
-
 def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Tensor:
     """Return `batch`, or zeros if it is None; raise `GraphError` if it is invalid."""
     device = edge_index.device
     if batch is None:
         return torch.zeros(num_nodes, dtype=torch.long, device=device)
     if batch.shape != (num_nodes,) or batch.dtype != torch.long:
-        raise GraphError(
-            f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each node "
-            f"as an int64 tensor [{num_nodes}]."
-        )
+        told = f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each"
+        raise GraphError(f"{told} node as an int64 tensor [{num_nodes}].")
     if (batch.diff() < 0).any() or (batch[:1] < 0).any():
-        raise GraphError(
-            "batch is not sorted; number the nodes so that those of one graph follow "
-            "each other, as PyG's Batch does."
-        )
+        told = "batch is not sorted; number the nodes so that those of one graph follow"
+        raise GraphError(f"{told} each other, as PyG's Batch does.")
     batch = batch.to(device)
     if (batch[edge_index[0]] != batch[edge_index[1]]).any():
-        raise GraphError(
-            "an edge joins nodes of two graphs of the batch; give the batch that "
-            "belongs to edge_index, or None for one graph."
-        )
+        told = "an edge joins nodes of two graphs of the batch; give the batch that"
+        raise GraphError(f"{told} belongs to edge_index, or None for one graph.")
     return batch
 
 
@@ -168,9 +157,8 @@ def node_deletions(
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
-        copy_limit: Upper limit on the number of node copies plus edge copies of the
-            whole graphs. If None, as many are allowed as fit into free memory.
+        batch: As in `whole_graphs`.
+        copy_limit: As in `whole_graphs`, whose copies are counted.
         roots: As in `egonets`.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -198,9 +186,8 @@ def masked_egonets(
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
         num_hops: Radius k of the egonets.
-        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
-        copy_limit: Upper limit on the number of node copies plus edge copies of the
-            whole graphs. If None, as many are allowed as fit into free memory.
+        batch: As in `whole_graphs`.
+        copy_limit: As in `whole_graphs`, whose copies are counted.
         roots: As in `egonets`.
     """
     whole = whole_graphs(edge_index, num_nodes, batch, num_hops, copy_limit, roots)

@@ -80,10 +80,9 @@ def choose_split(
     if len(rows) < 3:
         bad = len(rows.bad)
         why = f" ({counted(bad, 'row')} left out, such as {rows.bad[0]})" if bad else ""
-        raise FileFormatError(
-            f"{rows.source} has {counted(len(rows), 'usable graph')}{why}; give at "
-            "least three, or one graph with a target of every node."
-        )
+        count = counted(len(rows), "usable graph")
+        told = "give at least three, or one graph with a target of every node"
+        raise FileFormatError(f"{rows.source} has {count}{why}; {told}.")
     if given is not None:
         return _of_rows(given, rows), None
     if own.split == "scaffold" and rows.molecules is None:
@@ -409,10 +408,9 @@ def _rows(
     rows = as_rows(data, reading)
     check_any(rows)
     if rows.molecules is not None and any(named) and not trained:
-        raise OptionError(
-            f"{rows.source} has molecules, whose features are those of atoms and "
-            "bonds; leave out --node-attr and --edge-attr (node_attr, edge_attr)."
-        )
+        told = f"{rows.source} has molecules, whose features are those of atoms and"
+        flags = "--node-attr and --edge-attr (node_attr, edge_attr)"
+        raise OptionError(f"{told} bonds; leave out {flags}.")
     use, told = rows.features, (rows.source, trained)
     nodes, edges = use.nodes + use.unused_nodes, use.edges + use.unused_edges
     check_attributes("node", own.node_attr, nodes, edges, *told)
@@ -432,10 +430,9 @@ def _check_finite(rows: GraphRows) -> None:
         which = f"node {row - int(ptr[graph])}"
         if key == "edge_attr":
             which = "the edge from {} to {}".format(*store.edge_index[:, row].tolist())
-        raise GraphError(
-            f"{rows.source}: {key} of {which} of graph {int(rows.position[graph])} "
-            "(numbered from 0) is not a finite number; correct it."
-        )
+        place = f"{which} of graph {int(rows.position[graph])} (numbered from 0)"
+        told = f"{rows.source}: {key} of {place} is not a finite number"
+        raise GraphError(f"{told}; correct it.")
 
 
 def describe_features(
@@ -486,8 +483,6 @@ def _described(key: str, values: Tensor | None) -> Features | None:
     if not isinstance(found, Categorical):
         return found
     if max(found.sizes) >= MAX_CATEGORIES:
-        raise GraphError(
-            f"{key} has the category {max(found.sizes) - 1}; give categories below "
-            f"{MAX_CATEGORIES - 1}, or convert to float for real numbers."
-        )
+        told = f"{key} has the category {max(found.sizes) - 1}; give categories below"
+        raise GraphError(f"{told} {MAX_CATEGORIES - 1}, or convert to float.")
     return Categorical(tuple(size + 1 for size in found.sizes))

@@ -190,10 +190,8 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
 def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
     given = [text for text in texts if text]
     if given and all(map(_is_number, given)):
-        raise OptionError(
-            f"column {column} of {Path(path).name} has numbers, such as {given[0]}, "
-            "and no SMILES strings; name another column with --smiles."
-        )
+        told = f"column {column} of {Path(path).name} has numbers, such as {given[0]}"
+        raise OptionError(f"{told}, and no SMILES strings; name another with --smiles.")
 
 
 def _is_number(text: str) -> bool:

@@ -103,10 +103,8 @@ def _random_split(
     """Return a random split of the used nodes, [n]; with k folds, k splits, [k, n]."""
     node, count = used.nonzero().flatten(), int(used.sum())
     if count < (own.folds or 3):
-        raise FileFormatError(
-            f"{rows.source} has {counted(count, 'node')} with a known target; give at "
-            f"least {own.folds or 3}, for training, validation and test."
-        )
+        told = f"{rows.source} has {counted(count, 'node')} with a known target"
+        raise FileFormatError(f"{told}; give at least {own.folds or 3}.")
     classes = targets.y[node] if targets.task == "classification" else None
     if own.folds is None:
         split = torch.full(used.shape, -1)

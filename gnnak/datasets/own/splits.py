@@ -15,6 +15,7 @@ from gnnak.typing import check_known
 
 SHARES = (0.8, 0.1, 0.1)
 """The shares of the training, validation and test graphs."""
+CODES = "0 (train), 1 (validation) or 2 (test)"
 PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
     **dict.fromkeys(("validation", "valid", "val", "dev", "1"), 1),
@@ -76,10 +77,8 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     room = [share * len(smiles) for share in SHARES]
     groups = scaffold_groups(smiles)
     if len(groups) < 3:
-        raise OptionError(
-            f"the molecules have {counted(len(groups), 'scaffold')}, but split "
-            "'scaffold' needs three; use --split random."
-        )
+        told = f"the molecules have {counted(len(groups), 'scaffold')}, but split"
+        raise OptionError(f"{told} 'scaffold' needs three; use --split random.")
     parts = [0]
     room[0] -= len(groups[0])
     for group in groups[1:]:
@@ -123,19 +122,15 @@ def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
     try:
         codes = torch.as_tensor(split)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise OptionError(
-            "split is not a name or a list of numbers; give 0 (train), 1 (validation) "
-            f"or 2 (test) for every {what}."
-        ) from error
+        told = f"split is not a name or a list of numbers; for every {what}, give"
+        raise OptionError(f"{told} {CODES}.") from error
     whole = not codes.is_floating_point() and not codes.is_complex()
     inside = whole and codes.numel() and codes.min() >= least and codes.max() <= 2
     fits = codes.shape == (num_graphs,)
     if not fits or not inside:
         wrong = "other values" if fits else f"shape {list(codes.shape)}"
-        raise GraphError(
-            f"split has {wrong}; give {counted(num_graphs, 'number')}, one for every "
-            f"{what}: 0 (train), 1 (validation) or 2 (test)."
-        )
+        told = f"split has {wrong}; give {counted(num_graphs, 'number')}, one for every"
+        raise GraphError(f"{told} {what}: {CODES}.")
     return codes.to(torch.long)
 
 

@@ -297,10 +297,8 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
     if len(set(first)) == 1:
         _refuse_constant(targets.names[0], first)
     elif len(first) > 2:
-        raise GraphError(
-            f"the values of {targets.names[0]} are equal in single precision, in which "
-            "networks are trained; subtract their mean, and use another unit."
-        )
+        told = f"the values of {targets.names[0]} are equal in single precision"
+        raise GraphError(f"{told}; subtract their mean, and use another unit.")
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:

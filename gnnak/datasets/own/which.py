@@ -94,10 +94,8 @@ def as_points(
         return texts
     if "grouped" in kinds:
         row = kinds.index("grouped")
-        raise GraphError(
-            f"{source}: {name} is {texts[row]!r} in row {row + 1}, a number with a "
-            f"thousands separator; write it without this separator, or {AS_CLASSES}."
-        )
+        told = f"{source}: {name} is {texts[row]!r} in row {row + 1}, a number with a"
+        raise GraphError(f"{told} thousands separator; leave it out, or {AS_CLASSES}.")
     if mixed:
         comma, point = kinds.index("comma"), kinds.index("point")
         raise GraphError(
@@ -269,10 +267,9 @@ def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
         told = f"{rows.source} has no named column besides {smiles}"
         raise OptionError(f"{told}; add a column with the target, and name it.")
     if len(names) != 1:
-        raise OptionError(
-            f"{rows.source} has {len(others)} columns besides {smiles}; name the ones "
-            f"to predict with --target, of: {', '.join(others[:20])}."
-        )
+        told = f"{rows.source} has {len(others)} columns besides {smiles}; name the"
+        names_of = ", ".join(others[:20])
+        raise OptionError(f"{told} ones to predict with --target, of: {names_of}.")
     return names
 
 

@@ -149,11 +149,9 @@ def memory_budget(file_size: int) -> int:
 
 def check_budget(needed: int, file_size: int) -> None:
     if needed > memory_budget(file_size):
-        raise GraphError(
-            f"its arrays need {needed / 1e9:.1f} GB of memory, too much for a file of "
-            f"{file_size / 1e6:.1f} MB; if the data are real, write the file without "
-            "compression, with numpy.savez."
-        )
+        told = f"its arrays need {needed / 1e9:.1f} GB of memory, too much for a file"
+        advice = "if the data are real, write the file without compression, with"
+        raise GraphError(f"{told} of {file_size / 1e6:.1f} MB; {advice} numpy.savez.")
 
 
 def check_size(content: IO[bytes]) -> None:
@@ -171,10 +169,8 @@ def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
         return info.file_size
     shape, dtype = header
     if math.prod(shape) * dtype.itemsize > info.file_size:
-        raise GraphError(
-            f"{info.filename.removesuffix('.npy')} cannot be read: its header "
-            f"announces shape {list(shape)}, more than the file contains."
-        )
+        told = f"{info.filename.removesuffix('.npy')} cannot be read: its header"
+        raise GraphError(f"{told} announces shape {list(shape)}, more than it has.")
     least = BYTES_PER_NUMBER if dtype.kind in "biuf" else BYTES_PER_NAME
     # An empty axis counts as 1, so that an array of shape [0, 10^12] is not free.
     entries = math.prod(max(length, 1) for length in shape)
@@ -246,10 +242,9 @@ class PackedFile(gzip.GzipFile):
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise FileFormatError(f"{self._path} {_problem(error)}.") from error
         if self.tell() > self._budget:
-            raise FileFormatError(
-                f"{self._path} unpacks to more than {self._budget / 1e9:.1f} GB, too "
-                "much for its size; if the data are real, unpack the file first."
-            )
+            told = f"{self._path} unpacks to more than {self._budget / 1e9:.1f} GB, too"
+            advice = "if the data are real, unpack the file first"
+            raise FileFormatError(f"{told} much for its size; {advice}.")
 
 
 def _problem(error: Exception) -> str:

@@ -116,10 +116,8 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
     size, rest = _decode_size(value - 63)
     pairs = size * (size - 1) // 2
     if rest.size != -(-pairs // 6):
-        raise ValueError(
-            f"{size} nodes need {-(-pairs // 6)} characters after their number, got "
-            f"{rest.size}; the line is truncated or damaged"
-        )
+        told = f"{size} nodes need {-(-pairs // 6)} characters after their number"
+        raise ValueError(f"{told}, got {rest.size}; the line is truncated or damaged")
     bits = np.unpackbits(rest[:, None], axis=1)[:, 2:].reshape(-1)
     place = np.flatnonzero(bits)
     if place.size and place[-1] >= pairs:

@@ -244,10 +244,8 @@ def read_node_link(path: FilePath) -> list[Row]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(
-            f"{where} is not JSON ({_reason(error)}); give networkx graphs as "
-            "node-link JSON; see docs/formats.md#json."
-        ) from error
+        told = f"{where} is not JSON ({_reason(error)}); give node-link JSON"
+        raise FileFormatError(f"{told}; see docs/formats.md#json.") from error
     items = content if isinstance(content, list) else [content]
     return [_graph(number, item) for number, item in enumerate(items, start=1)]
 

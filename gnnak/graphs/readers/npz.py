@@ -243,10 +243,8 @@ def _check_written_once(store: GraphStore) -> None:
         edge = int(two_way[0])
         graph = int(torch.searchsorted(store.num_edges.cumsum(0), edge, right=True))
         source, target = store.edge_index[:, edge].tolist()
-        raise GraphError(
-            f"edge_index has both directions of the edge between nodes {source} and "
-            f"{target} of graph {graph}; set directed=True, or write each edge once."
-        )
+        told = f"edge_index has both directions of the edge between nodes {source} and"
+        raise GraphError(f"{told} {target} of graph {graph}; set directed=True.")
 
 
 def holds_one_graph(path: FilePath) -> bool:

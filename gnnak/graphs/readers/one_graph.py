@@ -34,16 +34,12 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
     columns = {}
     for name, mask in masks.items():
         if mask.dtype != torch.bool or mask.dim() not in (1, 2):
-            raise GraphError(
-                f"{name} is {mask.dtype} {list(mask.shape)}; give a bool for every "
-                "node, [n], or one column of bools per split, [n, k]."
-            )
+            told = f"{name} is {mask.dtype} {list(mask.shape)}; give a bool for every"
+            raise GraphError(f"{told} node, [n], or one column per split, [n, k].")
         columns[name] = mask[:, None] if mask.dim() == 1 else mask
         if mask.size(0) != num_nodes:
-            raise GraphError(
-                f"{name} has {mask.size(0)} rows, but the graph has {num_nodes} nodes; "
-                "give one row for every node."
-            )
+            told = f"{name} has {mask.size(0)} rows, but the graph has {num_nodes}"
+            raise GraphError(f"{told} nodes; give one row for every node.")
     widths = {mask.size(1) for mask in columns.values()}
     count = max(widths)
     if widths - {1, count}:
@@ -56,10 +52,8 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
         chosen = columns[name].cpu().expand(-1, count)
         twice = (chosen & (split >= 0)).any(dim=1).nonzero()
         if twice.numel():
-            raise GraphError(
-                f"node {int(twice[0])} is in {name} and in another mask of the same "
-                "split; put every node into at most one."
-            )
+            told = f"node {int(twice[0])} is in {name} and in another mask of the same"
+            raise GraphError(f"{told} split; put every node into at most one.")
         split[chosen] = part
     return split[:, 0] if count == 1 else split.t().contiguous()
 
@@ -121,10 +115,8 @@ def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         raise GraphError(f"{told}; write those of a scipy.sparse.csr_matrix")
     size = int(shape[0]) * int(shape[1])
     if size > DENSE_PER_ENTRY * max(len(column), 1 << 20):
-        raise GraphError(
-            f"x would have {size:,} entries, {DENSE_PER_ENTRY} times as many as the "
-            "sparse x; reduce its columns, for example to their principal components"
-        )
+        told = f"x would have {size:,} entries, {DENSE_PER_ENTRY} times as many as the"
+        raise GraphError(f"{told} sparse x; reduce its columns")
     dense = np.zeros(tuple(shape.tolist()), np.float32)
     np.add.at(dense, (np.repeat(np.arange(len(counts)), counts), column), value)
     return dense

@@ -104,10 +104,8 @@ def read_pyg(path: FilePath) -> list[Data]:
     graphs = [Data(**item) if _is_graph(item) else item for item in items]
     for number, graph in enumerate(graphs, start=1):
         if not isinstance(graph, Data):
-            raise FileFormatError(
-                f"{path}, item {number} is {kind_of(graph)}; give PyG Data, or "
-                "dicts with edge_index; see docs/formats.md#pyg."
-            )
+            told = f"{path}, item {number} is {kind_of(graph)}; give PyG Data, or dicts"
+            raise FileFormatError(f"{told} with edge_index; see docs/formats.md#pyg.")
     return graphs
 
 
@@ -388,10 +386,9 @@ def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
             continue
         step = _step("edge_index", number, each, each.edge_index)
         if step != size:
-            raise GraphError(
-                f"__inc__ of field 'edge_index' of graph {number} is {step}, but the "
-                f"graph has {counted(size, 'node')}; use PyG's DataLoader."
-            )
+            told = f"__inc__ of field 'edge_index' of graph {number} is {step}, but the"
+            nodes = counted(size, "node")
+            raise GraphError(f"{told} graph has {nodes}; use PyG's DataLoader.")
 
 
 def _check_tensors(name: str, values: list) -> None:

@@ -198,10 +198,8 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
         if len(nodes) == 2:
             graph.add_edge(*nodes)
     if width == 3 and "" in graphs:
-        raise FileFormatError(
-            f"{path} has lines with two and with three words; write the same number "
-            "in every line; see docs/formats.md#edge-lists."
-        )
+        told = "lines with two and with three words; write equally many in every line"
+        raise FileFormatError(f"{path} has {told}; see docs/formats.md#edge-lists.")
     return [_sorted(graph) for graph in graphs.values()]
 
 
