@@ -32,7 +32,7 @@ from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.readers.files import refusing
 from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
-from gnnak.graphs.store import with_reverse_edges
+from gnnak.graphs.store import store_graphs, with_new_edges, with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
 from gnnak.typing import check_count
 
@@ -102,11 +102,9 @@ def _superpixels(graphs: list[dict[str, Any]]) -> GraphStore:
     colour = torch.cat([graph["x"] for graph in graphs])
     place = torch.cat([graph["pos"] for graph in graphs])
     x = torch.cat([colour, place], dim=1).mul(255).round().clamp(0, 255).long()
-    sizes = torch.tensor([graph["x"].size(0) for graph in graphs])
     y = torch.cat([torch.as_tensor(graph["y"]).view(1).long() for graph in graphs])
-    ends = torch.cat([graph["edge_index"] for graph in graphs], dim=1)
-    counts = torch.tensor([graph["edge_index"].size(1) for graph in graphs])
-    directed = GraphStore(sizes, counts, ends, x, y=y).check()
+    bare = store_graphs([(graph["edge_index"], len(graph["x"])) for graph in graphs])
+    directed = replace(bare, x=x, y=y).check()
     return with_reverse_edges(_merged(directed))
 
 
@@ -117,11 +115,7 @@ def _merged(store: GraphStore) -> GraphStore:
     pair = (low * total + high).unique()
     ends = torch.stack([pair // total, pair % total])
     graph = torch.bucketize(ends[0], store.node_ptr[1:], right=True)
-    return replace(
-        store,
-        num_edges=counts_of(graph, len(store)),
-        edge_index=ends - store.node_ptr[graph],
-    )
+    return with_new_edges(store, graph, ends - store.node_ptr[graph], None)
 
 
 MOLECULES = "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"
@@ -169,10 +163,8 @@ def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
     edges = [matrix.nonzero().t() for matrix in bonds]
     types = [matrix[tuple(ends)] for matrix, ends in zip(bonds, edges, strict=True)]
     targets = [m["logP_SA_cycle_normalized"].decode().float() for m in molecules]
-    return GraphStore(
-        torch.tensor([atom.size(0) for atom in atoms]),
-        torch.tensor([ends.size(1) for ends in edges]),
-        torch.cat(edges, dim=1),
+    return replace(
+        store_graphs(list(zip(edges, map(len, atoms), strict=True))),
         x=torch.cat(atoms),
         edge_attr=torch.cat(types)[:, None],
         y=torch.cat([target.view(1) for target in targets]),
@@ -323,14 +315,13 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 
 def _file(read: Callable[..., Tensor]) -> GraphFile:
     """Build graphs with their split; `read(name)` parses a CSV file of the archive."""
-    y = read("raw/graph-label", np.float32)
     store = GraphStore(
         read("raw/num-node-list")[:, 0],
         read("raw/num-edge-list")[:, 0],
         read("raw/edge").t().contiguous(),
         x=read("raw/node-feat"),
         edge_attr=read("raw/edge-feat"),
-        y=y,
+        y=read("raw/graph-label", np.float32),
     ).check()
     split = torch.full((len(store),), -1)
     for code, part in enumerate(("train", "valid", "test")):
@@ -385,22 +376,16 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
     ptr = pointers(store.num_nodes)
     position = store.x[:, 3:].double() / 255
-    parts = []
+    none = torch.zeros(0, dtype=torch.long)
+    parts = [(none, none.view(2, 0))]
     for size in store.num_nodes.unique().tolist():
         for graphs in (store.num_nodes == size).nonzero().flatten().split(CHUNK):
             nodes = ptr[graphs, None] + torch.arange(size)
             parts.append(_edges_of(graphs, position[nodes]))
-    none = torch.zeros(0, dtype=torch.long)
-    graph = torch.cat([part[0] for part in parts] or [none])
-    edges = torch.cat([part[1] for part in parts] or [none.view(2, 0)], dim=1)
-    order = graph.argsort(stable=True)
-    return GraphStore(
-        store.num_nodes,
-        counts_of(graph, len(store)),
-        edges[:, order],
-        store.x.float() / 255,
-        y=store.y,
-    )
+    graph, edges = (torch.cat(part, dim=-1) for part in zip(*parts, strict=True))
+    edges, x = edges[:, graph.argsort(stable=True)], store.x.float() / 255
+    counts = counts_of(graph, len(store))
+    return GraphStore(store.num_nodes, counts, edges, x, y=store.y)
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:

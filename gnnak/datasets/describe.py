@@ -72,10 +72,8 @@ class Description:
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""
-        return asdict(self) | {
-            "protocols": list(self.protocols),
-            "over_training": list(self.over_training),
-        }
+        values = asdict(self).items()
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values}
 
 
 def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
@@ -196,10 +194,9 @@ def _measure(
 ) -> SubgraphSizes:
     """Measure the rooted subgraphs of a store; if memory is short, in two halves."""
     batch = store.union()
+    edges, size = batch.edge_index, batch.num_nodes
     try:
-        found = extract(
-            extractor, batch.edge_index, batch.num_nodes, generator, batch.batch
-        )
+        found = extract(extractor, edges, size, generator, batch.batch)
     except SizeError:
         if len(store) == 1:
             raise
@@ -208,11 +205,8 @@ def _measure(
         return SubgraphSizes.join([_measure(h, extractor, generator) for h in halves])
     graph = batch.batch.index_select(0, found.node)
     at_edge = graph.index_select(0, found.edge_index[0])
-    return SubgraphSizes(
-        batch.ptr.diff(),
-        counts_of(graph, batch.num_graphs),
-        counts_of(at_edge, batch.num_graphs),
-    )
+    counts = (counts_of(rows, batch.num_graphs) for rows in (graph, at_edge))
+    return SubgraphSizes(batch.ptr.diff(), *counts)
 
 
 def one_graph_advice(
@@ -235,11 +229,9 @@ def one_graph_advice(
     whole = estimated_sizes(extractor, edge_index, size, seconds=WHOLE_SECONDS)
 
     def cost(sizes: Sizes, one_layer: bool = False) -> float:
-        of_one = SubgraphSizes(
-            *(torch.tensor([float(each)]) for each in (size, *sizes[:2]))
-        )
+        rows = (torch.tensor([float(each)]) for each in (size, *sizes[:2]))
         layers = 1 if one_layer else num_layers
-        return of_one.training_bytes(1, layers, channels, hop_channels)
+        return SubgraphSizes(*rows).training_bytes(1, layers, channels, hop_channels)
 
     if cost(whole) <= free:
         return None
@@ -268,9 +260,8 @@ def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | No
     generator = torch.Generator().manual_seed(0)
     bare = without_encodings(extractor)
     try:
-        return SubgraphSizes.join(
-            list(subgraph_sizes(store.subset(chosen), bare, generator))
-        )
+        sizes = subgraph_sizes(store.subset(chosen), bare, generator)
+        return SubgraphSizes.join(list(sizes))
     except SizeError:
         return None
 

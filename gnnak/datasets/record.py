@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -203,13 +203,10 @@ class Dataset:
     def subset(self, indices: Tensor) -> Dataset:
         """Return the selected graphs, with their parts of the split and folds."""
         indices = indices.to(torch.long)
-        return Dataset(
-            self.info,
-            self.store.subset(indices),
-            None if self.split is None else self.split[indices],
-            None if self.folds is None else self.folds[:, indices],
-            self.features,
-        )
+        split = None if self.split is None else self.split[indices]
+        folds = None if self.folds is None else self.folds[:, indices]
+        store = self.store.subset(indices)
+        return replace(self, store=store, split=split, folds=folds)
 
     def check(self) -> Dataset:
         """Check shapes, dtypes and ranges of all fields and return the data set itself.

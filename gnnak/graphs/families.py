@@ -138,9 +138,8 @@ def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     """
     check_simple(base)
     if not base.number_of_edges() or not nx.is_connected(base):
-        told = (
-            f"the base graph has {len(base)} nodes and {base.number_of_edges()} edges"
-        )
+        size, edges = len(base), base.number_of_edges()
+        told = f"the base graph has {size} nodes and {edges} edges"
         raise GraphError(f"{told} and must be connected with an edge; give another.")
     top = max(degree for _, degree in base.degree)
     if top > MAX_DEGREE:

@@ -184,14 +184,11 @@ class GraphStore:
         """
         host, graph = indices_at(indices, len(self), self.device)
         nodes, edges = self.counts[:, host].sum(dim=1).tolist()
-        num_nodes = self.num_nodes.index_select(0, graph)
-        num_edges = self.num_edges.index_select(0, graph)
-        start = self.edge_ptr.index_select(0, graph)
-        edge = ragged_ranges(start, num_edges, edges)[1]
-        node = None
+        chosen = self._table.index_select(1, graph)
+        num_nodes, num_edges, first_node, first_edge = chosen.unbind()
+        edge, node = ragged_ranges(first_edge, num_edges, edges)[1], None
         if self.x is not None or self.node_targets:
-            start = self.node_ptr.index_select(0, graph)
-            node = ragged_ranges(start, num_nodes, nodes)[1]
+            node = ragged_ranges(first_node, num_nodes, nodes)[1]
         return GraphStore(
             num_nodes,
             num_edges,
@@ -314,12 +311,19 @@ def add_reverse_edges(
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
-    return replace(
-        store,
-        num_edges=counts_of(graph, len(store)),
-        edge_index=edge_index,
-        edge_attr=_take(store.edge_attr, origin),
-    )
+    return with_new_edges(store, graph, edge_index, origin)
+
+
+def with_new_edges(
+    store: GraphStore, graph: Tensor, edge_index: Tensor, origin: Tensor | None
+) -> GraphStore:
+    """Replace the edges of a store.
+
+    `graph`, [e], is the graph of each new edge, and `origin`, [e], the edge with the
+    attributes of each, or None if they get no attributes.
+    """
+    counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
+    return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
 
 
 def without_reverse_edges(store: GraphStore) -> GraphStore | None:
@@ -347,12 +351,7 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
     first = edge.new_full((int(counts[0::2].sum()),), key.numel())
     first.scatter_reduce_(0, pair, edge, "amin")
     keep = first.sort().values
-    return replace(
-        store,
-        num_edges=counts_of(graph.index_select(0, keep), len(store)),
-        edge_index=edge_index.index_select(1, keep),
-        edge_attr=_take(store.edge_attr, keep),
-    )
+    return with_new_edges(store, graph[keep], edge_index.index_select(1, keep), keep)
 
 
 def is_one_way(store: GraphStore) -> bool:

@@ -92,11 +92,8 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
         here = (layer[target] == distance).nonzero().flatten()
         into, outof = target[here], source[here]
         parts.append(_next_layer(parts[-1], into, outof, share[into], roots.numel()))
-    return Filling(
-        torch.cat([part.node for part in parts]),
-        torch.cat([part.subgraph for part in parts]),
-        torch.cat([part.weight for part in parts]),
-    )
+    entries = [(part.node, part.subgraph, part.weight) for part in parts]
+    return Filling(*map(torch.cat, zip(*entries, strict=True)))
 
 
 def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:

@@ -108,11 +108,8 @@ def _search(table: PairDistances, neighbors: Neighbors) -> None:
     for distance in range(1, size):
         cuts = chunk_cuts(neighbors.rows(frontier)[1], CHUNK)
         parts = []
-        for ends in zip(
-            torch.tensor_split(start, cuts),
-            torch.tensor_split(frontier, cuts),
-            strict=True,
-        ):
+        both = (torch.tensor_split(pairs, cuts) for pairs in (start, frontier))
+        for ends in zip(*both, strict=True):
             key = _next_pairs(*ends, table, neighbors)
             table.hop[table.at(key // size, key % size)] = distance
             parts.append(key)
@@ -181,14 +178,10 @@ def make_plan(
     """Compute a `Plan`; with distances if `distances` and not `plan.is_large`."""
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
-    plan = Plan(
-        component,
-        count,
-        groups,
-        int(groups.ptr.diff().max()) if count else 0,
-        counts_of(subgraphs.node, num_nodes),
-        near_places(edge_index, component, groups),
-    )
+    largest = int(groups.ptr.diff().max()) if count else 0
+    held = counts_of(subgraphs.node, num_nodes)
+    near = near_places(edge_index, component, groups)
+    plan = Plan(component, count, groups, largest, held, near)
     if not distances or plan.is_large(subgraphs):
         return plan
     return replace(plan, distances=pair_distances(edge_index, component, count))

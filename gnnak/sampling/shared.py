@@ -453,7 +453,7 @@ class SharedSubgraphs:
         if isinstance(full, StreamedSubgraphs):
             raise SizeError(
                 "the rooted subgraphs do not fit into memory, and SubgraphDrop samples "
-                "from all; leave SubgraphDrop out, or lower the radius or max_neighbors."
+                "from all; leave SubgraphDrop out, or lower num_hops or max_neighbors."
             )
         if graph.plan is None:
             graph.plan = self.drop.plan(full, edge_index)

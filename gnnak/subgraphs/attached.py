@@ -120,13 +120,5 @@ def rooted_from_pyg(data: RootedSubgraphData) -> RootedSubgraphs:
     node, subgraph, ends = node[order], subgraph[order], ends[:, by_all]
     centroid = (node == root[subgraph]).nonzero().flatten()
     hop = hops_to_root(ends, centroid, node.numel(), max_hops=node.numel())
-    return RootedSubgraphs(
-        root,
-        node,
-        subgraph,
-        hop,
-        ends,
-        edge[by_all],
-        num_nodes=root.numel(),
-        num_edges=int(data.num_edges),
-    )
+    sizes = root.numel(), int(data.num_edges)
+    return RootedSubgraphs(root, node, subgraph, hop, ends, edge[by_all], *sizes)

@@ -235,11 +235,8 @@ class _Search(NamedTuple):
             return []
         frontier_cuts = torch.searchsorted(roots, first_roots).tolist()
         seen_cuts = torch.searchsorted(self.seen, first_roots * size * radix).tolist()
-        parts = zip(
-            torch.tensor_split(self.seen, seen_cuts),
-            torch.tensor_split(frontier, frontier_cuts),
-            strict=True,
-        )
+        seen = torch.tensor_split(self.seen, seen_cuts)
+        parts = zip(seen, torch.tensor_split(frontier, frontier_cuts), strict=True)
         return [_Search(*part, self.hop) for part in parts][::-1]
 
 

@@ -134,21 +134,11 @@ def molecule_chunks(
             reasons |= {r.number - first: r.problem for r in rows if r.problem}
             bad = [BadRow(n + first, reasons[n]) for n in sorted(reasons)]
             kept = [i for i, p in enumerate(part.position) if int(p) + 1 not in reasons]
-            columns = {
-                name: [row.cells[i] for row in rows]
-                for i, name in enumerate(table.names)
-            }
-            indices = torch.tensor(kept, dtype=torch.long)
-            yield GraphRows(
-                part.store.subset(indices),
-                part.position[indices],
-                len(rows),
-                tuple(bad),
-                columns,
-                source=str(path),
-                molecules=tuple(columns[column][i] for i in part.position[indices]),
-                decimal_commas=table.decimal_commas,
-            )
+            cells = zip(*(row.cells for row in rows), strict=True)
+            columns = dict(zip(table.names, map(list, cells), strict=True))
+            part = part.subset(torch.tensor(kept, dtype=torch.long))
+            part = replace(part, bad=tuple(bad), columns=columns)
+            yield replace(part, decimal_commas=table.decimal_commas)
             first += len(rows)
     if not first:
         raise FileFormatError(f"{path} has a header but no rows; add rows.")

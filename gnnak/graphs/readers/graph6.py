@@ -14,7 +14,12 @@ import torch
 
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs.readers.files import FilePath, read_bytes, write_bytes
-from gnnak.graphs.store import GraphStore, with_reverse_edges, without_reverse_edges
+from gnnak.graphs.store import (
+    GraphStore,
+    store_graphs,
+    with_reverse_edges,
+    without_reverse_edges,
+)
 
 HEADER = b">>graph6<<"
 OTHERS = {b":": "sparse6", b"&": "digraph6", b";": "incremental sparse6"}
@@ -44,7 +49,7 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
             [1, 0, 2, 0, 2, 1]])
     """
     content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    sizes, edges = [], [np.zeros((2, 0), np.int64)]
+    graphs = []
     for number, line in enumerate(content.split(b"\n"), start=1):
         line = line.strip()
         if number == 1:
@@ -56,15 +61,8 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
         except ValueError as error:
             told = f"{name}, line {number}: {error}"
             raise FileFormatError(f"{told}; see docs/formats.md#graph6.") from error
-        sizes.append(size)
-        edges.append(ends)
-    counts = [ends.shape[1] for ends in edges[1:]]
-    store = GraphStore(
-        torch.tensor(sizes, dtype=torch.long),
-        torch.tensor(counts, dtype=torch.long),
-        torch.from_numpy(np.concatenate(edges, axis=1)),
-    )
-    return with_reverse_edges(store)
+        graphs.append((torch.from_numpy(ends), size))
+    return with_reverse_edges(store_graphs(graphs))
 
 
 def format_graph6(store: GraphStore) -> str:

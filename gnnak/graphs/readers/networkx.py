@@ -182,15 +182,11 @@ def _rows(
 ) -> list[list[list[float]]]:
     """Return the attributes, as in `names`, of nodes, edges, the graph and nodes."""
     nodes = [(f"node {n!r} of {where}", data) for n, data in graph.nodes(data=True)]
-    edges = [
-        (f"edge {(source, end)!r} of {where}", data)
-        for source, end, data in graph.edges(data=True)
-    ]
+    edges = [(f"edge {(s, t)!r} of {where}", d) for s, t, d in graph.edges(data=True)]
+    parts = zip(names, (nodes, edges, [(where, graph.graph)], nodes), strict=True)
     return [
         [_row(*item, wanted, categories) for item in items if wanted is not None]
-        for wanted, items in zip(
-            names, (nodes, edges, [(where, graph.graph)], nodes), strict=True
-        )
+        for wanted, items in parts
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Number
@@ -238,15 +239,12 @@ def _features(
 
 def field_axes(graphs: Sequence[Data], store: GraphStore) -> dict[str, FieldAxis]:
     """Return what each field of the graphs in a store has one row for."""
-
-    def count(value: object) -> int:
-        rows = isinstance(value, Tensor) and value.dim() > 0
-        return value.size(0) if rows else 1  # type: ignore[attr-defined]
-
     fields = [graph.to_dict() for graph in graphs]
     axes: dict[str, FieldAxis] = {}
     for name in sorted({name for each in fields for name in each} - MADE - {"y"}):
-        counts = torch.tensor([count(each.get(name)) for each in fields])
+        values = [each.get(name) for each in fields]
+        shapes = [v.shape if isinstance(v, Tensor) else () for v in values]
+        counts = torch.tensor([shape[0] if shape else 1 for shape in shapes])
         axes[name] = _axis(name, counts, *store.counts) or "graphs"
     return axes
 
@@ -435,11 +433,10 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
             f"field {name!r} of graph {number} is empty, but PyG reads the largest "
             "number of a field with 'batch' in its name; rename the field."
         ) from error
-    if isinstance(step, Tensor) and step.numel() == 1:
-        step = int(step)
+    if isinstance(step, Tensor):
+        step = int(step) if step.numel() == 1 else step.tolist()
     if not isinstance(step, int):
-        shown = step.tolist() if isinstance(step, Tensor) else repr(step)
-        told = f"__inc__ of field {name!r} of graph {number} is {shown}"
+        told = f"__inc__ of field {name!r} of graph {number} is {step!r}"
         raise GraphError(f"{told}; give one whole number, or use PyG's DataLoader.")
     return step
 
@@ -466,11 +463,10 @@ def check_objects(name: str, values: list) -> list:
         if any(isinstance(part, SparseTensor) for part in parts):
             raise GraphError(f"field {name!r} of graph {number} is sparse; {DENSE}")
         if any(isinstance(part, Tensor | dict) for part in parts):
-            kind = kind_of(value)
             raise GraphError(
-                f"field {name!r} of graph {number} is {kind}; GraphLoader takes "
-                "tensors, numbers, texts and lists without tensors, so remove the "
-                "field or use PyG's DataLoader."
+                f"field {name!r} of graph {number} is {kind_of(value)}; GraphLoader "
+                "takes tensors, numbers, texts and lists of them, so remove the field "
+                "or use PyG's DataLoader."
             )
     return values
 
@@ -513,7 +509,6 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
     # Counts are on the CPU, also if a user has set another default device.
     counts = [_num_nodes(number, each) for number, each in enumerate(data)]
     sizes = torch.tensor(counts, device="cpu")
-    has_edges = "edge_index" in data[0]
     edge_index, num_edges = _edges(data, sizes)
     given: dict[str, Any] = {"node_targets": False}
     tensors, objects = {}, {}
@@ -530,9 +525,8 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
             objects[name] = check_objects(name, values)
     device = edge_index.device
     store = GraphStore(sizes.to(device), num_edges.to(device), edge_index, **given)
-    attributes = Attributes(tensors, objects)
-    has_counts = "num_nodes" in data[0]
-    return FieldStore(store, attributes, type(data[0]), has_edges, has_counts)
+    has = "edge_index" in data[0], "num_nodes" in data[0]
+    return FieldStore(store, Attributes(tensors, objects), type(data[0]), *has)
 
 
 def _checked(graphs: Iterable[Data]) -> list[Data]:
@@ -560,16 +554,12 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
 def _num_nodes(number: int, data: Data) -> int:
     if "num_nodes" in data:
         return as_num_nodes(data["num_nodes"], f" of graph {number}")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), suppress(UserWarning):
         warnings.simplefilter("error")
-        try:
-            size = data.num_nodes
-        except UserWarning:
-            size = None
-    if size is None:
-        told = f"graph {number} has neither num_nodes nor x; set num_nodes"
-        raise GraphError(f"{told}, since isolated nodes are not in edge_index.")
-    return size
+        if data.num_nodes is not None:
+            return data.num_nodes
+    told = f"graph {number} has neither num_nodes nor x; set num_nodes"
+    raise GraphError(f"{told}, since isolated nodes are not in edge_index.")
 
 
 def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
@@ -581,9 +571,8 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
     for number, value in enumerate(values):
         dense = isinstance(value, Tensor) and value.layout == torch.strided
         if not dense or value.dtype != torch.long or value.shape[:-1] != (2,):
-            kind = kind_of(value)
-            if isinstance(value, Tensor):
-                kind = f"{value.dtype} {list(value.shape)}"
+            shaped = isinstance(value, Tensor)
+            kind = f"{value.dtype} {list(value.shape)}" if shaped else kind_of(value)
             told = f"edge_index of graph {number} is {kind}"
             raise GraphError(f"{told}; give an int64 tensor [2, e].")
     check_shifts(data, sizes)
