@@ -301,7 +301,19 @@ def fetch_ogb(name: str, folder: Path) -> GraphFile:
 
         told = f"{title}.zip is not a molecule data set of OGB"
         with refusing(told, *MALFORMED, EOFError, gzip.BadGzipFile, reason=True):
-            return _checked(name, _file(read))
+            store = GraphStore(
+                read("raw/num-node-list")[:, 0],
+                read("raw/num-edge-list")[:, 0],
+                read("raw/edge").t().contiguous(),
+                x=read("raw/node-feat"),
+                edge_attr=read("raw/edge-feat"),
+                y=read("raw/graph-label", np.float32),
+            ).check()
+            split = torch.full((len(store),), -1)
+            for code, part in enumerate(("train", "valid", "test")):
+                split[read(f"split/scaffold/{part}")[:, 0]] = code
+            file = GraphFile(with_reverse_edges(store), split).check()
+        return _checked(name, file)
 
 
 def read_csv(content: bytes, kind: Any) -> Tensor:
@@ -311,22 +323,6 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
         content = EMPTY.sub(b"nan", content)
     lines = io.BytesIO(content)
     return torch.from_numpy(np.loadtxt(lines, kind, delimiter=",", ndmin=2))
-
-
-def _file(read: Callable[..., Tensor]) -> GraphFile:
-    """Build graphs with their split; `read(name)` parses a CSV file of the archive."""
-    store = GraphStore(
-        read("raw/num-node-list")[:, 0],
-        read("raw/num-edge-list")[:, 0],
-        read("raw/edge").t().contiguous(),
-        x=read("raw/node-feat"),
-        edge_attr=read("raw/edge-feat"),
-        y=read("raw/graph-label", np.float32),
-    ).check()
-    split = torch.full((len(store),), -1)
-    for code, part in enumerate(("train", "valid", "test")):
-        split[read(f"split/scaffold/{part}")[:, 0]] = code
-    return GraphFile(with_reverse_edges(store), split).check()
 
 
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:

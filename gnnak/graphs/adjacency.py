@@ -48,6 +48,13 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
     return Neighbors(ptr, source.index_select(0, edge), edge, key)
 
 
+def joined_nodes(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return all pairs of a node and a neighbour, without directions or duplicates."""
+    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    pair = torch.unique(both[1] * num_nodes + both[0])
+    return pair // max(num_nodes, 1), pair % max(num_nodes, 1)
+
+
 def has_reverse(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Return whether each edge u -> v has a reverse edge v -> u, [e]."""
     source, target = edge_index

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from gnnak.graphs.adjacency import hops_to_root
+from gnnak.graphs.adjacency import hops_to_root, joined_nodes
 from gnnak.graphs.fields import moved
 from gnnak.graphs.ragged import counts_of, ragged_ranges
 from gnnak.subgraphs.groups import Compact, GroupKey
@@ -113,10 +113,7 @@ def _nearer_neighbors(
     Returns the distance of each node to the nearest root, [n] (-1 if there is no path),
     and pairs of a neighbour and a node, as two tensors.
     """
-    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-    pair = torch.unique(both[1] * num_nodes + both[0])
-    size = max(num_nodes, 1)
-    target, source = pair // size, pair % size
+    target, source = joined_nodes(edge_index, num_nodes)
     layer = hops_to_root(torch.stack([source, target]), roots, num_nodes, num_nodes)
     nearer = (layer[source] == layer[target] - 1) & (layer[source] >= 0)
     pairs = nearer.nonzero().flatten()

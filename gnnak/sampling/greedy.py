@@ -45,7 +45,9 @@ def sample_greedily(
     tie_break = tie_ranks(subgraphs, rank, ties).double() / max(sampled.numel(), 1)
     points = rank.double()
     for _ in range(sampled.numel()):
-        unfinished = _components_with(covered < wanted, plan)
+        lacking = plan.held.new_zeros(plan.num_components)
+        lacking.index_add_(0, plan.component, (covered < wanted).long())
+        unfinished = lacking > 0
         available = unfinished.index_select(0, component) & ~sampled
         points = points.masked_fill(~available, -torch.inf)
         best = best_of_each(points, component, plan.num_components)
@@ -63,15 +65,7 @@ def sample_greedily(
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
     """Return ranks of all subgraphs, [s]: among equal scores, the highest rank wins."""
-    if ties == "random":
-        return rank
-    return subgraphs.num_subgraphs - 1 - subgraphs.root
-
-
-def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
-    """Return a mask of the components that contain a node of the mask `nodes`, [n]."""
-    count = plan.held.new_zeros(plan.num_components)
-    return count.index_add(0, plan.component, nodes.long()) > 0
+    return rank if ties == "random" else subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
 def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import CoverageError
-from gnnak.graphs.adjacency import Neighbors, components, incoming
+from gnnak.graphs.adjacency import Neighbors, components, incoming, joined_nodes
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -43,11 +43,9 @@ def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
     place = torch.empty_like(order)
     place[order] = torch.arange(num_nodes, device=order.device)
     place -= groups.ptr.index_select(0, component)
-    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-    pair = torch.unique(both[1] * num_nodes + both[0])
-    size = max(num_nodes, 1)
-    count = counts_of(pair // size, num_nodes)
-    rows = place.index_select(0, pair % size).int()
+    node, other = joined_nodes(edge_index, num_nodes)
+    count = counts_of(node, num_nodes)
+    rows = place.index_select(0, other).int()
     return Near(rows, pointers(count)[:-1], count)
 
 

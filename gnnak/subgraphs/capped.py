@@ -82,24 +82,6 @@ def capped_egonets_of(
     """Extract capped egonets of the roots, [s]; other arguments as above."""
     lower = "max_neighbors, num_hops or the number of roots"
     limit = CopyLimit(copy_limit, root.device, lower)
-    key = capped_reach(root, neighbors, num_hops, max_neighbors, seed, limit)
-    found = induced_subgraphs(root, key, neighbors, num_hops, limit)
-    return found.assume(hop_range=(0, num_hops))
-
-
-def capped_reach(
-    root: Tensor,
-    neighbors: Neighbors,
-    num_hops: int,
-    max_neighbors: int,
-    seed: int,
-    limit: CopyLimit,
-) -> Tensor:
-    """Sample the nodes of capped egonets; see `capped_egonets`.
-
-    Returns the pairs (i, v) of root number and sampled node, as sorted integers
-    `i * n + v`, [m].
-    """
     degree = neighbors.ptr.diff()
     widest = int(degree.max()) if degree.numel() else 0
     sampled = min(max_neighbors, neighbors.num_nodes)
@@ -115,15 +97,18 @@ def capped_reach(
         found.append(sample(part) + first * neighbors.num_nodes)
         first, total = first + part.numel(), total + found[-1].numel()
         limit.check(total, what="node copies")
-    return torch.cat(found)
+    key = torch.cat(found)
+    subgraphs = induced_subgraphs(root, key, neighbors, num_hops, limit)
+    return subgraphs.assume(hop_range=(0, num_hops))
 
 
 def _sample(
     root: Tensor, neighbors: Neighbors, num_hops: int, most: int, seed: int
 ) -> Tensor:
-    """Return the result of `capped_reach` for a few roots.
+    """Sample the nodes of the egonets of a few roots; see `capped_egonets`.
 
-    A pair (i, v) is encoded as `i * 2**BITS` plus a random permutation of the number of
+    Returns the pairs (i, v) of root number and sampled node, as sorted integers
+    `i * n + v`, [m]. Before, a pair (i, v) is encoded as `i * 2**BITS` plus a random permutation of the number of
     v minus that of root i. So the first pairs of a root in sorted order are a random
     sample.
     """

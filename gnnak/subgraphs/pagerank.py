@@ -78,8 +78,23 @@ def pagerank_neighbors(
     root = check_roots(roots, num_nodes, edge_index.device)
     limit = CopyLimit(copy_limit, root.device, "size or the number of roots")
     neighbors = incoming(edge_index, num_nodes)
-    key = largest_pagerank(root, neighbors, size, alpha, tolerance, limit)
-    found = induced_subgraphs(root, key, neighbors, max_hops, limit)
+    if limit.is_below(root.numel() * min(size, num_nodes)):
+        copies = estimated_copies(
+            root, lambda one: pagerank(one, neighbors, alpha, tolerance)[0][:size]
+        )
+        limit.check(copies, "about", "node copies")
+    keys, first, total, step = [root[:0]], 0, 0, 16
+    while first < root.numel():
+        some = root[first : first + step]
+        pair, value = pagerank(some, neighbors, alpha, tolerance)
+        chosen = _largest(pair, value, some, size)
+        number = (chosen >> BITS) + first
+        keys.append(number * num_nodes + (chosen & NODE))
+        total += chosen.numel()
+        limit.check(total, what="node copies")
+        first += some.numel()
+        step = max(min(4 * step, CHUNK * some.numel() // pair.numel()), 1)
+    found = induced_subgraphs(root, torch.cat(keys), neighbors, max_hops, limit)
     return found.assume(in_order=True) if roots is None else found
 
 
@@ -89,37 +104,6 @@ def _check_floats(alpha: float, tolerance: float) -> None:
         if not isinstance(value, int | float) or not least <= value < 1:
             told = f"{option} is {value!r}"
             raise OptionError(f"{told}; give a number with {least} <= {option} < 1.")
-
-
-def largest_pagerank(
-    root: Tensor,
-    neighbors: Neighbors,
-    size: int,
-    alpha: float,
-    tolerance: float,
-    limit: CopyLimit,
-) -> Tensor:
-    """Find the nodes of the subgraphs of `pagerank_neighbors`.
-
-    Returns the pairs (i, v) of root number and node, as sorted integers `i * n + v`.
-    """
-    if limit.is_below(root.numel() * min(size, neighbors.num_nodes)):
-        copies = estimated_copies(
-            root, lambda one: pagerank(one, neighbors, alpha, tolerance)[0][:size]
-        )
-        limit.check(copies, "about", "node copies")
-    found, first, total, step = [root[:0]], 0, 0, 16
-    while first < root.numel():
-        some = root[first : first + step]
-        pair, value = pagerank(some, neighbors, alpha, tolerance)
-        chosen = _largest(pair, value, some, size)
-        number = (chosen >> BITS) + first
-        found.append(number * neighbors.num_nodes + (chosen & NODE))
-        total += chosen.numel()
-        limit.check(total, what="node copies")
-        first += some.numel()
-        step = max(min(4 * step, CHUNK * some.numel() // pair.numel()), 1)
-    return torch.cat(found)
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:

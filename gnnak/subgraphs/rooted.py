@@ -385,13 +385,10 @@ class RootedSubgraphs(Compact):
             return self
         _check_copies(self, num_nodes)
         _check_edges(self)
-        _check_hops(self)
         if edge_index is not None:
             if num_nodes is None:
                 raise SubgraphError("check() needs num_nodes with edge_index.")
-            _check_against(self, edge_index, num_nodes)
-            if induced:
-                _check_induced(self, edge_index, num_nodes)
+            _check_against(self, edge_index, num_nodes, induced)
         return self
 
 
@@ -483,23 +480,21 @@ def _check_edges(record: RootedSubgraphs) -> None:
         | (torch.diff(record.edge)[same_source] <= 0).any()
     )
     _refuse(unsorted, "edge copies must be sorted by (target, source, edge).")
-
-
-def _check_hops(record: RootedSubgraphs) -> None:
     bound = max(record.max_hop, 0)
     true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
     wrong = not torch.equal(true, record.hop)
     _refuse(wrong, "hop is not the distance to the root in the subgraph.")
 
 
-def _check_against(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+def _check_against(
+    record: RootedSubgraphs, edge_index: Tensor, num_nodes: int, induced: bool
+) -> None:
     check_edge_index(edge_index, num_nodes)
     _check_range("edge", record.edge, edge_index.size(1))
     same = torch.equal(record.node[record.edge_index], edge_index[:, record.edge])
     _refuse(not same, "an edge copy does not have the same ends as its edge.")
-
-
-def _check_induced(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+    if not induced:
+        return
     # An edge must have as many copies as there are subgraphs that contain both ends.
     wanted = torch.zeros(edge_index.size(1), dtype=torch.long, device=record.device)
     for index in range(record.num_subgraphs):

@@ -84,7 +84,12 @@ def choose_split(
         told = "give at least three, or one graph with a target of every node"
         raise FileFormatError(f"{rows.source} has {count}{why}; {told}.")
     if given is not None:
-        return _of_rows(given, rows), None
+        if isinstance(given, Iterable) and not isinstance(given, Tensor):
+            given = list(given)
+        # There may also be parts of the bad rows.
+        if hasattr(given, "__len__") and len(given) == rows.num_rows != len(rows):
+            return check_split(given, rows.num_rows)[rows.position], None
+        return check_split(given, len(rows)), None
     if own.split == "scaffold" and rows.molecules is None:
         raise OptionError("split 'scaffold' needs molecules; use another split.")
     if own.folds is not None:
@@ -118,16 +123,6 @@ def _folds(
     if own.split == "scaffold":
         return scaffold_folds(rows.molecules or (), count, seed)
     return random_folds(len(rows), count, seed, classes)
-
-
-def _of_rows(given: Any, rows: GraphRows) -> Tensor:
-    """Return the split of the graphs; `given` may also have entries for bad rows."""
-    if isinstance(given, Iterable) and not isinstance(given, Tensor):
-        given = list(given)
-    length = len(given) if hasattr(given, "__len__") else -1
-    if length == rows.num_rows != len(rows):
-        return check_split(given, rows.num_rows)[rows.position]
-    return check_split(given, len(rows))
 
 
 MOST_TOLD = 100
@@ -415,7 +410,10 @@ def _rows(
     nodes, edges = use.nodes + use.unused_nodes, use.edges + use.unused_edges
     check_attributes("node", own.node_attr, nodes, edges, *told)
     check_attributes("edge", own.edge_attr, edges, nodes, *told)
-    return with_points(rows, own.targets, own.task)
+    if not rows.decimal_commas:
+        return rows
+    columns = with_points(rows.columns, rows.source, own.targets, own.task)
+    return replace(rows, columns=columns)
 
 
 def _check_finite(rows: GraphRows) -> None:

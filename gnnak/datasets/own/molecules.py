@@ -24,8 +24,9 @@ from gnnak.graphs.readers.smiles import (
     parse_smiles,
     zinc_from_molecules,
 )
-from gnnak.graphs.readers.table import check_columns, open_table
+from gnnak.graphs.readers.table import open_table
 from gnnak.nn.features import Categorical
+from gnnak.typing import check_known
 
 
 class Featurizer(NamedTuple):
@@ -164,12 +165,12 @@ def molecule_table(
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
     """Return the name of the column with SMILES strings, or raise `OptionError`."""
     if wanted is not None:
-        check_columns(path, [wanted], names)
+        check_known("column", wanted, names, of=f" in {Path(path).name}")
         return wanted
+    lower = {column.lower(): column for column in reversed(names)}
     for name in SMILES_NAMES:
-        for column in names:
-            if column.lower() == name:
-                return column
+        if name in lower:
+            return lower[name]
     raise OptionError(
         f"{Path(path).name} has no column named smiles in its header; name the column "
         f"of SMILES strings with --smiles, one of: {', '.join(names[:20])}; see "

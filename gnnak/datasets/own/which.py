@@ -48,21 +48,13 @@ LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 """Matches numbers such as 1.234, whose point or comma may separate thousands."""
 
 
-def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
-    """Replace decimal commas in the columns `targets`, or in all columns if empty."""
-    if not rows.decimal_commas:
-        return rows
-    read = columns_with_points(rows.columns, rows.source, targets, task)
-    return replace(rows, columns=read)
-
-
-def columns_with_points(
+def with_points(
     columns: Mapping[str, Sequence[str]],
     source: str,
     targets: Sequence[str],
     task: str | None,
 ) -> Mapping[str, Sequence[str]]:
-    """Replace decimal commas in columns of a table, as `with_points` does."""
+    """Replace decimal commas in the columns `targets`, or in all columns if empty."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -234,7 +226,7 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
     assert own.labels is not None
     columns, decimal_commas = read_table(own.labels)
     if decimal_commas:
-        columns = columns_with_points(columns, own.labels, own.targets, own.task)
+        columns = with_points(columns, own.labels, own.targets, own.task)
     length = len(next(iter(columns.values())))
     if length != rows.num_rows:
         graphs = counted(rows.num_rows, "graph")

@@ -169,11 +169,8 @@ def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
     bonds = [bond for molecule in kekulized for bond in molecule.GetBonds()]
     types = [str(bond.GetBondType()) for bond in bonds]
     numbers = [BOND_TYPES.index(t) + 1 if t in BOND_TYPES else 0 for t in types]
-    x, edge_attr = (
-        torch.tensor(values, dtype=torch.long).reshape(-1, 1)
-        for values in (atoms, numbers)
-    )
-    return _store(kekulized, x, edge_attr)
+    columns = (torch.tensor(each, dtype=torch.long) for each in (atoms, numbers))
+    return _store(kekulized, *(column.reshape(-1, 1) for column in columns))
 
 
 def atom_name(atom: Any, is_centre: bool) -> str:
@@ -209,8 +206,6 @@ def _kekulized(chem: Any, molecule: Any) -> Any:
     # Without marks, atoms and bonds alone determine which atoms are stereocentres.
     copy = chem.Mol(molecule)
     chem.RemoveStereochemistry(copy)
-    try:
+    with suppress(Exception):  # of rings without a Kekulé form, as in c1cc*cc1
         chem.Kekulize(copy, clearAromaticFlags=True)
-    except Exception:  # rdkit's errors for rings without a Kekulé form, as in c1cc*cc1
-        return copy
     return copy

@@ -13,7 +13,6 @@ import networkx as nx
 
 from gnnak.errors import FileFormatError, counted
 from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read_text
-from gnnak.typing import check_known
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 DELIMITERS = ",;\t"
@@ -83,11 +82,6 @@ def read_table(path: FilePath) -> Table:
             for column, cell in zip(columns.values(), row.cells, strict=True):
                 column.append(cell)
     return Table(columns, table.decimal_commas)
-
-
-def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
-    for name in wanted:
-        check_known("column", name, names, of=f" in {Path(path).name}")
 
 
 def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableRow]:
