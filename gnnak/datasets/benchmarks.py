@@ -19,12 +19,7 @@ from torch import Tensor
 
 from gnnak.datasets.archive import fetch, open_member, opened_archive, read_tensors
 from gnnak.datasets.assemble import build, download, read_or_download
-from gnnak.datasets.cache import (
-    Request,
-    cached_path,
-    find_file,
-    load_cached,
-)
+from gnnak.datasets.cache import Request, cached_path, find_file, load_cached
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, from_pyg, read_npz
@@ -104,8 +99,7 @@ def _superpixels(graphs: list[dict[str, Any]]) -> GraphStore:
     x = torch.cat([colour, place], dim=1).mul(255).round().clamp(0, 255).long()
     y = torch.cat([torch.as_tensor(graph["y"]).view(1).long() for graph in graphs])
     bare = store_graphs([(graph["edge_index"], len(graph["x"])) for graph in graphs])
-    directed = replace(bare, x=x, y=y).check()
-    return with_reverse_edges(_merged(directed))
+    return with_reverse_edges(_merged(replace(bare, x=x, y=y).check()))
 
 
 def _merged(store: GraphStore) -> GraphStore:
@@ -186,8 +180,7 @@ TU_NAMES = {
 def fetch_tu(name: str, folder: Path) -> GraphFile:
     """Download a data set of the TU collection; drop self loops and edge labels."""
     title = TU_NAMES[name]
-    url = TU_URL.format(name=title)
-    with opened_archive(url, folder, f"{title}.zip") as archive:
+    with opened_archive(TU_URL.format(name=title), folder, f"{title}.zip") as archive:
 
         def read(part: str) -> Tensor:
             with open_member(archive, f"{title}/{title}_{part}.txt") as file:

@@ -91,8 +91,7 @@ def counting_graphs(
         num_nodes, degree = SHAPES[shape]
         ends = regular_edges(num_nodes, degree, random)
         remaining = random.permutation(len(ends))[num_nodes:]
-        edges = torch.from_numpy(ends[np.sort(remaining)].T.copy())
-        graphs.append((edges, num_nodes))
+        graphs.append((torch.from_numpy(ends[np.sort(remaining)].T.copy()), num_nodes))
         progress(index + 1, num_graphs)
     bounds = np.cumsum(PARTS) * num_graphs // sum(PARTS)
     split = np.searchsorted(bounds, np.arange(num_graphs), side="right")

@@ -79,8 +79,7 @@ def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
     """Generate a graph per pattern: its node count, edge count, edges, x and y."""
-    graphs = len(pattern_size)
-    communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
+    communities = random.integers(SMALLEST, LARGEST, (len(pattern_size), COMMUNITIES))
     ends = np.cumsum(np.column_stack([pattern_size, communities]), axis=1)
     num_nodes = ends[:, -1]
     place = np.arange(num_nodes.max())
@@ -117,8 +116,7 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
     """Generate 200 pairs of 4-regular graphs, one with and one without triangles."""
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
-    source = f"generated (seed {request.seed})"
-    return build(info, GraphFile(store, split), source)
+    return build(info, GraphFile(store, split), f"generated (seed {request.seed})")
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:

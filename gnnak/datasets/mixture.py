@@ -131,15 +131,13 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     uniform numbers, so that the threshold 0.9 keeps 98 % of the edges, not 90 %.
     """
     size = len(joined)
-    edges = joined.sum() / 2
+    edges, change = joined.sum() / 2, 1 - KEEP_THRESHOLD
     others = size * (size - 1) / 2 - edges
-    change = 1 - KEEP_THRESHOLD
     keep, add = KEEP_THRESHOLD, change * edges / max(others, 1)
     if edges > others:
         keep, add = 1 - change * others / edges, change
     half = random.random((size, size)) / 2
-    mean = half + half.T
-    found = np.where(joined, mean < keep, mean < add)
+    found = half + half.T < np.where(joined, keep, add)
     np.fill_diagonal(found, False)
     return found
 

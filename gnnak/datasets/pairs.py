@@ -37,8 +37,7 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
     random = np.random.default_rng([seed, 1])
     graphs = [graph for graph in csl() for _ in range(copies)]
     y = torch.arange(len(graphs)) // copies
-    store = relabelled(graphs, y, random)
-    return GraphFile(store, folds=stratified_folds(y, 5, seed))
+    return GraphFile(relabelled(graphs, y, random), folds=stratified_folds(y, 5, seed))
 
 
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:

@@ -205,8 +205,7 @@ class Dataset:
         indices = indices.to(torch.long)
         split = None if self.split is None else self.split[indices]
         folds = None if self.folds is None else self.folds[:, indices]
-        store = self.store.subset(indices)
-        return replace(self, store=store, split=split, folds=folds)
+        return replace(self, store=self.store.subset(indices), split=split, folds=folds)
 
     def check(self) -> Dataset:
         """Check shapes, dtypes and ranges of all fields and return the data set itself.

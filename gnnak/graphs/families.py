@@ -85,8 +85,7 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
             found = f"node {wrong[0]!r} does not have degree 3"
         told = f"the base graph must be connected and cubic, but {found}"
         raise GraphError(f"{told}; give another.")
-    crossed = next(iter(base.edges))
-    return _cfi_graph(base, None), _cfi_graph(base, crossed)
+    return _cfi_graph(base, None), _cfi_graph(base, next(iter(base.edges)))
 
 
 def check_simple(base: nx.Graph) -> None:
@@ -248,8 +247,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
     for point in range(len(matrix)):
         signs = matrix[point].copy()
         signs[point] = 1
-        alone = switched(matrix, signs)
-        found.append(np.delete(np.delete(alone, point, 0), point, 1))
+        found.append(np.delete(np.delete(switched(matrix, signs), point, 0), point, 1))
     return found
 
 

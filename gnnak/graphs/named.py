@@ -27,8 +27,7 @@ def four_regular_pair() -> tuple[Graph, Graph]:
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]
     first = undirected([(0, 1), (2, 4), *common], 8)
-    second = undirected([(0, 2), (1, 4), *common], 8)
-    return first, second
+    return first, undirected([(0, 2), (1, 4), *common], 8)
 
 
 def rook() -> Graph:

@@ -379,8 +379,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
     """Return a number per edge, [e], equal for edges with equal ends and attributes."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
-    size = int(store.node_ptr[-1])
-    pair = ends.amin(dim=0) * size + ends.amax(dim=0)
+    pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]
     columns = () if store.edge_attr is None else store.edge_attr.unbind(dim=1)
     for column in columns:

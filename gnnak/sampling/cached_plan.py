@@ -93,8 +93,7 @@ class CachedPlans:
         num_nodes, num_components = self.counts[:, host].sum(dim=1).tolist()
         nodes, parts = store.num_nodes[graph], self.num_components[graph]
         of, node = ragged_ranges(store.node_ptr[graph], nodes, num_nodes)
-        start = self.component_ptr[graph]
-        component = ragged_ranges(start, parts, num_components)[1]
+        component = ragged_ranges(self.component_ptr[graph], parts, num_components)[1]
         shift = torch.stack([pointers(parts)[:-1], pointers(nodes)[:-1]])
         found = self.nodes.index_select(1, node).long()
         found[:2] += shift.index_select(1, of)
@@ -146,8 +145,7 @@ def _fields(
     """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs."""
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
-    component_graph = batch[groups.order[groups.ptr[:-1]]]
-    parts = counts_of(component_graph, ptr.numel() - 1)
+    parts = counts_of(batch[groups.order[groups.ptr[:-1]]], ptr.numel() - 1)
     rows = [plan.component - pointers(parts)[batch], groups.order - ptr[batch]]
     rows += [plan.held, near.start + before[1], near.count]
     if plan.distances is not None:

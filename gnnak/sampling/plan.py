@@ -45,8 +45,7 @@ def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
     place -= groups.ptr.index_select(0, component)
     node, other = joined_nodes(edge_index, num_nodes)
     count = counts_of(node, num_nodes)
-    rows = place.index_select(0, other).int()
-    return Near(rows, pointers(count)[:-1], count)
+    return Near(place.index_select(0, other).int(), pointers(count)[:-1], count)
 
 
 MAX_PAIRS = 1 << 28

@@ -419,8 +419,7 @@ class SharedSubgraphs:
 
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
         """Return the random subgraphs that a recomputed layer used before."""
-        ticket = draw_ticket(edge_index.device)
-        sample = self._replay.find((ticket, graph.fingerprint))
+        sample = self._replay.find((draw_ticket(edge_index.device), graph.fingerprint))
         if sample is None:
             raise SubgraphError(
                 "a layer is recomputed in the backward pass, but the random sample of "

@@ -175,8 +175,7 @@ def egonet_sizes(
     """Estimate the number of copies of all egonets."""
 
     def find(roots: Tensor) -> RootedSubgraphs:
-        limit = CopyLimit(CHUNK, roots.device)
-        return egonets_of(roots, neighbors, num_hops, limit)
+        return egonets_of(roots, neighbors, num_hops, CopyLimit(CHUNK, roots.device))
 
     return _sampled(find, neighbors, 4 * SAMPLE, seconds)
 

@@ -45,8 +45,7 @@ def attach(
     source: Extractor,
     edges: Tensor | None,
 ) -> None:
-    found = Attached(subgraphs, source, edges, edge_index._version)
-    setattr(edge_index, NAME, found)
+    setattr(edge_index, NAME, Attached(subgraphs, source, edges, edge_index._version))
 
 
 def attached_to(

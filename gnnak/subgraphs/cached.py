@@ -106,14 +106,13 @@ class CachedSubgraphs:
         )
         shift = node_ptr.index_select(0, of)
         copy_shift = copy_ptr.index_select(0, of_edge)
-        edge_shift = edge_ptr.index_select(0, of_edge)
         found = RootedSubgraphs(
             torch.arange(num_nodes, device=store.device),
             self.node.index_select(0, copy) + shift,
             self.subgraph.index_select(0, copy) + shift,
             self.hop.index_select(0, copy).long(),
             self.edge_index.index_select(1, edge_copy) + copy_shift,
-            self.edge.index_select(0, edge_copy) + edge_shift,
+            self.edge.index_select(0, edge_copy) + edge_ptr.index_select(0, of_edge),
             num_nodes,
             num_edges,
         )

@@ -90,15 +90,13 @@ def capped_egonets_of(
     near = partial(_sample, neighbors=neighbors, num_hops=num_hops)
     sample = partial(near, most=max_neighbors, seed=seed)
     if limit.is_below(root.numel() * (1 + num_hops * sampled)):
-        copies = estimated_copies(root, sample)
-        limit.check(copies, "about", "node copies")
+        limit.check(estimated_copies(root, sample), "about", "node copies")
     found, first, total = [], 0, 0
     for part in torch.split(root, max(CHUNK // max(proposed, 1), 1)):
         found.append(sample(part) + first * neighbors.num_nodes)
         first, total = first + part.numel(), total + found[-1].numel()
         limit.check(total, what="node copies")
-    key = torch.cat(found)
-    subgraphs = induced_subgraphs(root, key, neighbors, num_hops, limit)
+    subgraphs = induced_subgraphs(root, torch.cat(found), neighbors, num_hops, limit)
     return subgraphs.assume(hop_range=(0, num_hops))
 
 
@@ -108,9 +106,9 @@ def _sample(
     """Sample the nodes of the egonets of a few roots; see `capped_egonets`.
 
     Returns the pairs (i, v) of root number and sampled node, as sorted integers
-    `i * n + v`, [m]. Before, a pair (i, v) is encoded as `i * 2**BITS` plus a random permutation of the number of
-    v minus that of root i. So the first pairs of a root in sorted order are a random
-    sample.
+    `i * n + v`, [m]. During the search, a pair is encoded as `i * 2**BITS` plus a
+    random permutation of the number of v minus that of root i. So the first pairs of a
+    root in sorted order are a random sample.
     """
     order, size = Shuffle(str(seed), BITS), neighbors.num_nodes
     number = torch.arange(root.numel(), device=root.device)

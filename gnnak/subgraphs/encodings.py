@@ -120,8 +120,7 @@ def closed_walks(
         whole = _all_pairs(edge_index, size, batch)
         scale = (counts_of(edge_index[1], size).double() + 1).rsqrt()
         step = scale[edge_index[0]] * scale[edge_index[1]]
-        walks = _walks(whole, step, scale.square(), num_steps, whole.centroid)
-        return walks[:, 1:]
+        return _walks(whole, step, scale.square(), num_steps, whole.centroid)[:, 1:]
 
     key = StructuralEncoding("closed-walks", num_steps)
     return encode_once(subgraphs, key, "nodes", compute)
@@ -379,8 +378,7 @@ class WithEncodings:
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
         """Return subgraphs of all nodes, or of `roots`; arguments as in `extract`."""
-        inner = self.extractor
-        found = extract(inner, edge_index, num_nodes, generator, batch, roots)
+        found = extract(self.extractor, edge_index, num_nodes, generator, batch, roots)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
         known = found.derived.encodings

@@ -121,8 +121,7 @@ def extract(
         roots = check_roots(roots, num_nodes, edge_index.device)
         options["roots"] = roots
     found = extractor(edge_index, num_nodes, generator, **options)
-    checked = getattr(extractor, "is_checked", False)
-    if type(extractor) not in BUILT_IN and not checked:
+    if type(extractor) not in BUILT_IN and not getattr(extractor, "is_checked", False):
         check_extracted(found, extractor, edge_index, num_nodes, roots)
     return found
 

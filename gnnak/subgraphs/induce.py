@@ -246,8 +246,7 @@ def _estimate(
 ) -> float:
     """Estimate the edges found per tested pair, from a random sample of subgraphs."""
     generator = torch.Generator("cpu").manual_seed(0)
-    count = tests.numel()
-    sample = torch.randint(count, (SAMPLE,), generator=generator, device="cpu")
+    sample = torch.randint(tests.numel(), (SAMPLE,), generator=generator, device="cpu")
     sample = sample.to(node.device)
     some = (tests.index_select(0, sample).cumsum(0) <= CHUNK).sum().clamp(min=1)
     sample = distinct(sample[: int(some)])
@@ -285,8 +284,7 @@ def _of_few(
         low = torch.searchsorted(neighbors.key, wanted)
         parallel = torch.searchsorted(neighbors.key, wanted, right=True) - low
         pair, entry = ragged_ranges(low, parallel)
-        of_hubs = torch.stack([source[pair], target[pair]])
-        ends = torch.cat([ends, of_hubs], dim=1)
+        ends = torch.cat([ends, torch.stack([source[pair], target[pair]])], dim=1)
         edge = torch.cat([edge, neighbors.edge[entry]])
         order = torch.argsort(ends[1], stable=True)
         parts.append((ends[:, order], edge[order]))
@@ -387,8 +385,7 @@ def _across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges
 def _across(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     size = subgraphs.known_num_nodes
     neighbors = incoming(edge_index, size)
-    root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    start, count = neighbors.rows(root)
+    start, count = neighbors.rows(subgraphs.root.index_select(0, subgraphs.subgraph))
     target, entry = ragged_ranges(start, count)
     rooted_at = torch.full((size,), -1, dtype=torch.long, device=subgraphs.device)
     number = torch.arange(subgraphs.num_subgraphs, device=subgraphs.device)

@@ -88,8 +88,7 @@ def pagerank_neighbors(
         some = root[first : first + step]
         pair, value = pagerank(some, neighbors, alpha, tolerance)
         chosen = _largest(pair, value, some, size)
-        number = (chosen >> BITS) + first
-        keys.append(number * num_nodes + (chosen & NODE))
+        keys.append(((chosen >> BITS) + first) * num_nodes + (chosen & NODE))
         total += chosen.numel()
         limit.check(total, what="node copies")
         first += some.numel()

@@ -208,8 +208,7 @@ class _Search(NamedTuple):
         neighbor = neighbors.node.index_select(0, entry)
         first_of_root = self.frontier - self.frontier % size
         reached = first_of_root.index_select(0, row) + neighbor
-        walks = torch.cat([self.seen, reached * radix + self.hop])
-        seen = _shortest(walks, radix)
+        seen = _shortest(torch.cat([self.seen, reached * radix + self.hop]), radix)
         if last:
             return _Search(seen, seen[:0], self.hop + 1)
         pair, hop = decoded(seen, radix)

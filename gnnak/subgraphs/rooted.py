@@ -315,17 +315,9 @@ class RootedSubgraphs(Compact):
         """Return the subgraphs without padding; synchronises if there is padding."""
         if self.real is None:
             return self
-        real = self.real.on_host()
-        return RootedSubgraphs(
-            self.root[: real["subgraphs"]],
-            self.node[: real["copies"]],
-            self.subgraph[: real["copies"]],
-            self.hop[: real["copies"]],
-            self.edge_index[:, : real["edge_copies"]],
-            self.edge[: real["edge_copies"]],
-            real["nodes"],
-            real["edges"],
-        )
+        _, nodes, edges, s, m, f = self.real.counts.tolist()
+        copies = self.node[:m], self.subgraph[:m], self.hop[:m], self.edge_index[:, :f]
+        return RootedSubgraphs(self.root[:s], *copies, self.edge[:f], nodes, edges)
 
     def __repr__(self) -> str:
         return (

@@ -63,11 +63,7 @@ class Stream(LazySlices):
     """
 
     def __init__(
-        self,
-        extractor: Extractor,
-        edge_index: Tensor,
-        num_nodes: int,
-        max_copies: int,
+        self, extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
     ) -> None:
         if not can_stream(extractor):
             told = f"{extractor!r} cannot extract the subgraphs of some roots, or is"
@@ -75,8 +71,7 @@ class Stream(LazySlices):
         self.extractor, self.edge_index = extractor, edge_index
         self.neighbors = incoming(edge_index, num_nodes)
         largest = largest_sizes(extractor, self.neighbors)
-        inner = chunk_cuts(largest, max_copies)
-        self.cuts = sorted({0, num_nodes, *inner})
+        self.cuts = sorted({0, num_nodes, *chunk_cuts(largest, max_copies)})
 
     def build(self, index: int) -> RootedSubgraphs:
         """Extract slice `index`."""
@@ -116,8 +111,7 @@ class StreamedSubgraphs(RootedSubgraphs):
         """[n]: the number of subgraphs that contain each node."""
         count = torch.zeros_like(self.root)
         for index in range(len(self.parts)):
-            node = self.parts[index].node
-            count += torch.bincount(node, minlength=count.numel())
+            count += torch.bincount(self.parts[index].node, minlength=count.numel())
         return count
 
 

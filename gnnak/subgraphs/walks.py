@@ -28,11 +28,6 @@ class Bias(NamedTuple):
     p: float
     q: float
 
-    @property
-    def largest(self) -> float:
-        """Upper bound of all weights, for rejection sampling."""
-        return max(1 / self.p, 1.0, 1 / self.q)
-
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
@@ -137,7 +132,8 @@ def _propose(
         (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
     )
     proposed = _uniform_step(here, uniform[0], bias.neighbors)
-    return proposed, uniform[1] * bias.largest < bias.weight(before, proposed)
+    largest = max(1 / bias.p, 1.0, 1 / bias.q)  # of all weights
+    return proposed, uniform[1] * largest < bias.weight(before, proposed)
 
 
 def _from_all_weights(

@@ -17,12 +17,7 @@ from torch import Tensor
 
 from gnnak.datasets.assemble import MAX_CATEGORIES
 from gnnak.datasets.cache import with_node_features
-from gnnak.datasets.own.molecules import (
-    FEATURIZERS,
-    find_featurizer,
-    find_smiles,
-    need_featurizer,
-)
+from gnnak.datasets.own import molecules, splits
 from gnnak.datasets.own.objects import check_attributes, is_frame, lacks_attribute
 from gnnak.datasets.own.one_graph import (
     hidden,
@@ -32,15 +27,6 @@ from gnnak.datasets.own.one_graph import (
 )
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
-from gnnak.datasets.own.splits import (
-    check_column,
-    check_split,
-    column_split,
-    random_folds,
-    random_split,
-    scaffold_folds,
-    scaffold_split,
-)
 from gnnak.datasets.own.targets import Column, Targets, encode_targets
 from gnnak.datasets.own.which import (
     default_names,
@@ -88,8 +74,8 @@ def choose_split(
             given = list(given)
         # There may also be parts of the bad rows.
         if hasattr(given, "__len__") and len(given) == rows.num_rows != len(rows):
-            return check_split(given, rows.num_rows)[rows.position], None
-        return check_split(given, len(rows)), None
+            return splits.check_split(given, rows.num_rows)[rows.position], None
+        return splits.check_split(given, len(rows)), None
     if own.split == "scaffold" and rows.molecules is None:
         raise OptionError("split 'scaffold' needs molecules; use another split.")
     if own.folds is not None:
@@ -99,13 +85,13 @@ def choose_split(
     if own.split is None and rows.folds is not None:
         return None, rows.folds
     if own.split == "scaffold":
-        return scaffold_split(rows.molecules or ()), None
+        return splits.scaffold_split(rows.molecules or ()), None
     if own.split_column is not None:
         name = own.split_column
-        check_column(name, list(rows.columns), rows.source)
+        splits.check_column(name, list(rows.columns), rows.source)
         texts = [str(value) for value in rows.column(name)]
-        return column_split(f"column {name}", texts), None
-    return random_split(len(rows), seed, classes), None
+        return splits.column_split(f"column {name}", texts), None
+    return splits.random_split(len(rows), seed, classes), None
 
 
 def _folds(
@@ -121,8 +107,8 @@ def _folds(
     if told is not None:
         raise OptionError(f"{told}.")
     if own.split == "scaffold":
-        return scaffold_folds(rows.molecules or (), count, seed)
-    return random_folds(len(rows), count, seed, classes)
+        return splits.scaffold_folds(rows.molecules or (), count, seed)
+    return splits.random_folds(len(rows), count, seed, classes)
 
 
 MOST_TOLD = 100
@@ -210,7 +196,7 @@ def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
         )
         use = FeatureUse(atoms, bonds, unused_graphs=tuple(rows.columns))
         if rows.columns:
-            used.add(find_smiles(rows.source, own.smiles, list(rows.columns)))
+            used.add(molecules.find_smiles(rows.source, own.smiles, list(rows.columns)))
     return use.without(used)
 
 
@@ -295,8 +281,7 @@ def _without_bad(
         kept, reasons = torch.ones(len(rows), dtype=torch.bool), []
         for row in targets.bad:
             kept[row.number - 1] = False
-            number = int(rows.position[row.number - 1]) + 1
-            reasons.append(BadRow(number, row.reason))
+            reasons.append(BadRow(int(rows.position[row.number - 1]) + 1, row.reason))
         rows = rows.subset(kept.nonzero().flatten(), reasons)
         targets = targets._replace(y=targets.y[kept], bad=())
     if not own.skip_bad:
@@ -319,12 +304,12 @@ def load_labelled(
     attributes. Columns with the names of the network's targets are matched by name, the
     others by position; targets without a column are unknown.
     """
-    featurizer = find_featurizer(info) or "ogb"
+    featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
     named = replace(own, targets=own.targets or info.targets)
     rows = _rows(data, named, featurizer, trained=True)
     if rows.molecules is not None:
-        need_featurizer(info)
+        molecules.need_featurizer(info)
     may_have_more = not own.targets and (y is None or is_frame(y))
     if not own.targets and y is None:
         tables = (rows.columns, rows.node_columns)
@@ -399,8 +384,7 @@ def _rows(
 ) -> GraphRows:
     """Read graphs, and replace decimal commas in the columns of numbers by points."""
     named = own.node_attr, own.edge_attr
-    reading = Reading(own.smiles, *named, own.graphs, featurizer, trained)
-    rows = as_rows(data, reading)
+    rows = as_rows(data, Reading(own.smiles, *named, own.graphs, featurizer, trained))
     check_any(rows)
     if rows.molecules is not None and any(named) and not trained:
         told = f"{rows.source} has molecules, whose features are those of atoms and"
@@ -441,7 +425,9 @@ def describe_features(
     If `featurizer` is None, the sizes come from the store, plus one category "other".
     """
     if featurizer is not None:
-        return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
+        return molecules.FEATURIZERS[featurizer].nodes, molecules.FEATURIZERS[
+            featurizer
+        ].edges
     nodes = _described("x", store.x) or Categorical((1,))
     return nodes, _described("edge_attr", store.edge_attr)
 

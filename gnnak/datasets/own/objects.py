@@ -47,18 +47,15 @@ def as_array(values: Any) -> np.ndarray:
 
 def target_names(y: Any) -> tuple[str, ...]:
     """Return the names of the columns of `y`, or () if these are not distinct texts."""
-    names: tuple[object, ...] = ()
-    if is_frame(y):
-        names = tuple(y.columns)
-    elif is_series(y):
-        names = (getattr(y, "name", None),)
+    names = (getattr(y, "name", None),) if is_series(y) else ()
+    names = tuple(y.columns) if is_frame(y) else names
     texts = tuple(name for name in names if isinstance(name, str) and name)
     return texts if len(set(texts)) == len(names) else ()
 
 
 def refuse_frame(frame: Any) -> None:
     """Raise the `GraphError` for a data frame that was given instead of graphs."""
-    names = [str(name) for name in frame.columns]
+    names = list(map(str, frame.columns))
     smiles = [name for name in names if name.lower() in SMILES_NAMES] or ["smiles"]
     others = [name for name in names if name not in smiles] or ["y"]
     shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
@@ -385,5 +382,4 @@ def _attributes(
     columns = {str(name): [row.get(name) for row in per_row] for name in names}
     nodes = [data for row in position for _, data in items[row].nodes(data=True)]
     shared = set(nodes[0]).intersection(*nodes) if nodes else set()
-    per_node = {str(name): [data[name] for data in nodes] for name in shared}
-    return columns, per_node
+    return columns, {str(name): [data[name] for data in nodes] for name in shared}

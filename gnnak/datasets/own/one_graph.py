@@ -8,14 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gnnak.datasets.own import splits
 from gnnak.datasets.own.options import OwnData
-from gnnak.datasets.own.splits import (
-    check_column,
-    check_split,
-    column_split,
-    random_folds,
-    random_split,
-)
 from gnnak.datasets.own.targets import Column, Targets, as_text, encode_targets
 from gnnak.datasets.own.which import find_columns, refuse_features
 from gnnak.errors import FileFormatError, OptionError, counted
@@ -77,7 +71,7 @@ def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
     size = int(rows.store.node_ptr[-1])
     if given is not None:
         given = list(given) if isinstance(given, tuple) else given
-        return check_split(given, size, "node")
+        return splits.check_split(given, size, "node")
     if own.folds is not None or own.split == "random":
         if own.split not in (None, "random"):
             told = f"folds cannot be combined with split {own.split!r}"
@@ -85,9 +79,9 @@ def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
         return None
     if own.split_column is not None:
         name = own.split_column
-        check_column(name, list(rows.node_columns), rows.source)
+        splits.check_column(name, list(rows.node_columns), rows.source)
         texts = [str(value) for value in rows.node_columns[name]]
-        return column_split(f"attribute {name}", texts)
+        return splits.column_split(f"attribute {name}", texts)
     if own.split is not None:
         raise OptionError(
             f"split {own.split!r} is for many graphs, but {rows.source} is one graph, "
@@ -108,10 +102,10 @@ def _random_split(
     classes = targets.y[node] if targets.task == "classification" else None
     if own.folds is None:
         split = torch.full(used.shape, -1)
-        split[node] = random_split(count, seed, classes)
+        split[node] = splits.random_split(count, seed, classes)
         return split
-    is_test = random_folds(count, own.folds, seed, classes)
-    splits = torch.full((own.folds, used.numel()), -1)
+    is_test = splits.random_folds(count, own.folds, seed, classes)
+    parts = torch.full((own.folds, used.numel()), -1)
     # One fold is for test, the next for validation.
-    splits[:, node] = 2 * is_test + is_test.roll(-1, dims=0)
-    return splits
+    parts[:, node] = 2 * is_test + is_test.roll(-1, dims=0)
+    return parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -171,20 +172,17 @@ def is_one_graph(data: Any) -> bool:
 
     Data that cannot be read are not; reading them raises the error.
     """
-    try:
+    with suppress(GnnakError):
         if isinstance(data, GraphStore):
             return len(data) == 1
         if not isinstance(data, str | os.PathLike):
             return len(as_items(data)) == 1
         path = Path(data)
-        if path.is_dir():
-            return False
         if format_suffix(path) == ".npz":
-            return holds_one_graph(path)
+            return not path.is_dir() and holds_one_graph(path)
         read = LISTS.get(format_suffix(path))
-        return read is not None and len(read(path)) == 1
-    except GnnakError:
-        return False
+        return read is not None and not path.is_dir() and len(read(path)) == 1
+    return False
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

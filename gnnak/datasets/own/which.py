@@ -135,11 +135,8 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
         if not rows.store.node_targets:
             pairs = zip(values, sizes, strict=True)
             values = [value for value, size in pairs for _ in range(size)]
-        target, feature = (
-            class_names([as_text(value) for value in each])
-            for each in (values, rows.node_columns[name])
-        )
-        if target == feature:
+        texts = [list(map(as_text, v)) for v in (values, rows.node_columns[name])]
+        if class_names(texts[0]) == class_names(texts[1]):
             told = "name only other attributes with --node-attr (node_attr)"
             raise OptionError(f"{name} is the target and also a node feature; {told}.")
 

@@ -110,8 +110,7 @@ class GraphFile:
 def splits_nodes(store: GraphStore, split: Tensor) -> bool:
     """Return whether `split`, [n] or [k, n], splits the nodes of a single graph."""
     whole = len(store) == 1 and store.node_targets and isinstance(split, Tensor)
-    nodes = int(store.node_ptr[-1])
-    return whole and split.dim() in (1, 2) and split.size(-1) == nodes
+    return whole and split.dim() in (1, 2) and split.size(-1) == int(store.node_ptr[-1])
 
 
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
@@ -173,9 +172,7 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
     if array.dtype.kind == "f":
         return array
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    if low >= 0:
-        return array.astype(np.min_scalar_type(high))
-    return array.astype(np.min_scalar_type(min(low, -high - 1)))
+    return array.astype(np.min_scalar_type(high if low >= 0 else min(low, -high - 1)))
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
@@ -225,8 +222,7 @@ def read_npz(
     try:
         for key in required:
             _check_present(key, arrays)
-        usual = in_usual_layout(arrays)
-        file, directed = _assemble(usual, allow_no_edges, size)
+        file, directed = _assemble(in_usual_layout(arrays), allow_no_edges, size)
         file.check()
         if not directed:
             _check_written_once(file.store)

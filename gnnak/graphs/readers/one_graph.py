@@ -85,8 +85,7 @@ def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             reason = "a split, too" if "split" in found else "more than one graph"
             raise GraphError(f"it has {masks[0]}, but {reason}; leave out one of both")
         named = {key: torch.from_numpy(arrays[key]) for key in masks}
-        split = split_of_masks(named, int(found["num_nodes"][0]))
-        found["split"] = split.numpy()
+        found["split"] = split_of_masks(named, int(found["num_nodes"][0])).numpy()
     return found
 
 

@@ -162,8 +162,7 @@ def from_pyg(
     device = parts["edge_index"][0].device
     num_nodes = torch.tensor(sizes, device=device)
     num_edges = torch.tensor([v.size(1) for v in parts["edge_index"]], device=device)
-    store = GraphStore(num_nodes, num_edges, **joined, node_targets=node_targets)
-    return store.check()
+    return GraphStore(num_nodes, num_edges, **joined, node_targets=node_targets).check()
 
 
 def to_pyg(store: GraphStore) -> list[Data]:

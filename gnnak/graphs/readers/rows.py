@@ -43,11 +43,9 @@ class FeatureUse:
     """Attributes of nodes and edges that have texts as values."""
 
     def without(self, names: Collection[str | None]) -> FeatureUse:
-        nodes, edges, graphs = (
-            tuple(name for name in given if name not in names)
-            for given in (self.unused_nodes, self.unused_edges, self.unused_graphs)
-        )
-        return FeatureUse(self.nodes, self.edges, nodes, edges, graphs, self.texts)
+        unused = self.unused_nodes, self.unused_edges, self.unused_graphs
+        left = (tuple(name for name in each if name not in names) for each in unused)
+        return FeatureUse(self.nodes, self.edges, *left, self.texts)
 
     def line(self, are_columns: bool = False) -> str:
         """Name the features and the unused attributes, and say how to add features.
@@ -69,8 +67,7 @@ class FeatureUse:
             kind = "columns" if are_columns else "graph attributes"
             ignored.append(f"ignored {kind}: {_listed(self.unused_graphs)}")
         if flags:
-            hint = f"add numbers with {' '.join(flags)} ({', '.join(python)})"
-            ignored.append(hint)
+            ignored.append(f"add numbers with {' '.join(flags)} ({', '.join(python)})")
         elif self.unused_nodes or self.unused_edges:
             ignored.append("only numbers can be features")
         elif ignored:
@@ -178,8 +175,7 @@ def check_any(rows: GraphRows) -> None:
     if not rows.num_rows:
         raise FileFormatError(f"{rows.source} has no graphs; add some.")
     if not len(rows):
-        shown = "; ".join(str(row) for row in rows.bad[:SHOWN])
-        count = rows.num_rows
+        shown, count = "; ".join(map(str, rows.bad[:SHOWN])), rows.num_rows
         which = "the only row cannot" if count == 1 else f"none of the {count} rows can"
         told = f"{rows.source}: {which} be used ({shown})"
         raise FileFormatError(f"{told}; correct the data.")
@@ -204,7 +200,5 @@ def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
         return
     shown = "; ".join(str(row) for row in bad[:SHOWN])
     more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-    raise BadRowsError(
-        f"{source}: {len(bad)} of {counted(num_rows, 'row')} cannot be used "
-        f"({shown}{more})"
-    )
+    which = f"{len(bad)} of {counted(num_rows, 'row')}"
+    raise BadRowsError(f"{source}: {which} cannot be used ({shown}{more})")
