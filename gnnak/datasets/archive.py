@@ -175,40 +175,27 @@ class PickledTensor(NamedTuple):
             return flat.as_strided(self.size, self.stride, self.offset).clone()
 
 
-class _Rebuild:
-    """Stand-in for PyTorch's `_rebuild_tensor` that returns a `PickledTensor`."""
+class _Function(tuple):
+    """A function in a tuple, so that a pickle cannot change its attributes."""
 
     __slots__ = ()
 
-    def __call__(
-        self, storage: bytes, offset: int, size: Any, stride: Any, *_: object
-    ) -> PickledTensor:
-        return PickledTensor(storage, offset, tuple(size), tuple(stride))
+    def __call__(self, *arguments: Any) -> Any:
+        return self[0](*arguments)
 
 
-class _Storage:
-    """Stand-in for PyTorch's `_load_from_bytes` that returns the raw bytes."""
-
-    __slots__ = ()
-
-    def __call__(self, content: bytes) -> bytes:
-        return content
-
-
-class _Bytes:
-    """Stand-in for `_codecs.encode`, with which old pickle protocols store bytes."""
-
-    __slots__ = ()
-
-    def __call__(self, text: str, encoding: str) -> bytes:
-        return text.encode("latin1")
+def _rebuild(
+    storage: bytes, offset: int, size: Any, stride: Any, *_: object
+) -> PickledTensor:
+    """Replace PyTorch's function of this name."""
+    return PickledTensor(storage, offset, tuple(size), tuple(stride))
 
 
 KNOWN = {
-    ("_codecs", "encode"): _Bytes(),
-    ("torch._utils", "_rebuild_tensor"): _Rebuild(),
-    ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(),
-    ("torch.storage", "_load_from_bytes"): _Storage(),
+    ("_codecs", "encode"): _Function([lambda text, _: text.encode("latin1")]),
+    ("torch._utils", "_rebuild_tensor"): _Function([_rebuild]),
+    ("torch._utils", "_rebuild_tensor_v2"): _Function([_rebuild]),
+    ("torch.storage", "_load_from_bytes"): _Function([lambda content: content]),
     ("collections", "OrderedDict"): OrderedDict,
 }
 """The only names that a pickle may refer to, and the objects that replace them."""

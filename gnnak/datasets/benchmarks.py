@@ -396,9 +396,8 @@ def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
 
 def _similarity(position: Tensor) -> Tensor:
     """Return the similarity of all pairs of nodes of each graph, [g, n, n]."""
-    distance = torch.cdist(
-        position, position, compute_mode="donot_use_mm_for_euclid_dist"
-    )
+    mode = "donot_use_mm_for_euclid_dist"
+    distance = torch.cdist(position, position, compute_mode=mode)
     # The nearest node of a node is the node itself, with distance 0.
     near = distance.topk(min(NEIGHBORS + 1, distance.size(2)), dim=2, largest=False)
     scale = near.values.sum(dim=2, keepdim=True) / NEIGHBORS

@@ -80,10 +80,8 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
         try:
             return read_npz(path)
         except FileFormatError as error:
-            reason = str(error).rstrip(".")
-            raise FileFormatError(
-                f"{reason}; delete this cache file, and it will be recreated."
-            ) from error
+            told = f"{str(error).rstrip('.')}; delete this cache file"
+            raise FileFormatError(f"{told}, and it will be recreated.") from error
     once = make()
     once = replace(once, store=with_node_features(once.store))
     try:

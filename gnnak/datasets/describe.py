@@ -16,14 +16,7 @@ from gnnak.graphs import GraphStore
 from gnnak.graphs.adjacency import incoming
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.features import Categorical, Features
-from gnnak.subgraphs.advice import (
-    WHOLE_SECONDS,
-    Sizes,
-    advice,
-    can_choose_roots,
-    estimated_sizes,
-    extraction_bytes,
-)
+from gnnak.subgraphs import advice
 from gnnak.subgraphs.copy_limit import free_bytes
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.encodings import without_encodings
@@ -223,12 +216,13 @@ def one_graph_advice(
     sizes are estimated within about two seconds.
     """
     free = free_bytes(device)
-    if free is None or not can_choose_roots(extractor):
+    if free is None or not advice.can_choose_roots(extractor):
         return None
     edge_index, size = store.edge_index, int(store.node_ptr[-1])
-    whole = estimated_sizes(extractor, edge_index, size, seconds=WHOLE_SECONDS)
+    seconds = advice.WHOLE_SECONDS
+    whole = advice.estimated_sizes(extractor, edge_index, size, seconds=seconds)
 
-    def cost(sizes: Sizes, one_layer: bool = False) -> float:
+    def cost(sizes: advice.Sizes, one_layer: bool = False) -> float:
         rows = (torch.tensor([float(each)]) for each in (size, *sizes[:2]))
         layers = 1 if one_layer else num_layers
         return SubgraphSizes(*rows).training_bytes(1, layers, channels, hop_channels)
@@ -242,8 +236,11 @@ def one_graph_advice(
     if not isinstance(extractor, EgoNets) or extractor.max_neighbors is not None:
         return f"{told}; add --max-copies 100000, or see docs/large-graph.md."
     neighbors = incoming(edge_index, size)
-    drop = extraction_bytes(whole) <= free  # SubgraphDrop samples from all egonets
-    found = advice(neighbors, extractor.num_hops, whole, free, cost, drop)
+    drop = (
+        advice.extraction_bytes(whole) <= free
+    )  # SubgraphDrop samples from all egonets
+    hops = extractor.num_hops
+    found = advice.advice(neighbors, hops, whole, free, cost, drop)
     return f"{told}; {found}."
 
 
@@ -273,9 +270,9 @@ def memory_advice(needed: float, batch_size: int, device: torch.device) -> str |
         return None
     fitting = int(batch_size * free / needed)
     lower = "fewer layers, channels or hops"
-    advice = f"a batch size of {fitting}, or {lower}" if fitting > 1 else lower
+    use = f"a batch size of {fitting}, or {lower}" if fitting > 1 else lower
     return (
         f"a training step on {batch_size} graphs needs about {needed / 2**30:.1f} GiB, "
-        f"but {free / 2**30:.1f} GiB are free; use {advice}, or a model with the "
+        f"but {free / 2**30:.1f} GiB are free; use {use}, or a model with the "
         "suffix -s, which trains on a sample of the subgraphs."
     )

@@ -131,11 +131,9 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
     """
     check_count("num_pairs", num_pairs)
     random = np.random.default_rng(seed)
-    graphs = []
-    for pair in range(num_pairs):
-        size = SIZES[pair % len(SIZES)]
-        graphs.append(_without_triangles(size, random))
-        graphs.append(_with_triangles(size, random))
+    sizes = (SIZES[pair % len(SIZES)] for pair in range(num_pairs))
+    kinds = _without_triangles, _with_triangles
+    graphs = [make(size, random) for size in sizes for make in kinds]
     store = with_node_features(from_networkx(graphs))
     return replace(store, y=torch.arange(len(graphs)) % 2)
 

@@ -83,7 +83,16 @@ class GraphBatch:
         """
         check_counts("ptr", self.ptr)
         check_counts("batch", self.batch, self.device)
-        self._check_ptr()
+        if not self.ptr.numel() or int(self.ptr[0]) != 0:
+            raise GraphError("ptr must start with 0; use pointers(num_nodes).")
+        sizes = torch.diff(self.ptr)
+        if (sizes < 0).any() or int(self.ptr[-1]) != self.num_nodes:
+            told = f"ptr must not decrease and must end at {self.num_nodes}, the number"
+            raise GraphError(f"{told} of nodes; use pointers(num_nodes).")
+        graph = torch.arange(self.num_graphs, device=self.device)
+        if not torch.equal(graph.repeat_interleave(sizes), self.batch):
+            told = "batch does not match ptr"
+            raise GraphError(f"{told}; repeat each graph's index once per node.")
         check_tensor("edge_index", self.edge_index, self.device)
         check_edge_index(self.edge_index, self.num_nodes)
         source, target = self.edge_index
@@ -96,15 +105,3 @@ class GraphBatch:
         check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
         check_rows("y", self.y, rows, owner, columns=False, device=self.device)
         return self
-
-    def _check_ptr(self) -> None:
-        if not self.ptr.numel() or int(self.ptr[0]) != 0:
-            raise GraphError("ptr must start with 0; use pointers(num_nodes).")
-        sizes = torch.diff(self.ptr)
-        if (sizes < 0).any() or int(self.ptr[-1]) != self.num_nodes:
-            told = f"ptr must not decrease and must end at {self.num_nodes}, the number"
-            raise GraphError(f"{told} of nodes; use pointers(num_nodes).")
-        graph = torch.arange(self.num_graphs, device=self.device)
-        if not torch.equal(graph.repeat_interleave(sizes), self.batch):
-            told = "batch does not match ptr"
-            raise GraphError(f"{told}; repeat each graph's index once per node.")

@@ -101,7 +101,11 @@ def check_alike(
             raise GraphError(f"{told}; make them equal.")
 
 
-def listed(names: str | Sequence[str] | None) -> Sequence[str]:
+Names = str | Sequence[str]
+"""One or more names of attributes."""
+
+
+def listed(names: Names | None) -> Sequence[str]:
     """Return one or more names as a sequence, which is empty for None."""
     return (names,) if isinstance(names, str) else names or ()
 

@@ -3,7 +3,7 @@
 A sampling plan is what SubgraphDrop computes before it samples; see `Plan`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TypeGuard
@@ -21,7 +21,7 @@ from gnnak.subgraphs.cached import CachedSubgraphs
 from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.groups import Groups
-from gnnak.subgraphs.induce import with_edges
+from gnnak.subgraphs.induce import induced_edges
 
 
 def can_sample_first(extractor: object) -> TypeGuard[EgoNets]:
@@ -39,7 +39,9 @@ def sample_egonets(
     neighbors = incoming(edge_index, num_nodes)
     sampled = drop(extractor.without_edges(neighbors), edge_index, generator)
     limit = CopyLimit(extractor.copy_limit, edge_index.device)
-    return with_edges(sampled, neighbors, limit)
+    copies = sampled.node, sampled.subgraph, sampled.num_subgraphs
+    ends, edge = induced_edges(*copies, neighbors, limit)
+    return replace(sampled, edge_index=ends, edge=edge)
 
 
 CACHED_PAIRS = 2**26

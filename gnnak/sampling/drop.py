@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from gnnak.backend import operation
 from gnnak.errors import CoverageError
@@ -94,10 +94,7 @@ class SubgraphDrop:
         return make_plan(subgraphs, edge_index, num_subgraphs, distances)
 
     def sample_mask(
-        self,
-        subgraphs: RootedSubgraphs,
-        plan: Plan,
-        generator: torch.Generator | None = None,
+        self, subgraphs: RootedSubgraphs, plan: Plan, generator: Generator | None = None
     ) -> Tensor:
         """Sample subgraphs at random; return a boolean mask of the sampled ones, [s].
 
@@ -123,7 +120,7 @@ class SubgraphDrop:
         self,
         subgraphs: RootedSubgraphs,
         edge_index: Tensor,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
         plan: Plan | None = None,
     ) -> SampledSubgraphs:
         """Sample subgraphs of a batch at random.
@@ -176,7 +173,13 @@ def sample_subgraphs(
     edge_sampled = copy_sampled.index_select(0, subgraphs.edge_index[0])
     # For each mask, the number of True entries before each entry, and their total.
     before = [pointers(mask.long()) for mask in (sampled, copy_sampled, edge_sampled)]
-    roots, copies, edges = _indices_of_true(before)
+    # The positions of the True entries; their numbers are read at once.
+    totals = torch.stack([counts[-1] for counts in before]).tolist()
+    wanted = torch.arange(1, max(totals) + 1, device=sampled.device)
+    roots, copies, edges = (
+        torch.searchsorted(counts[1:], wanted[:total])
+        for counts, total in zip(before, totals, strict=True)
+    )
     node = subgraphs.node.index_select(0, copies)
     covered = counts_of(node, num_nodes)
     if not covered.is_cuda and not bool((covered > 0).all()):
@@ -202,16 +205,6 @@ def sample_subgraphs(
         covered=covered,
         filling=filling_of(subgraphs, edge_index, sampled, number, root, plan),
     ).assume(encodings=encodings)
-
-
-def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the positions of True in masks; `before` has `pointers` of each mask."""
-    totals = torch.stack([counts[-1] for counts in before]).tolist()
-    wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
-    return [
-        torch.searchsorted(counts[1:], wanted[:total])
-        for counts, total in zip(before, totals, strict=True)
-    ]
 
 
 @operation

@@ -83,7 +83,11 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     and duplicates are ignored. A node without a path to a sampled root has an empty
     row.
     """
-    layer, source, target = _nearer_neighbors(edge_index, num_nodes, roots)
+    target, source = joined_nodes(edge_index, num_nodes)
+    layer = hops_to_root(torch.stack([source, target]), roots, num_nodes, num_nodes)
+    # The pairs of a node and a neighbour that is one step nearer to a sampled root.
+    nearer = (layer[source] == layer[target] - 1) & (layer[source] >= 0)
+    source, target = source[nearer], target[nearer]
     share = counts_of(target, num_nodes).double().reciprocal()
     node, subgraph = roots, torch.arange(roots.numel(), device=roots.device)
     parts = [Filling(node, subgraph, torch.ones_like(node, dtype=torch.double))]
@@ -93,7 +97,8 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
         into, outof = target[here], source[here]
         parts.append(_next_layer(parts[-1], into, outof, share[into], roots.numel()))
     entries = [(part.node, part.subgraph, part.weight) for part in parts]
-    return Filling(*map(torch.cat, zip(*entries, strict=True)))
+    node, subgraph, weight = map(torch.cat, zip(*entries, strict=True))
+    return Filling(node, subgraph, weight)
 
 
 def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
@@ -103,21 +108,6 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
     share = share * filling.weight.to(wide.dtype)[:, None]
     known = wide.new_zeros(num_nodes, wide.size(1))
     return known.index_add(0, filling.node, share).to(values.dtype)
-
-
-def _nearer_neighbors(
-    edge_index: Tensor, num_nodes: int, roots: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the neighbours of each node that are one step nearer to a sampled root.
-
-    Returns the distance of each node to the nearest root, [n] (-1 if there is no path),
-    and pairs of a neighbour and a node, as two tensors.
-    """
-    target, source = joined_nodes(edge_index, num_nodes)
-    layer = hops_to_root(torch.stack([source, target]), roots, num_nodes, num_nodes)
-    nearer = (layer[source] == layer[target] - 1) & (layer[source] >= 0)
-    pairs = nearer.nonzero().flatten()
-    return layer, source.index_select(0, pairs), target.index_select(0, pairs)
 
 
 def _next_layer(

@@ -106,28 +106,18 @@ def _search(table: PairDistances, neighbors: Neighbors) -> None:
         cuts = chunk_cuts(neighbors.rows(frontier)[1], CHUNK)
         parts = []
         both = (torch.tensor_split(pairs, cuts) for pairs in (start, frontier))
-        for ends in zip(*both, strict=True):
-            key = _next_pairs(*ends, table, neighbors)
+        for first, last in zip(*both, strict=True):
+            # Follow all edges of the frontier, to pairs that have no distance yet.
+            row, entry = ragged_ranges(*neighbors.rows(last))
+            reached, reached_from = neighbors.node[entry], first[row]
+            new = (table.between(reached_from, reached) < 0).nonzero().flatten()
+            key = torch.unique(reached_from[new] * size + reached[new])
             table.hop[table.at(key // size, key % size)] = distance
             parts.append(key)
         key = torch.cat(parts) if len(parts) > 1 else parts[0]
         if not key.numel():
             break
         start, frontier = key // size, key % size
-
-
-def _next_pairs(
-    start: Tensor, frontier: Tensor, table: PairDistances, neighbors: Neighbors
-) -> Tensor:
-    """Follow all edges of a frontier; return the pairs that have no distance yet.
-
-    `frontier[i]` was reached from node `start[i]`. The result has `u * n + v` for each
-    new pair (u, v), sorted.
-    """
-    row, entry = ragged_ranges(*neighbors.rows(frontier))
-    reached, reached_from = neighbors.node[entry], start[row]
-    new = (table.between(reached_from, reached) < 0).nonzero().flatten()
-    return torch.unique(reached_from[new] * neighbors.num_nodes + reached[new])
 
 
 LARGE = 256

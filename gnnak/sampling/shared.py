@@ -242,8 +242,7 @@ class SharedSubgraphs:
         drop: SubgraphDrop | None = None,
         max_copies: int | None = None,
     ) -> None:
-        self.extractor, self.max_copies = extractor, max_copies
-        self.drop = drop
+        self.extractor, self.drop, self.max_copies = extractor, drop, max_copies
         self._of_thread = ThreadState()
         self._replay = Replay()
         self._warned = False
@@ -323,9 +322,8 @@ class SharedSubgraphs:
             return given
         if torch.jit.is_tracing() or torch.compiler.is_exporting():
             told = "the extraction of subgraphs can be neither exported nor traced"
-            raise SubgraphError(
-                f"{told}; pass the subgraphs to the model as subgraphs=..."
-            )
+            given_as = "pass the subgraphs to the model as subgraphs=..."
+            raise SubgraphError(f"{told}; {given_as}")
         state = self._of_thread
         # A tensor made in inference mode could not be used in training later.
         with torch.inference_mode(False):

@@ -26,6 +26,10 @@ CHUNK = 1 << 22
 they had so many."""
 
 
+Find = Callable[[Tensor], RootedSubgraphs]
+"""Returns the subgraphs of some roots, [s]."""
+
+
 class Sizes(NamedTuple):
     """Estimated numbers of copies of all subgraphs of a graph."""
 
@@ -74,11 +78,7 @@ def estimated_sizes(
 
 
 def sampled_sizes(
-    find: Callable[[Tensor], RootedSubgraphs],
-    num_nodes: int,
-    device: torch.device,
-    most: int,
-    seconds: float | None = None,
+    find: Find, num_nodes: int, device: torch.device, most: int, seconds: float | None
 ) -> Sizes:
     """Estimate the number of copies from at most `most` random roots.
 
@@ -181,10 +181,7 @@ def egonet_sizes(
 
 
 def _sampled(
-    find: Callable[[Tensor], RootedSubgraphs],
-    neighbors: Neighbors,
-    most: int = SAMPLE,
-    seconds: float = SECONDS,
+    find: Find, neighbors: Neighbors, most: int = SAMPLE, seconds: float = SECONDS
 ) -> Sizes:
     size, device = neighbors.num_nodes, neighbors.node.device
     return sampled_sizes(find, size, device, most, seconds)

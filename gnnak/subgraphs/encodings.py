@@ -216,8 +216,7 @@ def _resistance(
     subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None
 ) -> Tensor:
     size = subgraphs.known_num_nodes
-    if batch is None:
-        batch = edge_index.new_zeros(size)
+    batch = edge_index.new_zeros(size) if batch is None else batch
     root, node = subgraphs.root.index_select(0, subgraphs.subgraph), subgraphs.node
     found = torch.zeros(node.numel(), dtype=torch.double, device=edge_index.device)
     local = torch.arange(size, device=batch.device) - first_nodes(batch)
@@ -253,9 +252,7 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
         "leave out the encoding 'resistance', or divide the graph into smaller ones",
     )
     group = sizes.double().log2().floor().masked_fill(sizes == 0, -1)
-    for value in group.unique().tolist():
-        if value < 0:
-            continue
+    for value in group[group >= 0].unique().tolist():
         inside = group == value
         place = inside.cumsum(0) - 1
         most = max(1, CHUNK_ENTRIES // int(sizes[inside].max()) ** 2)
@@ -381,9 +378,8 @@ class WithEncodings:
         found = extract(self.extractor, edge_index, num_nodes, generator, batch, roots)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
-        known = found.derived.encodings
-        for key, values in known.items():
-            known[key] = values._replace(extracted=True)
+        for key, values in found.derived.encodings.items():
+            found.derived.encodings[key] = values._replace(extracted=True)
         return found
 
 

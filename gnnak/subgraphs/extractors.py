@@ -4,7 +4,7 @@ import re
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from gnnak.errors import OptionError, SubgraphError, kind_of
 from gnnak.graphs.adjacency import check_roots
@@ -56,10 +56,7 @@ class Extractor(Protocol):
         """The largest possible distance of a node to the root of its subgraph."""
 
     def __call__(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        generator: torch.Generator | None = None,
+        self, edge_index: Tensor, num_nodes: int, generator: Generator | None = None
     ) -> RootedSubgraphs:
         """Return one rooted subgraph per node; arguments as in `extract`."""
 
@@ -91,7 +88,7 @@ def extract(
     extractor: Extractor,
     edge_index: Tensor,
     num_nodes: int,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     batch: Tensor | None = None,
     roots: Tensor | None = None,
 ) -> RootedSubgraphs:

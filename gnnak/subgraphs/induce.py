@@ -1,8 +1,7 @@
 """Find the edges inside rooted subgraphs, and the edges across rooted subgraphs."""
 
-from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +21,6 @@ from gnnak.graphs.ragged import (
 from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
-Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
@@ -107,11 +105,7 @@ def induced_edges(
 
 
 def induced_subgraphs(
-    root: Tensor,
-    key: Tensor,
-    neighbors: Neighbors,
-    max_hops: int,
-    limit: CopyLimit | None = None,
+    root: Tensor, key: Tensor, neighbors: Neighbors, max_hops: int, limit: CopyLimit
 ) -> RootedSubgraphs:
     """Return rooted subgraphs with given nodes, and all edges between these nodes.
 
@@ -129,16 +123,6 @@ def induced_subgraphs(
     num_nodes = neighbors.num_nodes
     found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
     return found.assume(centroid=centroid, hop_range=(-1, max_hops))
-
-
-def with_edges(
-    subgraphs: Record, neighbors: Neighbors, limit: CopyLimit | None = None
-) -> Record:
-    """Add to each subgraph all edges of the graph that join two of its nodes."""
-    ends, edge = induced_edges(
-        subgraphs.node, subgraphs.subgraph, subgraphs.num_subgraphs, neighbors, limit
-    )
-    return replace(subgraphs, edge_index=ends, edge=edge)
 
 
 class Pairs(NamedTuple):
@@ -218,9 +202,8 @@ def _joined(
     inward, outward = (p.index_select(0, pair) for p in (pairs.inward, pairs.outward))
     position = torch.cat([inward, outward])
     if pairs.one_way:
-        kept = (position >= 0).nonzero().flatten()
-        target, source = target.index_select(0, kept), source.index_select(0, kept)
-        position = position.index_select(0, kept)
+        kept, both = (position >= 0).nonzero().flatten(), (target, source, position)
+        target, source, position = (rows.index_select(0, kept) for rows in both)
     # The incoming edges of a node are sorted as those of a copy: by source, then edge.
     key = target.bitwise_left_shift_(pairs.bits).bitwise_or_(position)
     size = node.numel()

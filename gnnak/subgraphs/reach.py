@@ -123,7 +123,9 @@ def reach(
                 if most is None:
                     copies = _estimate(root, neighbors, num_hops, limit)
                     limit.check(copies, "about", "node copies")
-                    most = _component_sizes(neighbors).index_select(0, root)
+                    ends = torch.stack([neighbors.node, neighbors.key // size])
+                    component, parts_of = components(ends, neighbors.num_nodes)
+                    most = counts_of(component, parts_of)[component[root]]
                 parts = search.divide(most, neighbors, radix)
                 if parts:
                     waiting += parts
@@ -237,13 +239,6 @@ class _Search(NamedTuple):
         seen = torch.tensor_split(self.seen, seen_cuts)
         parts = zip(seen, torch.tensor_split(frontier, frontier_cuts), strict=True)
         return [_Search(*part, self.hop) for part in parts][::-1]
-
-
-def _component_sizes(neighbors: Neighbors) -> Tensor:
-    """Return the number of nodes of the connected component of each node, [n]."""
-    edge_index = torch.stack([neighbors.node, neighbors.key // neighbors.num_nodes])
-    component, count = components(edge_index, neighbors.num_nodes)
-    return counts_of(component, count).index_select(0, component)
 
 
 def _estimate(

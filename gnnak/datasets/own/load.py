@@ -148,8 +148,8 @@ def load_own(
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
     one_graph = rows.is_one_graph
     check_metric(metric, task)
-    target = targets.y[:, 0] if targets.y.dim() == 2 and task != "multilabel" else None
-    values = targets.y if target is None or targets.y.size(1) > 1 else target
+    one_column = targets.y.dim() == 2 and targets.y.size(1) == 1
+    values = targets.y[:, 0] if one_column and task != "multilabel" else targets.y
     node_task = rows.store.node_targets
     store = replace(with_node_features(rows.store), y=values, node_targets=node_task)
     classes = targets.y if task == "classification" and not node_task else None
@@ -190,10 +190,8 @@ def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
     """Return the names of the features, and of unused attributes and columns."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
-        atoms, bonds = (
-            tuple(name for name, *_ in features)
-            for features in (ATOM_FEATURES, BOND_FEATURES)
-        )
+        atoms = tuple(name for name, *_ in ATOM_FEATURES)
+        bonds = tuple(name for name, *_ in BOND_FEATURES)
         use = FeatureUse(atoms, bonds, unused_graphs=tuple(rows.columns))
         if rows.columns:
             used.add(molecules.find_smiles(rows.source, own.smiles, list(rows.columns)))
@@ -321,7 +319,10 @@ def load_labelled(
             own = replace(own, targets=found or info.targets)
     rows = with_node_targets(own, rows, y)
     columns, numbers = find_columns(own, rows, y)
-    _check_level(rows, info)
+    if rows.store.node_targets != info.node_task:
+        given, wanted = ("graph", "node") if info.node_task else ("node", "graph")
+        told = f"{rows.source} has targets of {given}s, but the network predicts"
+        raise GraphError(f"{told} targets of {wanted}s; put those into the graphs.")
     columns = _matched(columns, info, rows.source, may_have_more)
     test = nodes_for_test(rows, fold) if rows.is_one_graph else None
     if test is not None:
@@ -333,16 +334,6 @@ def load_labelled(
         refuse(f"{rows.source}, nodes", bad, known.numel())
         return rows, targets, None if test is None else "test"
     return *_without_bad(own, rows, targets), None
-
-
-def _check_level(rows: GraphRows, info: DatasetInfo) -> None:
-    """Raise `GraphError` if the targets are of nodes, not of graphs, or vice versa."""
-    if rows.store.node_targets != info.node_task:
-        given, wanted = ("graph", "node") if info.node_task else ("node", "graph")
-        raise GraphError(
-            f"{rows.source} has targets of {given}s, but the network predicts targets "
-            f"of {wanted}s; put a target of every {wanted} into the graphs."
-        )
 
 
 def _matched(
@@ -370,10 +361,9 @@ def _matched(
         return columns
     column_of = dict(zip(missing, others, strict=False))
     if tuple(names) != default_names(len(names)):
+        told = "column %s is compared with target %s."
         for target, name in column_of.items():
-            logging.getLogger("gnnak").warning(
-                "column %s is compared with target %s.", name, target
-            )
+            logging.getLogger("gnnak").warning(told, name, target)
     unknown = [None] * len(columns[0][1])
     sources = [column_of.get(target, target) for target in wanted]
     return [(name, given.get(name, unknown)) for name in sources]
@@ -390,10 +380,10 @@ def _rows(
         told = f"{rows.source} has molecules, whose features are those of atoms and"
         flags = "--node-attr and --edge-attr (node_attr, edge_attr)"
         raise OptionError(f"{told} bonds; leave out {flags}.")
-    use, told = rows.features, (rows.source, trained)
+    use, about = rows.features, (rows.source, trained)
     nodes, edges = use.nodes + use.unused_nodes, use.edges + use.unused_edges
-    check_attributes("node", own.node_attr, nodes, edges, *told)
-    check_attributes("edge", own.edge_attr, edges, nodes, *told)
+    check_attributes("node", own.node_attr, nodes, edges, *about)
+    check_attributes("edge", own.edge_attr, edges, nodes, *about)
     if not rows.decimal_commas:
         return rows
     columns = with_points(rows.columns, rows.source, own.targets, own.task)

@@ -84,9 +84,7 @@ SMILES_NAMES = ("smiles", "smi", "structure", "mol", "molecule")
 
 
 def molecules_in_list(
-    smiles: Sequence[object],
-    source: str = "the list of SMILES",
-    featurizer: str = "ogb",
+    smiles: Sequence[Any], source: str = "the list of SMILES", featurizer: str = "ogb"
 ) -> GraphRows:
     """Convert SMILES strings to graphs; invalid strings become bad rows."""
     convert = FEATURIZERS[featurizer].convert

@@ -107,21 +107,23 @@ def are_smiles(items: Sequence[Any]) -> bool:
     return isinstance(next(known, None), str)
 
 
-NAMES = {
+PHRASES = {
     " of graph 0": "",
     "graph 0 is": "it is",
     "in store 0": "in the first graph",
     "in store 1": "in this one",
 }
 """Phrases in error messages about one graph, and what the user reads instead."""
+Names = tuple[str, ...]
+"""Names of attributes."""
 Convert = Callable[[Sequence[Any]], GraphStore]
 """Converts graphs of another library to a store; raises an error for a bad graph."""
 
 
 def graphs_in_list(
     items: Sequence[Any],
-    node_attr: tuple[str, ...] = (),
-    edge_attr: tuple[str, ...] = (),
+    node_attr: Names = (),
+    edge_attr: Names = (),
     trained: bool = False,
     source: str = "the list of graphs",
 ) -> GraphRows:
@@ -133,20 +135,17 @@ def graphs_in_list(
     networkx graphs, all nodes or edges must have them.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
-    bad = [
-        BadRow(row + 1, it.reason) for row, it in enumerate(items) if row not in good
-    ]
+    bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
     first, unread = next(iter(good.values()), None), ""
     check = partial(check_attributes, source=source, trained=trained)
     if isinstance(first, nx.Graph):
         use = _networkx_features(list(good.values()), node_attr, edge_attr, check)
-
-        def convert(graphs: Sequence[Any]) -> GraphStore:
-            # Strings are bad rows, since training and prediction would number them
-            # differently.
-            return from_networkx(
-                graphs, use.nodes or None, use.edges or None, categories={}
-            )
+        nodes, edges = use.nodes or None, use.edges or None
+        # Without categories, strings are bad rows: training and prediction would number
+        # them differently.
+        convert: Convert = partial(
+            from_networkx, node_attr=nodes, edge_attr=edges, categories={}
+        )
     else:
         data = [graph for graph in good.values() if isinstance(graph, Data)]
         if node_attr or edge_attr:
@@ -156,10 +155,8 @@ def graphs_in_list(
         level = target_level(list(good.values()))
         if unread := UNREAD.get(level, ""):
             good = {row: without_targets(graph) for row, graph in good.items()}
-
-        def convert(graphs: Sequence[Any]) -> GraphStore:
-            return from_pyg(graphs, level == "node", node_attr, edge_attr)
-
+        convert = partial(from_pyg, node_attr=node_attr, edge_attr=edge_attr)
+        convert = partial(convert, node_targets=level == "node")
     store, position, wrong = _convert(good, convert)
     rows = GraphRows(
         store, position, len(items), tuple(sorted(bad + wrong)), source=source
@@ -291,40 +288,32 @@ def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
 
 
 def _networkx_features(
-    graphs: Sequence[Any],
-    node_attr: tuple[str, ...],
-    edge_attr: tuple[str, ...],
-    check: Callable[..., None],
+    graphs: list[Any], node_attr: Names, edge_attr: Names, check: Callable[..., None]
 ) -> FeatureUse:
     """Choose the features of networkx graphs, by default `x` and `edge_attr`."""
     graphs = [graph for graph in graphs if isinstance(graph, nx.Graph)]
     nodes = [data for graph in graphs for _, data in graph.nodes(data=True)]
     edges = [data for graph in graphs for *_, data in graph.edges(data=True)]
-    found, all_texts = [], list[str]()
     of_nodes, of_edges = (
         Counter(str(name) for row in rows for name in row) for rows in (nodes, edges)
     )
-    for owner, wanted, default, rows, counts, others in (
-        ("node", node_attr, "x", nodes, of_nodes, of_edges),
-        ("edge", edge_attr, "edge_attr", edges, of_edges, of_nodes),
+    check("node", node_attr, of_nodes, of_edges)
+    check("edge", edge_attr, of_edges, of_nodes)
+    used, unused, all_texts = [], [], list[str]()
+    for wanted, default, rows, counts in (
+        (node_attr, "x", nodes, of_nodes),
+        (edge_attr, "edge_attr", edges, of_edges),
     ):
-        check(owner, wanted, counts, others)
-        used = wanted or (default,) * (counts[default] == len(rows) > 0)
+        used.append(wanted or (default,) * (counts[default] == len(rows) > 0))
         texts = {str(n) for row in rows for n, v in row.items() if isinstance(v, str)}
-        unused = sorted(
-            counts.keys() - set(used), key=lambda name: (name in texts, name)
-        )
-        found.append((used, tuple(unused)))
+        others = sorted(counts.keys() - set(used[-1]), key=lambda n: (n in texts, n))
+        unused.append(tuple(others))
         all_texts += sorted(texts)
-    (chosen, other), (chosen_edges, other_edges) = found
-    return FeatureUse(chosen, chosen_edges, other, other_edges, texts=tuple(all_texts))
+    return FeatureUse(used[0], used[1], unused[0], unused[1], texts=tuple(all_texts))
 
 
 def _pyg_features(
-    store: GraphStore,
-    graphs: Sequence[Any],
-    node_attr: tuple[str, ...],
-    edge_attr: tuple[str, ...],
+    store: GraphStore, graphs: Sequence[Any], node_attr: Names, edge_attr: Names
 ) -> FeatureUse:
     """Name the features of PyG graphs, which are in the store, and their other fields.
 
@@ -368,7 +357,7 @@ def _reason(error: Exception) -> str:
     if not isinstance(error, GnnakError):
         return f"it is malformed ({type(error).__name__})"
     text = " ".join(str(error).split()).removeprefix("graph 0: ").rstrip(".")
-    for here, told in NAMES.items():
+    for here, told in PHRASES.items():
         text = text.replace(here, told)
     return text
 

@@ -71,9 +71,8 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     if isinstance(data, GraphStore):
         data = GraphFile(data.check())
     if isinstance(data, GraphFile):
-        return _limited(_from_file(data, "the list of graphs"), reading.limit)
-    items = as_items(data)
-    if are_smiles(items):
+        rows = _from_file(data, "the list of graphs")
+    elif are_smiles(items := as_items(data)):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
     else:
         rows = graphs_in_list(items, *reading.attributes)
@@ -91,10 +90,9 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
         raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if suffix not in READERS:
         kind, advice = OTHERS.get(suffix, (f"of the unknown kind {suffix!r}", "give"))
-        raise FileFormatError(
-            f"{path} is {kind}; {advice} a folder or a file that ends in one of: "
-            f"{', '.join((*TABLE_SUFFIXES, *READERS))}; see docs/formats.md."
-        )
+        told = f"{path} is {kind}; {advice} a folder or a file that ends in one of"
+        known = ", ".join((*TABLE_SUFFIXES, *READERS))
+        raise FileFormatError(f"{told}: {known}; see docs/formats.md.")
     return replace(READERS[suffix](path, reading), source=str(path))
 
 
@@ -110,12 +108,12 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
         raise FileFormatError(f"{told}; see docs/formats.md#folders.")
     items: list[Any] = []
     for file in sorted(files, key=lambda file: _natural(file.name)):
-        suffix = format_suffix(file)
+        suffix, known = format_suffix(file), ", ".join(LISTS)
         if suffix not in LISTS:
-            raise FileFormatError(
-                f"{file} is not a graph file; files of a folder end in one of: "
-                f"{', '.join(LISTS)}; see docs/formats.md#folders."
+            told = (
+                f"{file} is not a graph file; files of a folder end in one of: {known}"
             )
+            raise FileFormatError(f"{told}; see docs/formats.md#folders.")
         items.extend(LISTS[suffix](file))
     return graphs_in_list(items, *reading.attributes, str(path))
 

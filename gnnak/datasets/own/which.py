@@ -48,12 +48,12 @@ LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 """Matches numbers such as 1.234, whose point or comma may separate thousands."""
 
 
+Columns = Mapping[str, Sequence[str]]
+
+
 def with_points(
-    columns: Mapping[str, Sequence[str]],
-    source: str,
-    targets: Sequence[str],
-    task: str | None,
-) -> Mapping[str, Sequence[str]]:
+    columns: Columns, source: str, targets: Sequence[str], task: str | None
+) -> Columns:
     """Replace decimal commas in the columns `targets`, or in all columns if empty."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}

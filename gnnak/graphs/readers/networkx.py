@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError, kind_of
-from gnnak.graphs.fields import listed
+from gnnak.graphs.fields import Names, listed
 from gnnak.graphs.readers.files import FilePath, format_suffix, read_bytes
 from gnnak.graphs.readers.rows import BadRow
 from gnnak.graphs.store import GraphStore, with_reverse_edges
@@ -74,10 +74,6 @@ def as_numbers(name: str, value: Any, categories: Categories, where: str) -> lis
     return [list(known).index(value)]
 
 
-Names = str | Sequence[str]
-"""One or more attribute names; the values are concatenated as columns."""
-
-
 def from_networkx(
     graphs: Iterable[nx.Graph],
     node_attr: Names | None = None,
@@ -121,9 +117,9 @@ def from_networkx(
             kind = kind_of(graph)
             raise GraphError(f"graph {number} is {kind}; give networkx graphs.")
     if categories is None:
-        per_node = [*listed(node_attr), *listed(node_target)]
+        of_nodes = [*listed(node_attr), *listed(node_target)]
         categories = find_categories(
-            graphs, per_node, listed(edge_attr), listed(target)
+            graphs, of_nodes, listed(edge_attr), listed(target)
         )
     names = node_attr, edge_attr, target, node_target
     parts = [

@@ -268,11 +268,10 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
         file: The graphs and their splits.
     """
     once = without_reverse_edges(file.check().store)
-    if once is not None and two_way_edges(once).numel():
-        once = None
-    if once is not None:
-        file = replace(file, store=once)
-    write_arrays(path, file, directed=once is None)
+    if once is None or two_way_edges(once).numel():
+        write_arrays(path, file, directed=True)
+    else:
+        write_arrays(path, replace(file, store=once))
 
 
 def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> None:
@@ -287,9 +286,8 @@ def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> Non
         value = getattr(file if key in ("split", "folds") else store, key)
         if value is not None:
             arrays[key] = to_array(key, value)
-    for key, flag in zip(FLAGS, (store.node_targets, directed), strict=True):
-        if flag:
-            arrays[key] = np.array(True)
+    flags = zip(FLAGS, (store.node_targets, directed), strict=True)
+    arrays |= {key: np.array(True) for key, flag in flags if flag}
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
     write_bytes(path, content.getvalue())

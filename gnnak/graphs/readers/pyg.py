@@ -24,7 +24,13 @@ from gnnak.errors import (
     with_article,
 )
 from gnnak.graphs.adjacency import check_edge_shape
-from gnnak.graphs.fields import check_alike, check_local_edges, check_rows, listed
+from gnnak.graphs.fields import (
+    Names,
+    check_alike,
+    check_local_edges,
+    check_rows,
+    listed,
+)
 from gnnak.graphs.ragged import pointers, ragged_ranges
 from gnnak.graphs.readers.files import FilePath, read_bytes, refusing
 from gnnak.graphs.store import GraphStore
@@ -113,8 +119,8 @@ def read_pyg(path: FilePath) -> list[Data]:
 def from_pyg(
     data_list: Iterable[Data],
     node_targets: bool = False,
-    node_attr: str | Sequence[str] | None = None,
-    edge_attr: str | Sequence[str] | None = None,
+    node_attr: Names | None = None,
+    edge_attr: Names | None = None,
 ) -> GraphStore:
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
@@ -186,10 +192,7 @@ def to_pyg(store: GraphStore) -> list[Data]:
 
 
 def _one(
-    data: Data,
-    node_targets: bool,
-    node_attr: str | Sequence[str] | None,
-    edge_attr: str | Sequence[str] | None,
+    data: Data, node_targets: bool, node_attr: Names | None, edge_attr: Names | None
 ) -> tuple[int, dict[str, Tensor | None]]:
     # PyG would infer the number from edge_index, which misses isolated nodes.
     if "num_nodes" in data and data["num_nodes"] is not None:
@@ -218,7 +221,7 @@ def _one(
 
 
 def _features(
-    data: Data, default: str, names: str | Sequence[str] | None, rows: int, owner: str
+    data: Data, default: str, names: Names | None, rows: int, owner: str
 ) -> Tensor | None:
     """Concatenate named fields to [rows, c]; without `names`, return `default`."""
     columns, fields = [], data.to_dict()

@@ -44,8 +44,8 @@ class FeatureUse:
 
     def without(self, names: Collection[str | None]) -> FeatureUse:
         unused = self.unused_nodes, self.unused_edges, self.unused_graphs
-        left = (tuple(name for name in each if name not in names) for each in unused)
-        return FeatureUse(self.nodes, self.edges, *left, self.texts)
+        left = [tuple(name for name in each if name not in names) for each in unused]
+        return FeatureUse(self.nodes, self.edges, left[0], left[1], left[2], self.texts)
 
     def line(self, are_columns: bool = False) -> str:
         """Name the features and the unused attributes, and say how to add features.

@@ -193,10 +193,8 @@ def atom_name(atom: Any, is_centre: bool) -> str:
 
 
 def _atoms(chem: Any, molecule: Any) -> list[int]:
-    found = chem.FindMolChiralCenters(
-        molecule, includeUnassigned=True, useLegacyImplementation=True
-    )
-    centres = {index for index, _ in found}
+    options = {"includeUnassigned": True, "useLegacyImplementation": True}
+    centres = {index for index, _ in chem.FindMolChiralCenters(molecule, **options)}
     names = [atom_name(atom, atom.GetIdx() in centres) for atom in molecule.GetAtoms()]
     return [ATOM_TYPES.index(n) if n in ATOM_TYPES else OTHER_ATOM for n in names]
 
