@@ -79,19 +79,9 @@ class CachedSubgraphs:
     @property
     def int32_bytes(self) -> int:
         """Memory in bytes if each index took 4 bytes, as in a larger store."""
-        return 4 * sum(tensor.numel() for tensor in self._fields) + self._encoded_bytes
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self._fields) + self._encoded_bytes
-
-    @property
-    def _encoded_bytes(self) -> int:
-        return sum(found.rows.nbytes for found in self.encodings.values())
-
-    @property
-    def _fields(self) -> tuple[Tensor, ...]:
-        return self.node, self.subgraph, self.hop, self.edge_index, self.edge
+        fields = self.node, self.subgraph, self.hop, self.edge_index, self.edge
+        encoded = sum(found.rows.nbytes for found in self.encodings.values())
+        return 4 * sum(tensor.numel() for tensor in fields) + encoded
 
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
         store = self.store
@@ -127,13 +117,6 @@ class CachedSubgraphs:
             key: each.at(rows[each.axis]) for key, each in self.encodings.items()
         }
         return found.assume(encodings=encodings)
-
-    def __repr__(self) -> str:
-        return (
-            f"CachedSubgraphs(graphs={len(self.store)}, "
-            f"node_copies={self.node.numel()}, edge_copies={self.edge.numel()}, "
-            f"MB={self.num_bytes / 2**20:.0f})"
-        )
 
 
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:

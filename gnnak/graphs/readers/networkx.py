@@ -135,13 +135,14 @@ def from_networkx(
         for source, end, *_ in graph.edges
     ]
     directed = [graph.is_directed() for graph in graphs for _ in graph.edges]
+    y = _table(per_node if node_target else per_graph, target or node_target)
     store = GraphStore(
         torch.tensor([len(graph) for graph in graphs], dtype=torch.long),
         torch.tensor([len(graph.edges) for graph in graphs], dtype=torch.long),
         torch.tensor(ends, dtype=torch.long).reshape(-1, 2).t().contiguous(),
         _table(x, node_attr),
         _table(edge_rows, edge_attr),
-        _targets(per_node if node_target else per_graph, target or node_target),
+        y if y is None or y.size(1) != 1 else y.flatten(),
         node_targets=node_target is not None,
     )
     return with_reverse_edges(store.check(), torch.tensor(directed, dtype=torch.bool))
@@ -195,12 +196,6 @@ def _row(
             raise GraphError(f"{where} has no attribute {name!r}; set it.")
         row.extend(as_numbers(name, data[name], categories, where))
     return row
-
-
-def _targets(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Return a tensor [rows], or [rows, c] if a row has several numbers."""
-    table = _table(rows, names)
-    return table if table is None or table.size(1) != 1 else table.flatten()
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
