@@ -211,25 +211,16 @@ def _read(
     own: OwnData, data: Any, y: Any, split: Any, seed: int
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
     """Return graphs, targets, messages about bad rows, and the split or None."""
-    if not own.uses_files:
+    if own.uses_files:
+        (found, split), y = _joined(own), None
+    else:
         found = _rows(data if own.path is None else own.path, own)
-        rows = with_node_targets(own, found, y)
-        if rows.is_one_graph:
-            targets, split = targets_and_split(own, rows, split, seed)
-            return rows, targets, tuple(map(str, targets.bad)), split
-        rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
-        return rows, targets, tuple(map(str, rows.bad)), split
-    if own.path is None or not own.validation:
-        raise OptionError(
-            "split 'files' needs files; give the training graphs as the data, "
-            "--validation, and --test unless there are no test graphs."
-        )
-    if own.labels is not None:
-        told = "a table of labels cannot be combined with split 'files'"
-        raise OptionError(f"{told}; put the targets into the files.")
-    files = [file for file in (own.path, own.validation, own.test) if file]
-    _check_files(files)
-    return _joined(own, [_rows(file, own) for file in files])
+    rows = with_node_targets(own, found, y)
+    if rows.is_one_graph:
+        targets, split = targets_and_split(own, rows, split, seed)
+        return rows, targets, tuple(map(str, targets.bad)), split
+    rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
+    return rows, targets, tuple(map(str, rows.bad)), split
 
 
 def _check_files(files: list[str]) -> None:
@@ -250,22 +241,28 @@ def _check_files(files: list[str]) -> None:
         )
 
 
-def _joined(
-    own: OwnData, parts: list[GraphRows]
-) -> tuple[GraphRows, Targets, tuple[str, ...], Tensor]:
+def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
     """Concatenate the training, validation and test files, and return their split."""
+    if own.path is None or not own.validation:
+        raise OptionError(
+            "split 'files' needs files; give the training graphs as the data, "
+            "--validation, and --test unless there are no test graphs."
+        )
+    if own.labels is not None:
+        told = "a table of labels cannot be combined with split 'files'"
+        raise OptionError(f"{told}; put the targets into the files.")
+    files = [file for file in (own.path, own.validation, own.test) if file]
+    _check_files(files)
+    parts = [_rows(file, own) for file in files]
     names = set(parts[0].columns)
     for part in parts[1:]:
         if set(part.columns) != names:
             other = ", ".join(sorted(map(str, names ^ set(part.columns)))[:5])
             told = f"{parts[0].source} and {part.source} differ in the columns {other}"
             raise FileFormatError(f"{told}; give files with the same columns.")
-    rows = joined_rows(parts, ", ".join(part.source for part in parts))
-    rows = with_node_targets(own, rows, None)
-    rows, targets = _without_bad(own, rows, find_targets(own, rows, None))
     counts = torch.tensor([part.num_rows for part in parts])
-    code = torch.arange(len(parts)).repeat_interleave(counts)
-    return rows, targets, tuple(map(str, rows.bad)), code[rows.position]
+    split = torch.arange(len(parts)).repeat_interleave(counts)
+    return joined_rows(parts, ", ".join(part.source for part in parts)), split
 
 
 def _without_bad(
@@ -310,8 +307,7 @@ def load_labelled(
         molecules.need_featurizer(info)
     may_have_more = not own.targets and (y is None or is_frame(y))
     if not own.targets and y is None:
-        tables = (rows.columns, rows.node_columns)
-        present = {name for table in tables for name in table}
+        present = {*rows.columns, *rows.node_columns}
         if own.labels is not None:
             present = set(read_table(own.labels)[0])
         if present:  # else y of the graphs has no names

@@ -107,9 +107,8 @@ def _warn_of_thousands(
     In a column of decimal numbers, not all would have exactly three decimals.
     """
     rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
-    if not rows or "whole" not in kinds:
-        return
-    if all(LIKE_THOUSANDS.fullmatch(texts[row]) for row in rows):
+    like = all(LIKE_THOUSANDS.fullmatch(texts[row]) for row in rows)
+    if rows and "whole" in kinds and like:
         text = texts[rows[0]]
         logging.getLogger("gnnak").warning(
             "%s: %s is %r in row %d, which is read as %s and not as %s; leave out "
@@ -209,13 +208,13 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 
     If `y` or `own.labels` has the targets, the targets in the graphs are removed.
     """
-    named = own.targets and set(own.targets) <= set(rows.node_columns)
+    store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
-        return replace(rows, store=replace(rows.store, y=None, node_targets=False))
-    if named and not set(own.targets) <= set(rows.columns):
-        none = torch.zeros(int(rows.store.node_ptr[-1]))
-        return replace(rows, store=replace(rows.store, y=none, node_targets=True))
-    return rows
+        store = replace(store, y=None, node_targets=False)
+    elif names and names <= set(rows.node_columns) and not names <= set(rows.columns):
+        zeros = torch.zeros(int(store.node_ptr[-1]))
+        store = replace(store, y=zeros, node_targets=True)
+    return replace(rows, store=store)
 
 
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
@@ -249,9 +248,9 @@ def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
     """
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
-    names = tuple(name for name in others if _is_numeric(rows.columns[name]))
     if len(others) == 1:
         return tuple(others)
+    names = tuple(name for name in others if _is_numeric(rows.columns[name]))
     if not others:
         told = f"{rows.source} has no named column besides {smiles}"
         raise OptionError(f"{told}; add a column with the target, and name it.")
