@@ -18,13 +18,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.files import (
-    locked_file,
-    make_folder,
-    read_bytes,
-    refusing,
-    write_bytes,
-)
+from gnnak.graphs.readers import files
 
 SUMS = "SHA256SUMS"
 """File with checksums, in the format of the command `sha256sum`."""
@@ -72,7 +66,7 @@ def open_url(url: str) -> Any:
 
 def fetch(url: str, folder: Path, name: str) -> Path:
     """Download a file to `folder / name`, unless it is there; check its checksum."""
-    path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
+    path, recorded = files.make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):
         return path
@@ -112,7 +106,7 @@ def recorded_sums(folder: Path) -> dict[str, str]:
     if not (folder / SUMS).is_file():
         return {}
     sums = {}
-    for line in read_bytes(folder / SUMS, at_most=CHUNK).decode().splitlines():
+    for line in files.read_bytes(folder / SUMS, at_most=CHUNK).decode().splitlines():
         value, _, name = line.partition(" ")
         sums[name.strip().removeprefix("*")] = value.lower()
     return sums
@@ -120,12 +114,13 @@ def recorded_sums(folder: Path) -> dict[str, str]:
 
 def _record(folder: Path, name: str, value: str | None) -> None:
     """Set the checksum of a file in `SHA256SUMS`, or remove it if `value` is None."""
-    with (folder / f".{SUMS}.lock").open("ab", buffering=0) as lock, locked_file(lock):
+    lock_path = folder / f".{SUMS}.lock"
+    with lock_path.open("ab", buffering=0) as lock, files.locked_file(lock):
         sums = {key: old for key, old in recorded_sums(folder).items() if key != name}
         if value is not None:
             sums[name] = value
         lines = [f"{value}  {name}\n" for name, value in sorted(sums.items())]
-        write_bytes(folder / SUMS, "".join(lines).encode())
+        files.write_bytes(folder / SUMS, "".join(lines).encode())
 
 
 def sha256_of(path: Path) -> str:
@@ -151,7 +146,7 @@ def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     """Open a file in a zip archive; raise `FileFormatError` if missing or too large."""
     where = Path(archive.filename or "archive").name
     told = f"{where} does not contain {name}; it is another archive than expected."
-    with refusing(told, KeyError):
+    with files.refusing(told, KeyError):
         info = archive.getinfo(name)
     if info.file_size > MAX_BYTES:
         raise FileFormatError(f"{where}: {name} has more than {MAX_BYTES} bytes.")
@@ -168,7 +163,7 @@ class PickledTensor(NamedTuple):
     stride: tuple[int, ...]
 
     def decode(self) -> Tensor:
-        with refusing("a pickled tensor is malformed."):
+        with files.refusing("a pickled tensor is malformed."):
             content = io.BytesIO(self.storage)
             numbers = torch.load(content, map_location="cpu", weights_only=True)
             flat = torch.empty(0, dtype=numbers.dtype).set_(numbers._untyped_storage)
@@ -204,11 +199,11 @@ KNOWN = {
 class _TensorsOnly(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         told = "it is not read, because it could run code"
-        with refusing(f"the pickle refers to {module}.{name}; {told}.", KeyError):
+        with files.refusing(f"the pickle refers to {module}.{name}; {told}.", KeyError):
             return KNOWN[module, name]
 
 
 def read_tensors(file: IO[bytes]) -> Any:
     """Read a pickle without running code; tensors are returned as `PickledTensor`."""
-    with refusing("the pickle is damaged."):
+    with files.refusing("the pickle is damaged."):
         return _TensorsOnly(file).load()

@@ -47,9 +47,8 @@ def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
     edges = store.edge_index[:, ptr[first] : ptr[last]]
     graph = torch.arange(last - first, device=store.device)
     graph = graph.repeat_interleave(store.num_edges[first:last])
-    dense = torch.zeros(
-        last - first, largest, largest, dtype=torch.double, device=store.device
-    )
+    size = last - first, largest, largest
+    dense = torch.zeros(size, dtype=torch.double, device=store.device)
     dense.index_put_((graph, *edges), dense.new_ones(1), accumulate=True)
     loops = dense.diagonal(dim1=1, dim2=2).any()
     if loops or (dense > 1).any() or not torch.equal(dense, dense.transpose(1, 2)):

@@ -229,19 +229,14 @@ def one_graph_advice(
 
     if cost(whole) <= free:
         return None
-    told = (
-        f"a training step on the whole graph needs about {cost(whole) / 2**30:.1f} "
-        f"GiB, but {free / 2**30:.1f} GiB are free"
-    )
+    needed, of_free = (f"{count / 2**30:.1f} GiB" for count in (cost(whole), free))
+    told = f"a training step on the whole graph needs about {needed}, but {of_free} are"
     if not isinstance(extractor, EgoNets) or extractor.max_neighbors is not None:
-        return f"{told}; add --max-copies 100000, or see docs/large-graph.md."
+        return f"{told} free; add --max-copies 100000, or see docs/large-graph.md."
     neighbors = incoming(edge_index, size)
-    drop = (
-        advice.extraction_bytes(whole) <= free
-    )  # SubgraphDrop samples from all egonets
-    hops = extractor.num_hops
-    found = advice.advice(neighbors, hops, whole, free, cost, drop)
-    return f"{told}; {found}."
+    # SubgraphDrop samples from all egonets, so these must fit.
+    drop, hops = advice.extraction_bytes(whole) <= free, extractor.num_hops
+    return f"{told} free; {advice.advice(neighbors, hops, whole, free, cost, drop)}."
 
 
 SAMPLE = 64

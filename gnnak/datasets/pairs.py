@@ -147,9 +147,8 @@ def _with_triangles(size: int, random: np.random.Generator) -> nx.Graph:
         graph = nx.random_regular_graph(DEGREE, size, seed=int(random.integers(2**31)))
         if count_triangles(graph):
             return graph
-    raise OptionError(
-        f"found no {DEGREE}-regular graph on {size} nodes with triangles."
-    )
+    graph_kind = f"{DEGREE}-regular graph on {size} nodes"
+    raise OptionError(f"found no {graph_kind} with triangles.")
 
 
 def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:

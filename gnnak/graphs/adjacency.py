@@ -101,10 +101,9 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
     kind = roots.dtype if isinstance(roots, Tensor) else kind_of(roots)
     if kind not in (torch.long, torch.bool) or roots.dim() != 1:
         shown = f"{kind} {list(roots.shape)}" if isinstance(roots, Tensor) else kind
-        told = (
-            f"roots is {shown}; give nodes as an int64 tensor [s], or a mask of nodes"
-        )
-        raise GraphError(f"{told} as a bool tensor [{num_nodes}].")
+        wanted = f"or a mask of nodes as a bool tensor [{num_nodes}]"
+        told = f"roots is {shown}; give nodes as an int64 tensor [s]"
+        raise GraphError(f"{told}, {wanted}.")
     if kind == torch.bool:
         if roots.numel() != num_nodes:
             told = f"roots is a mask of {roots.numel()} nodes, but the graph has"

@@ -202,9 +202,8 @@ class GraphStore:
     def union(self) -> GraphBatch:
         """Return all graphs as one batch; features and targets are not copied."""
         nodes = None if self.x is None else self.x.size(0)
-        offset = self.node_ptr[:-1].repeat_interleave(
-            self.num_edges, output_size=self.edge_index.size(1)
-        )
+        edges, first = self.edge_index.size(1), self.node_ptr[:-1]
+        offset = first.repeat_interleave(self.num_edges, output_size=edges)
         return GraphBatch(
             self.x,
             self.edge_index + offset,
@@ -362,9 +361,8 @@ def is_one_way(store: GraphStore) -> bool:
 
 def two_way_edges(store: GraphStore) -> Tensor:
     """Return the positions of the edges to a lower node that have a reverse edge."""
-    source, target = store.edge_index + store.node_ptr[:-1].index_select(
-        0, _graph_of_edge(store)
-    )
+    first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
+    source, target = store.edge_index + first
     size = int(store.node_ptr[-1])
     up, down = source < target, (source > target).nonzero().flatten()
     reverse = target[down] * size + source[down]

@@ -192,13 +192,10 @@ def sample_subgraphs(
         key: found if found.axis == "nodes" else found.at(copies)
         for key, found in extracted_encodings(subgraphs).items()
     }
+    subgraph = number.index_select(0, subgraphs.subgraph.index_select(0, copies))
+    hop, edge = subgraphs.hop.index_select(0, copies), subgraphs.edge[edges]
     return SampledSubgraphs(
-        root,
-        node,
-        number.index_select(0, subgraphs.subgraph.index_select(0, copies)),
-        subgraphs.hop.index_select(0, copies),
-        new_copy[ends],
-        subgraphs.edge.index_select(0, edges),
+        *(root, node, subgraph, hop, new_copy[ends], edge),
         num_nodes=num_nodes,
         num_edges=subgraphs.num_edges,
         held=coverage(subgraphs, num_nodes) if plan is None else plan.held,

@@ -459,9 +459,8 @@ class SharedSubgraphs:
     def _extract(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        return extract(
-            self.extractor, edge_index, graph.num_nodes, generator, graph.batch
-        )
+        size, batch = graph.num_nodes, graph.batch
+        return extract(self.extractor, edge_index, size, generator, batch)
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.extractor, self.drop, self.max_copies

@@ -151,9 +151,8 @@ def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None
     """
     if limit.given is not None or neighbors.edge.numel() < LEAST_EDGES:
         return
-    walks = count_walks(
-        neighbors, num_hops + 1, neighbors.num_nodes + neighbors.edge.numel()
-    )
+    most = neighbors.num_nodes + neighbors.edge.numel()
+    walks = count_walks(neighbors, num_hops + 1, most)
     if not limit.is_below(float(walks.sum())):
         return
     found = egonet_sizes(neighbors, num_hops)

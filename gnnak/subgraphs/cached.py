@@ -91,9 +91,8 @@ class CachedSubgraphs:
         _, _, copies, edge_copies, first_copy, first_edge_copy = chosen.unbind()
         node_ptr, edge_ptr, copy_ptr, edge_copy_ptr = pointers(chosen[:4]).unbind()
         of, copy = ragged_ranges(first_copy, copies, totals[0], copy_ptr)
-        of_edge, edge_copy = ragged_ranges(
-            first_edge_copy, edge_copies, totals[1], edge_copy_ptr
-        )
+        ranges = first_edge_copy, edge_copies, totals[1], edge_copy_ptr
+        of_edge, edge_copy = ragged_ranges(*ranges)
         shift = node_ptr.index_select(0, of)
         copy_shift = copy_ptr.index_select(0, of_edge)
         found = RootedSubgraphs(
@@ -113,10 +112,8 @@ class CachedSubgraphs:
         start = store.node_ptr[graph]
         _, node = ragged_ranges(start, store.num_nodes[graph], num_nodes)
         rows = {"copies": copy, "nodes": node}
-        encodings = {
-            key: each.at(rows[each.axis]) for key, each in self.encodings.items()
-        }
-        return found.assume(encodings=encodings)
+        known = self.encodings.items()
+        return found.assume(encodings={k: v.at(rows[v.axis]) for k, v in known})
 
 
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:

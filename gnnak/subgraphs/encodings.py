@@ -132,13 +132,10 @@ def _all_pairs(
     """Return the result of `whole_graphs`; raise `SizeError` if memory is too small."""
     batch = check_batch(batch, edge_index, num_nodes)
     nodes, edges = graph_sizes(batch, edge_index)
-    check_free(
-        BYTES_PER_COPY * float((nodes.double() * (nodes + edges)).sum()),
-        edge_index.device,
-        f"random walks from every node of {num_nodes:,} nodes, which are followed in "
-        "the whole graph,",
-        "leave out the encoding of walks, or use smaller graphs or batches",
-    )
+    needed = BYTES_PER_COPY * float((nodes.double() * (nodes + edges)).sum())
+    what = f"random walks from all of {num_nodes:,} nodes, followed in the whole graph,"
+    advice = "leave out the encoding of walks, or use smaller graphs or batches"
+    check_free(needed, edge_index.device, what, advice)
     return whole_graphs(edge_index, num_nodes, batch, max_hops=0)
 
 
@@ -151,12 +148,9 @@ def _walks(
     of a step from a node to itself. Returns the sums for the node copies `rows` of
     `whole`, in float64, [rows, steps + 1].
     """
-    check_free(
-        8.0 * rows.numel() * (steps + 1),
-        rows.device,
-        f"the weights of walks of {steps} steps between {rows.numel():,} node pairs",
-        "lower num_steps or the number of nodes per batch, or use smaller subgraphs",
-    )
+    what = f"the weights of walks of {steps} steps between {rows.numel():,} node pairs"
+    advice = "lower num_steps or the nodes per batch, or use smaller subgraphs"
+    check_free(8.0 * rows.numel() * (steps + 1), rows.device, what, advice)
     source, target = whole.edge_index
     weight, loop = step.index_select(0, whole.edge), stay.index_select(0, whole.node)
     now = (whole.hop == 0).double()
@@ -245,12 +239,9 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
         return
     sizes = counts_of(batch, int(batch[-1]) + 1)
     largest = int(sizes.max())
-    check_free(
-        PEAK_BYTES * largest**2,
-        batch.device,
-        f"the resistance distances of a graph with {largest:,} nodes",
-        "leave out the encoding 'resistance', or divide the graph into smaller ones",
-    )
+    what = f"the resistance distances of a graph with {largest:,} nodes"
+    advice = "leave out the encoding 'resistance', or divide the graph into parts"
+    check_free(PEAK_BYTES * largest**2, batch.device, what, advice)
     group = sizes.double().log2().floor().masked_fill(sizes == 0, -1)
     for value in group[group >= 0].unique().tolist():
         inside = group == value

@@ -1,5 +1,6 @@
 """Find the edges inside rooted subgraphs, and the edges across rooted subgraphs."""
 
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -337,9 +338,8 @@ def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
         subgraphs: The result of `WholeGraphs`; checked only on a CPU.
         edge_index: Directed edges of the graph, [2, e].
     """
-    return subgraphs.once(
-        AcrossEdges, lambda: _across_whole(subgraphs, edge_index), True
-    )
+    compute = partial(_across_whole, subgraphs, edge_index)
+    return subgraphs.once(AcrossEdges, compute, True)
 
 
 def _across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:

@@ -1,6 +1,7 @@
 """Subgraphs of the nodes with the largest personalised PageRank of each root."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -79,9 +80,8 @@ def pagerank_neighbors(
     limit = CopyLimit(copy_limit, root.device, "size or the number of roots")
     neighbors = incoming(edge_index, num_nodes)
     if limit.is_below(root.numel() * min(size, num_nodes)):
-        copies = estimated_copies(
-            root, lambda one: pagerank(one, neighbors, alpha, tolerance)[0][:size]
-        )
+        walks = partial(pagerank, neighbors=neighbors, alpha=alpha, tolerance=tolerance)
+        copies = estimated_copies(root, lambda one: walks(one)[0][:size])
         limit.check(copies, "about", "node copies")
     keys, first, total, step = [root[:0]], 0, 0, 16
     while first < root.numel():
@@ -203,9 +203,8 @@ def _push(
         pair.index_copy_(0, place, reached)
     here.index_add_(0, place, moved)
     edges = neighbors.rows(reached & NODE)[1].clamp_(min=1)
-    is_active = (
-        here.index_select(0, place) > (edges.double() * (tolerance * ONE)).long()
-    )
+    bound = (edges.double() * (tolerance * ONE)).long()
+    is_active = here.index_select(0, place) > bound
     return _Walks(pair, ended, here), place.masked_select(is_active)
 
 

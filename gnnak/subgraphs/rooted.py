@@ -215,9 +215,8 @@ class RootedSubgraphs(Compact):
         """True if every node `i` is the root of subgraph `i`."""
         derived, size = self.derived, self.num_nodes
         if derived.in_order is None:
-            derived.in_order = size == self.num_subgraphs and torch.equal(
-                self.root, torch.arange(size, device=self.device)
-            )
+            every = torch.arange(self.num_subgraphs, device=self.device)
+            derived.in_order = len(every) == size and torch.equal(self.root, every)
         return derived.in_order
 
     def has_some_roots(self, num_nodes: int) -> bool:

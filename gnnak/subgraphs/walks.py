@@ -128,9 +128,8 @@ def _propose(
     here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """Run one round of rejection sampling: return proposals, and which are accepted."""
-    uniform = torch.rand(
-        (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
-    )
+    shape, device = (2, here.numel()), here.device
+    uniform = torch.rand(shape, dtype=torch.double, device=device, generator=generator)
     proposed = _uniform_step(here, uniform[0], bias.neighbors)
     largest = max(1 / bias.p, 1.0, 1 / bias.q)  # of all weights
     return proposed, uniform[1] * largest < bias.weight(before, proposed)

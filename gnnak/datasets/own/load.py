@@ -411,9 +411,8 @@ def describe_features(
     If `featurizer` is None, the sizes come from the store, plus one category "other".
     """
     if featurizer is not None:
-        return molecules.FEATURIZERS[featurizer].nodes, molecules.FEATURIZERS[
-            featurizer
-        ].edges
+        kind = molecules.FEATURIZERS[featurizer]
+        return kind.nodes, kind.edges
     nodes = _described("x", store.x) or Categorical((1,))
     return nodes, _described("edge_attr", store.edge_attr)
 

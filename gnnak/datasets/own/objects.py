@@ -140,12 +140,10 @@ def graphs_in_list(
     check = partial(check_attributes, source=source, trained=trained)
     if isinstance(first, nx.Graph):
         use = _networkx_features(list(good.values()), node_attr, edge_attr, check)
-        nodes, edges = use.nodes or None, use.edges or None
         # Without categories, strings are bad rows: training and prediction would number
         # them differently.
-        convert: Convert = partial(
-            from_networkx, node_attr=nodes, edge_attr=edges, categories={}
-        )
+        named = partial(from_networkx, node_attr=use.nodes or None, categories={})
+        convert: Convert = partial(named, edge_attr=use.edges or None)
     else:
         data = [graph for graph in good.values() if isinstance(graph, Data)]
         if node_attr or edge_attr:
@@ -158,9 +156,8 @@ def graphs_in_list(
         convert = partial(from_pyg, node_attr=node_attr, edge_attr=edge_attr)
         convert = partial(convert, node_targets=level == "node")
     store, position, wrong = _convert(good, convert)
-    rows = GraphRows(
-        store, position, len(items), tuple(sorted(bad + wrong)), source=source
-    )
+    bad_rows = tuple(sorted(bad + wrong))
+    rows = GraphRows(store, position, len(items), bad_rows, source=source)
     if rows.is_one_graph:
         masks = node_masks(items[0])
         size = int(store.num_nodes)

@@ -110,10 +110,8 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
     for file in sorted(files, key=lambda file: _natural(file.name)):
         suffix, known = format_suffix(file), ", ".join(LISTS)
         if suffix not in LISTS:
-            told = (
-                f"{file} is not a graph file; files of a folder end in one of: {known}"
-            )
-            raise FileFormatError(f"{told}; see docs/formats.md#folders.")
+            told = f"{file} is not a graph file; files of a folder end in one of"
+            raise FileFormatError(f"{told}: {known}; see docs/formats.md#folders.")
         items.extend(LISTS[suffix](file))
     return graphs_in_list(items, *reading.attributes, str(path))
 

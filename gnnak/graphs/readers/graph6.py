@@ -147,9 +147,8 @@ def _ends(place: np.ndarray) -> np.ndarray:
 def _encode(size: int, place: np.ndarray) -> str:
     """Encode a graph of `size` nodes whose bits at the positions `place` are 1."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
-    number = "".join(
-        chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))
-    )
+    places = reversed(range(digits))
+    number = "".join(chr(63 + (size >> 6 * place & 63)) for place in places)
     bits = np.zeros((-(-(size * (size - 1) // 2) // 6), 6), np.uint8)
     bits.reshape(-1)[place] = 1
     six = bits @ np.array([32, 16, 8, 4, 2, 1], np.uint8) + np.uint8(63)

@@ -118,13 +118,10 @@ def from_networkx(
             raise GraphError(f"graph {number} is {kind}; give networkx graphs.")
     if categories is None:
         of_nodes = [*listed(node_attr), *listed(node_target)]
-        categories = find_categories(
-            graphs, of_nodes, listed(edge_attr), listed(target)
-        )
+        others = listed(edge_attr), listed(target)
+        categories = find_categories(graphs, of_nodes, *others)
     names = node_attr, edge_attr, target, node_target
-    parts = [
-        _rows(f"graph {i}", each, names, categories) for i, each in enumerate(graphs)
-    ]
+    parts = [_rows(f"graph {i}", g, names, categories) for i, g in enumerate(graphs)]
     x, edge_rows, per_graph, per_node = (
         [row for part in parts for row in part[place]] for place in range(4)
     )
@@ -207,9 +204,8 @@ def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
     try:
         table = torch.tensor(rows)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise GraphError(
-            f"the attributes {names!r} are not numbers or differ in length: {error}."
-        ) from error
+        told = f"the attributes {names!r} are not numbers or differ in length"
+        raise GraphError(f"{told}: {error}.") from error
     if table.is_complex():
         raise GraphError(f"the attributes {names!r} are complex; give real numbers.")
     return table.float() if table.is_floating_point() else table.long()

@@ -15,14 +15,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError
-from gnnak.graphs.readers.files import (
-    BYTES_PER_NUMBER,
-    FilePath,
-    check_budget,
-    check_size,
-    open_bytes,
-    write_bytes,
-)
+from gnnak.graphs.readers import files
 from gnnak.graphs.readers.one_graph import KEYS as ONE_GRAPH_KEYS
 from gnnak.graphs.readers.one_graph import in_usual_layout
 from gnnak.graphs.store import (
@@ -199,7 +192,7 @@ Result = TypeVar("Result")
 
 
 def read_npz(
-    path: FilePath, allow_no_edges: bool = False, required: Sequence[str] = ()
+    path: files.FilePath, allow_no_edges: bool = False, required: Sequence[str] = ()
 ) -> GraphFile:
     """Read a data set in the npz layout, which `docs/formats.md` describes.
 
@@ -216,7 +209,7 @@ def read_npz(
             read as graphs without edges; if False, it raises an error.
         required: Optional keys, such as `x`, that the file must have.
     """
-    with open_bytes(path) as content:
+    with files.open_bytes(path) as content:
         arrays = _load(path, content)
         size = os.fstat(content.fileno()).st_size
     try:
@@ -243,9 +236,9 @@ def _check_written_once(store: GraphStore) -> None:
         raise GraphError(f"{told} {target} of graph {graph}; set directed=True.")
 
 
-def holds_one_graph(path: FilePath) -> bool:
+def holds_one_graph(path: files.FilePath) -> bool:
     """Return whether an npz file has one graph; `FileFormatError` if it is no such."""
-    with open_bytes(path) as content:
+    with files.open_bytes(path) as content:
         found = _try(f"{path}", lambda: np.load(content, allow_pickle=False))
         if not isinstance(found, np.lib.npyio.NpzFile) or "edge_index" not in found:
             return False
@@ -254,7 +247,7 @@ def holds_one_graph(path: FilePath) -> bool:
         return _try(f"{path}", lambda: found["num_nodes"].size == 1)
 
 
-def write_npz(path: FilePath, file: GraphFile) -> None:
+def write_npz(path: files.FilePath, file: GraphFile) -> None:
     """Write a data set in the npz layout, atomically; `read_npz` is the inverse.
 
     If every edge has a reverse edge with the same attributes, only one direction is
@@ -274,7 +267,7 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
         write_arrays(path, replace(file, store=once))
 
 
-def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> None:
+def write_arrays(path: files.FilePath, file: GraphFile, directed: bool = False) -> None:
     """Write a data set in the npz layout, atomically, with all the edges that it has.
 
     Unless `directed`, the graphs must have only one direction of each edge. This is
@@ -290,17 +283,17 @@ def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> Non
     arrays |= {key: np.array(True) for key, flag in flags if flag}
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
-    write_bytes(path, content.getvalue())
+    files.write_bytes(path, content.getvalue())
 
 
-def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
+def _load(path: files.FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     what = f"{path} is not an npz file"
     opened = _try(what, lambda: np.load(content, allow_pickle=False))
     if not isinstance(opened, np.lib.npyio.NpzFile):
         told = "contains a single array; see docs/formats.md#npz"
         raise FileFormatError(f"{path} {told}.")
     _try(f"{path}", lambda: check_entries(content))
-    _try(f"{path}", lambda: check_size(content))
+    _try(f"{path}", lambda: files.check_size(content))
     arrays = {}
     for key in opened.files:
         known = (*COUNTS, *VALUES, *FLAGS, *ONE_GRAPH_KEYS)
@@ -351,7 +344,7 @@ def _assemble(
     if store.x is None:
         nodes = int(store.node_ptr[-1])
         try:
-            check_budget(nodes * BYTES_PER_NUMBER, file_size)
+            files.check_budget(nodes * files.BYTES_PER_NUMBER, file_size)
         except GraphError as error:
             raise GraphError(f"num_nodes adds up to {nodes}, so {error}") from error
         store = replace(store, x=torch.zeros(nodes, 1, dtype=torch.long))

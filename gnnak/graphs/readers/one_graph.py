@@ -94,9 +94,8 @@ def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     missing = [key for key in SPARSE_X[:3] if key not in arrays]
     if missing or "x" in arrays:
         told = f"lacks {missing[0]}" if missing else "has x and a sparse x"
-        raise GraphError(
-            f"it {told}; give x, or x_indptr, x_indices and x_shape of its CSR form"
-        )
+        wanted = "x, or x_indptr, x_indices and x_shape of its CSR form"
+        raise GraphError(f"it {told}; give {wanted}")
     start, column, shape, *_ = (arrays[key] for key in SPARSE_X[:3])
     whole = all(each.dtype.kind in "iu" for each in (start, column, shape))
     fits = whole and shape.shape == (2,) and start.shape == (int(shape[0]) + 1,)

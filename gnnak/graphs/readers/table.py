@@ -210,7 +210,8 @@ def _wrong_line(words: list[str], width: int, first: bool) -> str | None:
         wanted = "write two nodes, or a graph and two nodes, in every line"
         return f"got {len(words)} words; {wanted}; {see}#edge-lists"
     if len(words) == 3 and WEIGHT.fullmatch(words[2]):
-        return f"{words[2]} is a weight and no node; write JSON; {see}#json"
+        told = f"{words[2]} is a weight and no node"
+        return f"{told}; write graphs with weights as JSON; {see}#json"
     return None
 
 
