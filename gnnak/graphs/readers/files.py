@@ -161,10 +161,11 @@ def check_size(content: IO[bytes]) -> None:
 def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
     """Return the memory in bytes that a member of an npz file needs when it is read."""
     with archive.open(info) as member:
-        header = _shape_and_dtype(member)
-    if header is None:
-        return info.file_size
-    shape, dtype = header
+        try:
+            read = HEADERS[np.lib.format.read_magic(member)]
+        except (ValueError, KeyError):
+            return info.file_size
+        shape, _, dtype = read(member)
     if math.prod(shape) * dtype.itemsize > info.file_size:
         told = f"{info.filename.removesuffix('.npy')} cannot be read: its header"
         raise GraphError(f"{told} announces shape {list(shape)}, more than it has.")
@@ -172,15 +173,6 @@ def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
     # An empty axis counts as 1, so that an array of shape [0, 10^12] is not free.
     entries = math.prod(max(length, 1) for length in shape)
     return entries * max(dtype.itemsize, least)
-
-
-def _shape_and_dtype(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype] | None:
-    try:
-        read = HEADERS[np.lib.format.read_magic(member)]
-    except (ValueError, KeyError):
-        return None
-    shape, _, dtype = read(member)
-    return shape, dtype
 
 
 TEXT_SUFFIXES = frozenset(

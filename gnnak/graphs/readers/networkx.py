@@ -62,7 +62,7 @@ def as_numbers(name: str, value: Any, categories: Categories, where: str) -> lis
     value = value.tolist() if hasattr(value, "tolist") else value
     told = f"the attribute {name!r} of {where} is {value!r}"
     if known is None and isinstance(value, str):
-        raise GraphError(f"{told}; give numbers, such as its position in a list.")
+        raise GraphError(f"{told}; give numbers, such as the position in a list.")
     if known is None:
         return list(value) if isinstance(value, list | tuple) else [value]
     if not isinstance(value, str):

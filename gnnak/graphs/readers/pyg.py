@@ -357,8 +357,13 @@ def concatenate_field(
 ) -> Attribute:
     """Concatenate the values of one field in all graphs, as PyG's `Batch` does."""
     tensors = isinstance(values[0], Tensor)
-    if tensors:
-        _check_tensors(name, values)
+    for number, value in enumerate(values if tensors else ()):
+        if not isinstance(value, Tensor) or value.dim() != values[0].dim():
+            raise GraphError(_differ(name, values, number))
+        if value.layout != torch.strided:
+            kind = with_article(str(value.layout).removeprefix("torch."))
+            told = f"field {name!r} of graph {number} is {kind} tensor"
+            raise GraphError(f"{told}; {DENSE}")
     numbered = enumerate(zip(data, values, strict=True))
     shifts = [_step(name, i, each, value) for i, (each, value) in numbered]
     steps = torch.tensor(shifts, device="cpu")
@@ -377,30 +382,6 @@ def concatenate_field(
     return Attribute(rows.contiguous(), count, axis, dim, step)
 
 
-def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
-    """Raise `GraphError` if `__inc__` of `edge_index` is not the number of nodes."""
-    from torch_geometric.data import Data
-
-    for number, (each, size) in enumerate(zip(data, num_nodes.tolist(), strict=True)):
-        if type(each).__inc__ is Data.__inc__:
-            continue
-        step = _step("edge_index", number, each, each.edge_index)
-        if step != size:
-            told = f"__inc__ of field 'edge_index' of graph {number} is {step}, but the"
-            nodes = counted(size, "node")
-            raise GraphError(f"{told} graph has {nodes}; use PyG's DataLoader.")
-
-
-def _check_tensors(name: str, values: list) -> None:
-    for number, value in enumerate(values):
-        if not isinstance(value, Tensor) or value.dim() != values[0].dim():
-            raise GraphError(_differ(name, values, number))
-        if value.layout != torch.strided:
-            kind = with_article(str(value.layout).removeprefix("torch."))
-            told = f"field {name!r} of graph {number} is {kind} tensor"
-            raise GraphError(f"{told}; {DENSE}")
-
-
 def _numbers(name: str, values: list) -> Tensor:
     try:
         return torch.tensor(values, device="cpu")
@@ -413,15 +394,13 @@ def _numbers(name: str, values: list) -> Tensor:
 
 
 def _differ(name: str, values: list, number: int) -> str:
-    first, other = (
-        f"a tensor of shape {list(value.shape)}"
-        if isinstance(value, Tensor)
-        else kind_of(value)
-        for value in (values[0], values[number])
-    )
-    return (
-        f"{name} is {first} in graph 0 but {other} in graph {number}; make them equal."
-    )
+    def shown(value: object) -> str:
+        if isinstance(value, Tensor):
+            return f"a tensor of shape {list(value.shape)}"
+        return kind_of(value)
+
+    told = f"{name} is {shown(values[0])} in graph 0 but {shown(values[number])} in"
+    return f"{told} graph {number}; make them equal."
 
 
 def _step(name: str, number: int, data: Data, value: object) -> int:
@@ -577,7 +556,16 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
             kind = f"{value.dtype} {list(value.shape)}" if shaped else kind_of(value)
             told = f"edge_index of graph {number} is {kind}"
             raise GraphError(f"{told}; give an int64 tensor [2, e].")
-    check_shifts(data, sizes)
+    from torch_geometric.data import Data
+
+    for number, (each, size) in enumerate(zip(data, sizes.tolist(), strict=True)):
+        if type(each).__inc__ is Data.__inc__:  # adds the number of nodes
+            continue
+        step = _step("edge_index", number, each, each.edge_index)
+        if step != size:
+            told = f"__inc__ of field 'edge_index' of graph {number} is {step}, but the"
+            nodes = counted(size, "node")
+            raise GraphError(f"{told} graph has {nodes}; use PyG's DataLoader.")
     check_alike("edge_index", values, "graph", axis=1)
     counts = torch.tensor([value.size(1) for value in values], device="cpu")
     edge_index = torch.cat(values, dim=1)
