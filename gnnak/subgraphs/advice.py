@@ -168,15 +168,13 @@ def extraction_bytes(sizes: Sizes, _: bool = False) -> float:
     return BYTES_PER_COPY * sizes.total
 
 
-def egonet_sizes(
-    neighbors: Neighbors, num_hops: int, seconds: float = WHOLE_SECONDS
-) -> Sizes:
+def egonet_sizes(neighbors: Neighbors, num_hops: int) -> Sizes:
     """Estimate the number of copies of all egonets."""
 
     def find(roots: Tensor) -> RootedSubgraphs:
         return egonets_of(roots, neighbors, num_hops, CopyLimit(CHUNK, roots.device))
 
-    return _sampled(find, neighbors, 4 * SAMPLE, seconds)
+    return _sampled(find, neighbors, 4 * SAMPLE, WHOLE_SECONDS)
 
 
 def _sampled(

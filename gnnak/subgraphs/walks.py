@@ -120,7 +120,7 @@ def _biased_step(
     rest = torch.cat([every[~high_degree], pending])
     cuts = chunk_cuts(bias.neighbors.rows(here[rest])[1], CHUNK)
     for part in torch.tensor_split(rest, cuts):
-        there[part] = _from_all_weights(here[part], before[part], uniform[part], bias)
+        there[part] = _weighted_step(here[part], before[part], uniform[part], bias)
     return there
 
 
@@ -135,9 +135,7 @@ def _propose(
     return proposed, uniform[1] * largest < bias.weight(before, proposed)
 
 
-def _from_all_weights(
-    here: Tensor, before: Tensor, uniform: Tensor, bias: Bias
-) -> Tensor:
+def _weighted_step(here: Tensor, before: Tensor, uniform: Tensor, bias: Bias) -> Tensor:
     """Sample the next node of each walker by inverting the cumulative distribution."""
     neighbors = bias.neighbors
     start, degree = neighbors.rows(here)

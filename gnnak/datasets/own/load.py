@@ -67,8 +67,9 @@ def choose_split(
         bad = len(rows.bad)
         why = f" ({counted(bad, 'row')} left out, such as {rows.bad[0]})" if bad else ""
         count = counted(len(rows), "usable graph")
-        told = "give at least three, or one graph with a target of every node"
-        raise FileFormatError(f"{rows.source} has {count}{why}; {told}.")
+        told = "give at least three, for training, validation and test, or one graph"
+        of_nodes = "with a target of every node"
+        raise FileFormatError(f"{rows.source} has {count}{why}; {told} {of_nodes}.")
     if given is not None:
         if isinstance(given, Iterable) and not isinstance(given, Tensor):
             given = list(given)

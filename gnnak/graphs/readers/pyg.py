@@ -56,7 +56,7 @@ def check_is_graph(number: int, value: object) -> None:
         size = getattr(value, "_num_graphs", None)
         content = "" if size is None else f" of {counted(size, 'graph')}"
         told = f"graph {number} is a Batch{content}"
-        raise GraphError(f"{told}; give its graphs, batch.to_data_list().")
+        raise GraphError(f"{told}; give the graphs in batch.to_data_list().")
     if not isinstance(value, Data):
         kind = kind_of(value)
         raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
