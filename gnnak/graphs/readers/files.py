@@ -168,7 +168,8 @@ def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
         shape, _, dtype = read(member)
     if math.prod(shape) * dtype.itemsize > info.file_size:
         told = f"{info.filename.removesuffix('.npy')} cannot be read: its header"
-        raise GraphError(f"{told} announces shape {list(shape)}, more than it has.")
+        shown = f"announces shape {list(shape)}, more than the file contains"
+        raise GraphError(f"{told} {shown}.")
     least = BYTES_PER_NUMBER if dtype.kind in "biuf" else BYTES_PER_NAME
     # An empty axis counts as 1, so that an array of shape [0, 10^12] is not free.
     entries = math.prod(max(length, 1) for length in shape)

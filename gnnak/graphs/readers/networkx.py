@@ -227,8 +227,9 @@ def read_node_link(path: FilePath) -> list[Row]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        told = f"{where} is not JSON ({_reason(error)}); give node-link JSON"
-        raise FileFormatError(f"{told}; see docs/formats.md#json.") from error
+        told = f"{where} is not JSON ({_reason(error)}); give networkx graphs as"
+        see = "node-link JSON; see docs/formats.md#json"
+        raise FileFormatError(f"{told} {see}.") from error
     items = content if isinstance(content, list) else [content]
     return [_graph(number, item) for number, item in enumerate(items, start=1)]
 
