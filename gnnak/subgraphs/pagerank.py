@@ -203,8 +203,8 @@ def _push(
         pair.index_copy_(0, place, reached)
     here.index_add_(0, place, moved)
     edges = neighbors.rows(reached & NODE)[1].clamp_(min=1)
-    bound = (edges.double() * (tolerance * ONE)).long()
-    is_active = here.index_select(0, place) > bound
+    least = (edges.double() * (tolerance * ONE)).long()
+    is_active = here.index_select(0, place) > least
     return _Walks(pair, ended, here), place.masked_select(is_active)
 
 
