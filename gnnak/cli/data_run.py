@@ -35,8 +35,8 @@ from gnnak.datasets.own.load import data_name
 from gnnak.errors import GraphError, counted
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.rows import GraphRows, check_any
+from gnnak.subgraphs.advice import can_choose_roots, estimated_sizes
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.subgraphs.sizes import can_choose_roots, estimated_sizes
 from gnnak.training.config.experiment import is_own
 
 

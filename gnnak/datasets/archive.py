@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.files import locked_file, make_folder, read_bytes, write_bytes
+from gnnak.graphs.readers import files
 
 SUMS = "SHA256SUMS"
 """File with checksums, in the format of the command `sha256sum`."""
@@ -66,7 +66,7 @@ def open_url(url: str) -> Any:
 
 def fetch(url: str, folder: Path, name: str) -> Path:
     """Download a file to `folder / name`, unless it is there; check its checksum."""
-    path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
+    path, recorded = files.make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):
         return path
@@ -79,8 +79,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
             raise FileFormatError(
                 f"{name} from {url} has the SHA-256 checksum {found}, but {who} says "
                 f"{known}; the archive was changed: if you trust the new one, write "
-                f"the line '{found}  {name}' into {folder / SUMS}, in place of an "
-                "earlier one."
+                f"the line '{found}  {name}' into {folder / SUMS}."
             )
         os.replace(draft, path)
     finally:
@@ -107,7 +106,7 @@ def recorded_sums(folder: Path) -> dict[str, str]:
     if not (folder / SUMS).is_file():
         return {}
     sums = {}
-    for line in read_bytes(folder / SUMS, at_most=CHUNK).decode().splitlines():
+    for line in files.read_bytes(folder / SUMS, at_most=CHUNK).decode().splitlines():
         value, _, name = line.partition(" ")
         sums[name.strip().removeprefix("*")] = value.lower()
     return sums
@@ -115,12 +114,13 @@ def recorded_sums(folder: Path) -> dict[str, str]:
 
 def _record(folder: Path, name: str, value: str | None) -> None:
     """Set the checksum of a file in `SHA256SUMS`, or remove it if `value` is None."""
-    with (folder / f".{SUMS}.lock").open("ab", buffering=0) as lock, locked_file(lock):
+    lock_path = folder / f".{SUMS}.lock"
+    with lock_path.open("ab", buffering=0) as lock, files.locked_file(lock):
         sums = {key: old for key, old in recorded_sums(folder).items() if key != name}
         if value is not None:
             sums[name] = value
         lines = [f"{value}  {name}\n" for name, value in sorted(sums.items())]
-        write_bytes(folder / SUMS, "".join(lines).encode())
+        files.write_bytes(folder / SUMS, "".join(lines).encode())
 
 
 def sha256_of(path: Path) -> str:
@@ -145,12 +145,9 @@ def _save(url: str, path: Path) -> None:
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     """Open a file in a zip archive; raise `FileFormatError` if missing or too large."""
     where = Path(archive.filename or "archive").name
-    try:
+    told = f"{where} does not contain {name}; it is another archive than expected."
+    with files.refusing(told, KeyError):
         info = archive.getinfo(name)
-    except KeyError as error:
-        raise FileFormatError(
-            f"{where} does not contain {name}; it is another archive than expected."
-        ) from error
     if info.file_size > MAX_BYTES:
         raise FileFormatError(f"{where}: {name} has more than {MAX_BYTES} bytes.")
     return archive.open(info)
@@ -166,49 +163,34 @@ class PickledTensor(NamedTuple):
     stride: tuple[int, ...]
 
     def decode(self) -> Tensor:
-        try:
+        with files.refusing("a pickled tensor is malformed."):
             content = io.BytesIO(self.storage)
             numbers = torch.load(content, map_location="cpu", weights_only=True)
             flat = torch.empty(0, dtype=numbers.dtype).set_(numbers._untyped_storage)
             return flat.as_strided(self.size, self.stride, self.offset).clone()
-        except Exception as error:  # damaged bytes raise many types
-            raise FileFormatError("a pickled tensor is malformed.") from error
 
 
-class _Rebuild:
-    """Stand-in for PyTorch's `_rebuild_tensor` that returns a `PickledTensor`."""
+class _Function(tuple):
+    """A function in a tuple, so that a pickle cannot change its attributes."""
 
     __slots__ = ()
 
-    def __call__(
-        self, storage: bytes, offset: int, size: Any, stride: Any, *_: object
-    ) -> PickledTensor:
-        return PickledTensor(storage, offset, tuple(size), tuple(stride))
+    def __call__(self, *arguments: Any) -> Any:
+        return self[0](*arguments)
 
 
-class _Storage:
-    """Stand-in for PyTorch's `_load_from_bytes` that returns the raw bytes."""
-
-    __slots__ = ()
-
-    def __call__(self, content: bytes) -> bytes:
-        return content
-
-
-class _Bytes:
-    """Stand-in for `_codecs.encode`, with which old pickle protocols store bytes."""
-
-    __slots__ = ()
-
-    def __call__(self, text: str, encoding: str) -> bytes:
-        return text.encode("latin1")
+def _rebuild(
+    storage: bytes, offset: int, size: Any, stride: Any, *_: object
+) -> PickledTensor:
+    """Replace PyTorch's function of this name."""
+    return PickledTensor(storage, offset, tuple(size), tuple(stride))
 
 
 KNOWN = {
-    ("_codecs", "encode"): _Bytes(),
-    ("torch._utils", "_rebuild_tensor"): _Rebuild(),
-    ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(),
-    ("torch.storage", "_load_from_bytes"): _Storage(),
+    ("_codecs", "encode"): _Function([lambda text, _: text.encode("latin1")]),
+    ("torch._utils", "_rebuild_tensor"): _Function([_rebuild]),
+    ("torch._utils", "_rebuild_tensor_v2"): _Function([_rebuild]),
+    ("torch.storage", "_load_from_bytes"): _Function([lambda content: content]),
     ("collections", "OrderedDict"): OrderedDict,
 }
 """The only names that a pickle may refer to, and the objects that replace them."""
@@ -216,20 +198,12 @@ KNOWN = {
 
 class _TensorsOnly(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        try:
+        told = "it is not read, because it could run code"
+        with files.refusing(f"the pickle refers to {module}.{name}; {told}.", KeyError):
             return KNOWN[module, name]
-        except KeyError as error:
-            raise FileFormatError(
-                f"the pickle refers to {module}.{name}; it is not read, because it "
-                "could run code."
-            ) from error
 
 
 def read_tensors(file: IO[bytes]) -> Any:
     """Read a pickle without running code; tensors are returned as `PickledTensor`."""
-    try:
+    with files.refusing("the pickle is damaged."):
         return _TensorsOnly(file).load()
-    except FileFormatError:
-        raise
-    except Exception as error:  # damaged pickles raise many types
-        raise FileFormatError("the pickle is damaged.") from error

@@ -15,6 +15,8 @@ from gnnak.graphs import GraphFile, read_npz
 from gnnak.graphs.store import without_reverse_edges
 from gnnak.nn.features import Categorical, Features, describe
 
+DATA_FOLDER = "the folder that --data-dir or GNNAK_DATA names"
+
 
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
     """Download graphs with `fetch(folder)` and keep one direction of each edge."""
@@ -23,18 +25,14 @@ def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
         file = fetch(folder)
     except FileFormatError as error:
         reason = str(error).rstrip(".")
-        raise FileFormatError(
-            f"{reason}; alternatively put {file_name} into the folder that --data-dir "
-            "or GNNAK_DATA names."
-        ) from error
+        put = f"alternatively put {file_name} into {DATA_FOLDER}"
+        raise FileFormatError(f"{reason}; {put}.") from error
     except GnnakError:
         raise
     except Exception as error:  # sockets and zip files raise many types
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise FileFormatError(
-            f"{file_name} was not found and could not be downloaded ({reason}); put "
-            "it into the folder that --data-dir or GNNAK_DATA names."
-        ) from error
+        told = f"{file_name} was not found and could not be downloaded ({reason})"
+        raise FileFormatError(f"{told}; put it into {DATA_FOLDER}.") from error
     once = without_reverse_edges(file.store)
     if once is None:
         raise GraphError(f"the graphs downloaded for {file_name} are not undirected.")
@@ -61,10 +59,8 @@ def read_or_make(
     if path is not None and not (seeded and request.seed):
         return read_npz(path, required=required), path.name
     if make is None:
-        raise FileFormatError(
-            f"{file_name} was not found and cannot be downloaded; put it into the "
-            "folder that --data-dir or GNNAK_DATA names."
-        )
+        told = f"{file_name} was not found and cannot be downloaded"
+        raise FileFormatError(f"{told}; put it into {DATA_FOLDER}.")
     stem = Path(file_name).stem
     if seeded:
         file = load_cached(cached_path(stem, "seed", request.seed), make)
@@ -91,17 +87,18 @@ def build(
     edge_features: Features | None = None,
 ) -> Dataset:
     store, y = file.store, file.store.y
-    if y is None:
-        raise FileFormatError(
-            f"{source} has no targets y; give a file of the {info.name} data set."
-        )
-    if info.one_graph and (len(store) != 1 or not store.node_targets):
-        raise FileFormatError(
-            f"{source} is not one graph with a target for every node; give a file of "
-            f"the {info.name} data set."
-        )
     whole = info.task == "classification"
-    _check_numbers(source, y, whole, info)
+    if y is None:
+        raise _other_file(f"{source} has no targets y", info.name)
+    if info.one_graph and (len(store) != 1 or not store.node_targets):
+        told = f"{source} is not one graph with a target for every node"
+        raise _other_file(told, info.name)
+    # Multilabel targets are NaN where the label is unknown.
+    checked = info.task != "multilabel" and y.is_floating_point()
+    if checked and (not y.isfinite().all() or (whole and (y != y.round()).any())):
+        kind = "whole" if whole else "finite"
+        told = f"{source}: y has entries that are not {kind} numbers"
+        raise _other_file(told, info.name)
     y = y.to(torch.long if whole else torch.float)
     if info.task == "multilabel" and y.dim() == 1:
         y = y[:, None]
@@ -120,17 +117,8 @@ def build(
     return Dataset(info, replace(store, y=y), file.split, file.folds).check()
 
 
-def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
-    """Raise `FileFormatError` if `y` has NaN or infinity or, if `whole`, fractions."""
-    # Multilabel targets are NaN where the label is unknown.
-    if info.task == "multilabel" or not y.is_floating_point():
-        return
-    if not y.isfinite().all() or (whole and (y != y.round()).any()):
-        wanted = "whole" if whole else "finite"
-        raise FileFormatError(
-            f"{source}: y has entries that are not {wanted} numbers; give a file of "
-            f"the {info.name} data set."
-        )
+def _other_file(told: str, name: str) -> FileFormatError:
+    return FileFormatError(f"{told}; give a file of the {name} data set.")
 
 
 def check_features(
@@ -139,19 +127,15 @@ def check_features(
     """Raise `FileFormatError` if values are not finite, or categories out of range."""
     if values is None or not values.numel():
         return
+    low, high = values.aminmax()
     wrong = None
-    if values.is_floating_point():
-        if not values.isfinite().all():
-            wrong = "has entries that are not finite numbers"
-    else:
-        low, high = (int(end) for end in values.aminmax())
-        if low < 0 or high >= MAX_CATEGORIES:
-            value = low if low < 0 else high
-            wrong = f"has the category {value}, not one of 0 to {MAX_CATEGORIES - 1}"
+    if values.is_floating_point() and not (low.isfinite() and high.isfinite()):
+        wrong = "has entries that are not finite numbers"
+    elif not values.is_floating_point() and (low < 0 or high >= MAX_CATEGORIES):
+        value = int(low if low < 0 else high)
+        wrong = f"has the category {value}, not one of 0 to {MAX_CATEGORIES - 1}"
     if wrong:
-        raise FileFormatError(
-            f"{source}: {key} {wrong}; give a file of the {info.name} data set."
-        )
+        raise _other_file(f"{source}: {key} {wrong}", info.name)
 
 
 def _check_fits(
@@ -164,7 +148,5 @@ def _check_fits(
         pairs = zip(found.sizes, wanted.sizes, strict=False)
         fits = columns and all(size <= limit for size, limit in pairs)
     if not fits:
-        raise FileFormatError(
-            f"{source}: {key} is {found}, but {name} has {wanted}; give a file of the "
-            f"{name} data set."
-        )
+        told = f"{source}: {key} is {found}, but {name} has {wanted}"
+        raise _other_file(told, name)

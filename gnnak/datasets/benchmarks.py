@@ -19,24 +19,21 @@ from torch import Tensor
 
 from gnnak.datasets.archive import fetch, open_member, opened_archive, read_tensors
 from gnnak.datasets.assemble import build, download, read_or_download
-from gnnak.datasets.cache import (
-    Request,
-    cached_path,
-    find_file,
-    load_cached,
-    one_direction,
-)
+from gnnak.datasets.cache import Request, cached_path, find_file, load_cached
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, from_pyg, read_npz
 from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.graphs.readers.files import refusing
 from gnnak.graphs.readers.one_graph import MASKS, split_of_masks
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
-from gnnak.graphs.store import with_reverse_edges
+from gnnak.graphs.store import store_graphs, with_new_edges, with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
 from gnnak.typing import check_count
 
 SPLITS = ("train", "val", "test")
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+"""Errors that reading malformed data raises."""
 
 
 def concatenated(stores: Iterable[GraphStore]) -> GraphFile:
@@ -87,19 +84,11 @@ def fetch_cifar10(folder: Path) -> GraphFile:
         with open_member(archive, CIFAR10_MEMBER) as member:
             shutil.copyfileobj(member, content)
         content.seek(0)
-        try:
+        told = f"{CIFAR10_MEMBER} is damaged, or contains more than tensors"
+        with refusing(f"{told}; it is not read, because it could run code."):
             parts = torch.load(content, map_location="cpu", weights_only=True)
-        except Exception as error:  # damaged files raise many types
-            raise FileFormatError(
-                f"{CIFAR10_MEMBER} is damaged, or contains more than tensors; it is "
-                "not read, because it could run code."
-            ) from error
-        try:
+        with refusing(f"{CIFAR10_MEMBER} does not contain superpixels.", *MALFORMED):
             file = concatenated(_superpixels(part) for part in parts)
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise FileFormatError(
-                f"{CIFAR10_MEMBER} does not contain superpixels."
-            ) from error
         return _checked("cifar10", file)
 
 
@@ -108,12 +97,9 @@ def _superpixels(graphs: list[dict[str, Any]]) -> GraphStore:
     colour = torch.cat([graph["x"] for graph in graphs])
     place = torch.cat([graph["pos"] for graph in graphs])
     x = torch.cat([colour, place], dim=1).mul(255).round().clamp(0, 255).long()
-    sizes = torch.tensor([graph["x"].size(0) for graph in graphs])
     y = torch.cat([torch.as_tensor(graph["y"]).view(1).long() for graph in graphs])
-    ends = torch.cat([graph["edge_index"] for graph in graphs], dim=1)
-    counts = torch.tensor([graph["edge_index"].size(1) for graph in graphs])
-    directed = GraphStore(sizes, counts, ends, x, y=y).check()
-    return with_reverse_edges(_merged(directed))
+    bare = store_graphs([(graph["edge_index"], len(graph["x"])) for graph in graphs])
+    return with_reverse_edges(_merged(replace(bare, x=x, y=y).check()))
 
 
 def _merged(store: GraphStore) -> GraphStore:
@@ -123,11 +109,7 @@ def _merged(store: GraphStore) -> GraphStore:
     pair = (low * total + high).unique()
     ends = torch.stack([pair // total, pair % total])
     graph = torch.bucketize(ends[0], store.node_ptr[1:], right=True)
-    return replace(
-        store,
-        num_edges=counts_of(graph, len(store)),
-        edge_index=ends - store.node_ptr[graph],
-    )
+    return with_new_edges(store, graph, ends - store.node_ptr[graph], None)
 
 
 MOLECULES = "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"
@@ -160,12 +142,9 @@ def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphSt
     name = f"molecules/{split}.pickle"
     with open_member(archive, name) as file:
         molecules = read_tensors(file)
-    try:
+    told = f"molecules.zip: {name} does not contain the molecules of ZINC."
+    with refusing(told, *MALFORMED):
         return graphs_of([molecules[int(position)] for position in positions])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise FileFormatError(
-            f"molecules.zip: {name} does not contain the molecules of ZINC."
-        ) from error
 
 
 def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
@@ -176,18 +155,12 @@ def graphs_of(molecules: Sequence[dict[str, Any]]) -> GraphStore:
     atoms = [m["atom_type"].decode().long().view(-1, 1) for m in molecules]
     bonds = [m["bond_type"].decode().long() for m in molecules]
     edges = [matrix.nonzero().t() for matrix in bonds]
+    types = [matrix[tuple(ends)] for matrix, ends in zip(bonds, edges, strict=True)]
     targets = [m["logP_SA_cycle_normalized"].decode().float() for m in molecules]
-    return GraphStore(
-        torch.tensor([atom.size(0) for atom in atoms]),
-        torch.tensor([ends.size(1) for ends in edges]),
-        torch.cat(edges, dim=1),
+    return replace(
+        store_graphs(list(zip(edges, map(len, atoms), strict=True))),
         x=torch.cat(atoms),
-        edge_attr=torch.cat(
-            [
-                matrix[ends[0], ends[1]]
-                for matrix, ends in zip(bonds, edges, strict=True)
-            ]
-        )[:, None],
+        edge_attr=torch.cat(types)[:, None],
         y=torch.cat([target.view(1) for target in targets]),
     ).check()
 
@@ -207,28 +180,21 @@ TU_NAMES = {
 def fetch_tu(name: str, folder: Path) -> GraphFile:
     """Download a data set of the TU collection; drop self loops and edge labels."""
     title = TU_NAMES[name]
-    url = TU_URL.format(name=title)
-    with opened_archive(url, folder, f"{title}.zip") as archive:
-        members = archive.namelist()
+    with opened_archive(TU_URL.format(name=title), folder, f"{title}.zip") as archive:
 
         def read(part: str) -> Tensor:
             with open_member(archive, f"{title}/{title}_{part}.txt") as file:
-                return torch.from_numpy(
-                    np.loadtxt(file, np.int64, delimiter=",", ndmin=2)
-                )
+                rows = np.loadtxt(file, np.int64, delimiter=",", ndmin=2)
+            return torch.from_numpy(rows)
 
-        try:
+        told = f"{title}.zip is not a data set of the TU collection"
+        with refusing(told, *MALFORMED, reason=True):
             graph = read("graph_indicator")[:, 0] - 1
             labels = read("graph_labels")[:, 0]
             edges = read("A").t() - 1
-            x = None
-            if f"{title}/{title}_node_labels.txt" in members:
-                x = read("node_labels")[:, :1]
+            has_x = f"{title}/{title}_node_labels.txt" in archive.namelist()
+            x = read("node_labels")[:, :1] if has_x else None
             return GraphFile(_tu_store(graph, edges, x, labels))
-        except (ValueError, IndexError, RuntimeError) as error:
-            raise FileFormatError(
-                f"{title}.zip is not a data set of the TU collection: {error}."
-            ) from error
 
 
 def _tu_store(
@@ -287,10 +253,8 @@ def node_split(y: Tensor) -> Tensor:
     train, validation = NODE_SHARES
     order = torch.from_numpy(np.random.default_rng(80).permutation(y.numel()))
     order = order[torch.argsort(y[order], stable=True)]
-    rank = torch.empty_like(order)
-    size = y.bincount()
-    first = pointers(size)[y[order]]
-    rank[order] = torch.arange(order.numel()) - first
+    rank, size = torch.empty_like(order), y.bincount()
+    rank[order] = torch.arange(order.numel()) - pointers(size)[y[order]]
     share = (rank + 0.5) / size[y]
     return (share >= train).long() + (share >= train + validation).long()
 
@@ -303,9 +267,8 @@ def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
         return build(info, read_npz(path, required=("y",)), path.name)
     # PyG stores what it downloads, so there is no cache file.
     file = download(file_name, partial(fetch_nodes, info.name))
-    return build(
-        info, replace(file, store=with_reverse_edges(file.store)), "downloaded"
-    )
+    file = replace(file, store=with_reverse_edges(file.store))
+    return build(info, file, "downloaded")
 
 
 OGB_URL = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{name}.zip"
@@ -329,12 +292,20 @@ def fetch_ogb(name: str, folder: Path) -> GraphFile:
                 raise ValueError(f"{part} has more than {MAX_TEXT} bytes")
             return read_csv(content, kind)
 
-        try:
-            file = _file(read)
-        except (ValueError, IndexError, EOFError, gzip.BadGzipFile) as error:
-            raise FileFormatError(
-                f"{title}.zip is not a molecule data set of OGB: {error}."
-            ) from error
+        told = f"{title}.zip is not a molecule data set of OGB"
+        with refusing(told, *MALFORMED, EOFError, gzip.BadGzipFile, reason=True):
+            store = GraphStore(
+                read("raw/num-node-list")[:, 0],
+                read("raw/num-edge-list")[:, 0],
+                read("raw/edge").t().contiguous(),
+                x=read("raw/node-feat"),
+                edge_attr=read("raw/edge-feat"),
+                y=read("raw/graph-label", np.float32),
+            ).check()
+            split = torch.full((len(store),), -1)
+            for code, part in enumerate(("train", "valid", "test")):
+                split[read(f"split/scaffold/{part}")[:, 0]] = code
+            file = GraphFile(with_reverse_edges(store), split).check()
         return _checked(name, file)
 
 
@@ -345,23 +316,6 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
         content = EMPTY.sub(b"nan", content)
     lines = io.BytesIO(content)
     return torch.from_numpy(np.loadtxt(lines, kind, delimiter=",", ndmin=2))
-
-
-def _file(read: Callable[..., Tensor]) -> GraphFile:
-    """Build graphs with their split; `read(name)` parses a CSV file of the archive."""
-    y = read("raw/graph-label", np.float32)
-    store = GraphStore(
-        read("raw/num-node-list")[:, 0],
-        read("raw/num-edge-list")[:, 0],
-        read("raw/edge").t().contiguous(),
-        x=read("raw/node-feat"),
-        edge_attr=read("raw/edge-feat"),
-        y=y,
-    ).check()
-    split = torch.full((len(store),), -1)
-    for code, part in enumerate(("train", "valid", "test")):
-        split[read(f"split/scaffold/{part}")[:, 0]] = code
-    return GraphFile(with_reverse_edges(store), split).check()
 
 
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
@@ -411,22 +365,16 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
     ptr = pointers(store.num_nodes)
     position = store.x[:, 3:].double() / 255
-    parts = []
+    none = torch.zeros(0, dtype=torch.long)
+    parts = [(none, none.view(2, 0))]
     for size in store.num_nodes.unique().tolist():
         for graphs in (store.num_nodes == size).nonzero().flatten().split(CHUNK):
             nodes = ptr[graphs, None] + torch.arange(size)
             parts.append(_edges_of(graphs, position[nodes]))
-    none = torch.zeros(0, dtype=torch.long)
-    graph = torch.cat([part[0] for part in parts] or [none])
-    edges = torch.cat([part[1] for part in parts] or [none.view(2, 0)], dim=1)
-    order = graph.argsort(stable=True)
-    return GraphStore(
-        store.num_nodes,
-        counts_of(graph, len(store)),
-        edges[:, order],
-        store.x.float() / 255,
-        y=store.y,
-    )
+    graph, edges = (torch.cat(part, dim=-1) for part in zip(*parts, strict=True))
+    edges, x = edges[:, graph.argsort(stable=True)], store.x.float() / 255
+    counts = counts_of(graph, len(store))
+    return GraphStore(store.num_nodes, counts, edges, x, y=store.y)
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
@@ -448,9 +396,8 @@ def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
 
 def _similarity(position: Tensor) -> Tensor:
     """Return the similarity of all pairs of nodes of each graph, [g, n, n]."""
-    distance = torch.cdist(
-        position, position, compute_mode="donot_use_mm_for_euclid_dist"
-    )
+    mode = "donot_use_mm_for_euclid_dist"
+    distance = torch.cdist(position, position, compute_mode=mode)
     # The nearest node of a node is the node itself, with distance 0.
     near = distance.topk(min(NEIGHBORS + 1, distance.size(2)), dim=2, largest=False)
     scale = near.values.sum(dim=2, keepdim=True) / NEIGHBORS
@@ -528,25 +475,21 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
     if path is None:
-        pixels = load_cached(
-            cached_path("cifar10-superpixels"),
-            lambda: download(file_name, fetch_cifar10),
-        )
+        fetched = partial(download, file_name, fetch_cifar10)
+        pixels = load_cached(cached_path("cifar10-superpixels"), fetched)
     else:
         pixels = read_npz(path, allow_no_edges=True, required=("x",))
         x = pixels.store.x
         if x is None or x.size(1) != 5 or not ((x >= 0) & (x <= MAX_PIXEL)).all():
-            raise FileFormatError(
-                f"{path.name}: x must have five columns of numbers from 0 to 255; give "
-                "a file of the cifar10 data set."
-            )
+            told = "x must have five columns of numbers from 0 to 255"
+            raise FileFormatError(f"{path.name}: {told}; give a file of cifar10.")
     file = pixels
     if not pixels.store.num_edges.any():
         key = cached_path("cifar10-edges", _digest(pixels.store))
-        file = load_cached(key, lambda: _with_edges(pixels, request))
+        file = load_cached(key, partial(_with_edges, pixels, request))
     assert file.store.x is not None
-    x = file.store.x.float() / MAX_PIXEL
-    file = replace(file, store=replace(file.store, x=x))
+    store = replace(file.store, x=file.store.x.float() / MAX_PIXEL)
+    file = replace(file, store=store)
     return build(info, file, "downloaded" if path is None else path.name)
 
 
@@ -557,7 +500,9 @@ def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
     for first in range(0, total, step):
         chosen = pixels.store.subset(slice(first, min(first + step, total)))
         joined = superpixel_edges(chosen)
-        parts.append(one_direction(replace(joined, x=chosen.x)))
+        source, target = joined.edge_index  # each edge comes in both directions
+        once, counts = joined.edge_index[:, source < target], joined.num_edges // 2
+        parts.append(replace(joined, x=chosen.x, num_edges=counts, edge_index=once))
         request.progress(min(first + step, total), total)
     return replace(pixels, store=GraphStore.concatenate(parts))
 

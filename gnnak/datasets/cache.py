@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from gnnak.errors import FileFormatError, GraphError, OptionError
+from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.npz import write_arrays
 from gnnak.graphs.store import with_reverse_edges
@@ -26,31 +25,22 @@ def cache_dir() -> Path:
     the folder `gnnak` in the user's cache folder: `XDG_CACHE_HOME` or `~/.cache`,
     `~/Library/Caches` on macOS, `LOCALAPPDATA` on Windows.
     """
-    own = os.environ.get(CACHE_VARIABLE)
-    if own:
+    if own := os.environ.get(CACHE_VARIABLE):
         return Path(own)
     shared = os.environ.get("XDG_CACHE_HOME")
     if not shared and sys.platform == "win32":
         shared = os.environ.get("LOCALAPPDATA")
-    if not shared and sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "gnnak"
-    return Path(shared) / "gnnak" if shared else Path.home() / ".cache" / "gnnak"
+    usual = Path("Library", "Caches") if sys.platform == "darwin" else Path(".cache")
+    return Path(shared or Path.home() / usual) / "gnnak"
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    folders = [cache_dir()]
-    for option, folder in (
-        (DATA_VARIABLE, os.environ.get(DATA_VARIABLE)),
-        ("data_dir", data_dir),
-    ):
-        if not folder:
-            continue
-        if not Path(folder).is_dir():
-            raise OptionError(
-                f"{option} is {str(folder)!r}, which is not a folder; give the folder "
-                "that holds the data files."
-            )
-        folders.insert(0, Path(folder))
+    given = {"data_dir": data_dir, DATA_VARIABLE: os.environ.get(DATA_VARIABLE)}
+    for option, folder in given.items():
+        if folder and not Path(folder).is_dir():
+            told = f"{option} is {str(folder)!r}, which is not a folder"
+            raise OptionError(f"{told}; give the folder that holds the data files.")
+    folders = [*(Path(folder) for folder in given.values() if folder), cache_dir()]
     return next((f / file_name for f in folders if (f / file_name).is_file()), None)
 
 
@@ -90,10 +80,8 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
         try:
             return read_npz(path)
         except FileFormatError as error:
-            reason = str(error).rstrip(".")
-            raise FileFormatError(
-                f"{reason}; delete this cache file, and it will be recreated."
-            ) from error
+            told = f"{str(error).rstrip('.')}; delete this cache file"
+            raise FileFormatError(f"{told}, and it will be recreated.") from error
     once = make()
     once = replace(once, store=with_node_features(once.store))
     try:
@@ -110,19 +98,3 @@ def with_node_features(store: GraphStore) -> GraphStore:
         return store
     x = torch.zeros(int(store.num_nodes.sum()), 1, dtype=torch.long)
     return replace(store, x=x)
-
-
-def one_direction(store: GraphStore) -> GraphStore:
-    """Keep one direction of each undirected edge: from the lower to the higher node."""
-    source, target = store.edge_index
-    keep = source < target
-    if 2 * int(keep.sum()) != keep.numel():
-        raise GraphError("a graph has a self loop or an edge without its reverse edge.")
-    graph = np.repeat(np.arange(len(store)), store.num_edges.numpy())
-    counts = np.bincount(graph[keep.numpy()], minlength=len(store))
-    return replace(
-        store,
-        num_edges=store.num_edges.new_tensor(counts.tolist()),
-        edge_index=store.edge_index[:, keep],
-        edge_attr=None if store.edge_attr is None else store.edge_attr[keep],
-    )

@@ -47,16 +47,13 @@ def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
     edges = store.edge_index[:, ptr[first] : ptr[last]]
     graph = torch.arange(last - first, device=store.device)
     graph = graph.repeat_interleave(store.num_edges[first:last])
-    dense = torch.zeros(
-        last - first, largest, largest, dtype=torch.double, device=store.device
-    )
+    size = last - first, largest, largest
+    dense = torch.zeros(size, dtype=torch.double, device=store.device)
     dense.index_put_((graph, *edges), dense.new_ones(1), accumulate=True)
     loops = dense.diagonal(dim1=1, dim2=2).any()
     if loops or (dense > 1).any() or not torch.equal(dense, dense.transpose(1, 2)):
-        raise GraphError(
-            "a graph is directed or has a self loop or a parallel edge; give simple "
-            "undirected graphs."
-        )
+        told = "a graph is directed or has a self loop or a parallel edge"
+        raise GraphError(f"{told}; give simple undirected graphs.")
     return dense
 
 
@@ -93,8 +90,7 @@ def counting_graphs(
         num_nodes, degree = SHAPES[shape]
         ends = regular_edges(num_nodes, degree, random)
         remaining = random.permutation(len(ends))[num_nodes:]
-        edges = torch.from_numpy(ends[np.sort(remaining)].T.copy())
-        graphs.append((edges, num_nodes))
+        graphs.append((torch.from_numpy(ends[np.sort(remaining)].T.copy()), num_nodes))
         progress(index + 1, num_graphs)
     bounds = np.cumsum(PARTS) * num_graphs // sum(PARTS)
     split = np.searchsorted(bounds, np.arange(num_graphs), side="right")

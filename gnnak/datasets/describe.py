@@ -10,18 +10,17 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.cache import find_file
-from gnnak.datasets.record import Dataset, Entry
+from gnnak.datasets.record import Dataset, Entry, Published
 from gnnak.errors import SizeError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.adjacency import incoming
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.features import Categorical, Features
-from gnnak.subgraphs.advice import WHOLE_SECONDS, advice, extraction_bytes
+from gnnak.subgraphs import advice
 from gnnak.subgraphs.copy_limit import free_bytes
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.encodings import without_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
-from gnnak.subgraphs.sizes import Sizes, can_choose_roots, estimated_sizes
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,8 @@ class Description:
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""
-        return asdict(self) | {
-            "protocols": list(self.protocols),
-            "over_training": list(self.over_training),
-        }
+        values = asdict(self).items()
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values}
 
 
 def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
@@ -79,20 +76,19 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
         entry: The data set's entry in `DATASETS`, with the paper's statistics.
         dataset: The loaded data set.
     """
-    info, store, row = dataset.info, dataset.store, entry.published
-    once = row is not None and row.once
-    edges = store.num_edges / 2 if once else store.num_edges
-    trained = () if row is None else row.over_training
+    info, store = dataset.info, dataset.store
+    row = entry.published or Published(None, None, None)
+    edges = store.num_edges / 2 if row.once else store.num_edges
     parts = [len(store)]
     if dataset.split is not None and not info.one_graph:
         parts = torch.bincount(dataset.split, minlength=3).tolist()
     return Description(
         info.name,
         " / ".join(map(str, parts)),
-        _mean(store.num_nodes, dataset, "nodes" in trained),
-        _mean(edges, dataset, "edges" in trained),
-        trained,
-        once,
+        _mean(store.num_nodes, dataset, "nodes" in row.over_training),
+        _mean(edges, dataset, "edges" in row.over_training),
+        row.over_training,
+        row.once,
         dataset.num_folds,
         describe_features(info.node_features),
         describe_features(info.edge_features),
@@ -101,10 +97,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
         info.metric,
         info.protocols,
         info.source,
-        None if row is None else row.graphs,
-        None if row is None else row.nodes,
-        None if row is None else row.edges,
-        "" if row is None else row.note,
+        *(row.graphs, row.nodes, row.edges, row.note),
     )
 
 
@@ -154,11 +147,8 @@ class SubgraphSizes:
 
     @staticmethod
     def join(parts: Sequence[SubgraphSizes]) -> SubgraphSizes:
-        return SubgraphSizes(
-            torch.cat([part.nodes for part in parts]),
-            torch.cat([part.copies for part in parts]),
-            torch.cat([part.edge_copies for part in parts]),
-        )
+        sizes = [(part.nodes, part.copies, part.edge_copies) for part in parts]
+        return SubgraphSizes(*map(torch.cat, zip(*sizes, strict=True)))
 
     def training_bytes(
         self,
@@ -177,13 +167,10 @@ class SubgraphSizes:
         embeddings of width h, on batches of b graphs with $\bar m$ node copies and
         $\bar f$ edge copies on average. Weights, optimiser state and data are excluded.
         """
-        states = (
-            STATES_PER_COPY * self.copies.double().mean()
-            + STATES_PER_EDGE_COPY * self.edge_copies.double().mean()
-        )
-        return float(
-            FLOAT_BYTES * num_layers * (channels + hop_channels) * batch_size * states
-        )
+        states = STATES_PER_COPY * float(self.copies.double().mean())
+        states += STATES_PER_EDGE_COPY * float(self.edge_copies.double().mean())
+        vectors = num_layers * batch_size * states
+        return FLOAT_BYTES * (channels + hop_channels) * vectors
 
 
 def subgraph_sizes(
@@ -200,10 +187,9 @@ def _measure(
 ) -> SubgraphSizes:
     """Measure the rooted subgraphs of a store; if memory is short, in two halves."""
     batch = store.union()
+    edges, size = batch.edge_index, batch.num_nodes
     try:
-        found = extract(
-            extractor, batch.edge_index, batch.num_nodes, generator, batch.batch
-        )
+        found = extract(extractor, edges, size, generator, batch.batch)
     except SizeError:
         if len(store) == 1:
             raise
@@ -212,11 +198,8 @@ def _measure(
         return SubgraphSizes.join([_measure(h, extractor, generator) for h in halves])
     graph = batch.batch.index_select(0, found.node)
     at_edge = graph.index_select(0, found.edge_index[0])
-    return SubgraphSizes(
-        batch.ptr.diff(),
-        counts_of(graph, batch.num_graphs),
-        counts_of(at_edge, batch.num_graphs),
-    )
+    counts = (counts_of(rows, batch.num_graphs) for rows in (graph, at_edge))
+    return SubgraphSizes(batch.ptr.diff(), *counts)
 
 
 def one_graph_advice(
@@ -233,30 +216,27 @@ def one_graph_advice(
     sizes are estimated within about two seconds.
     """
     free = free_bytes(device)
-    if free is None or not can_choose_roots(extractor):
+    if free is None or not advice.can_choose_roots(extractor):
         return None
     edge_index, size = store.edge_index, int(store.node_ptr[-1])
-    whole = estimated_sizes(extractor, edge_index, size, seconds=WHOLE_SECONDS)
+    seconds = advice.WHOLE_SECONDS
+    whole = advice.estimated_sizes(extractor, edge_index, size, seconds=seconds)
 
-    def cost(sizes: Sizes, one_layer: bool = False) -> float:
-        of_one = SubgraphSizes(
-            *(torch.tensor([float(each)]) for each in (size, *sizes[:2]))
-        )
+    def cost(sizes: advice.Sizes, one_layer: bool = False) -> float:
+        rows = (torch.tensor([float(each)]) for each in (size, *sizes[:2]))
         layers = 1 if one_layer else num_layers
-        return of_one.training_bytes(1, layers, channels, hop_channels)
+        return SubgraphSizes(*rows).training_bytes(1, layers, channels, hop_channels)
 
     if cost(whole) <= free:
         return None
-    told = (
-        f"a training step on the whole graph needs about {cost(whole) / 2**30:.1f} "
-        f"GiB, but {free / 2**30:.1f} GiB are free"
-    )
+    needed, of_free = (f"{count / 2**30:.1f} GiB" for count in (cost(whole), free))
+    told = f"a training step on the whole graph needs about {needed}, but {of_free} are"
     if not isinstance(extractor, EgoNets) or extractor.max_neighbors is not None:
-        return f"{told}; add --max-copies 100000, or see docs/large-graph.md."
+        return f"{told} free; add --max-copies 100000, or see docs/large-graph.md."
     neighbors = incoming(edge_index, size)
-    drop = extraction_bytes(whole) <= free  # SubgraphDrop samples from all egonets
-    found = advice(neighbors, extractor.num_hops, whole, free, cost, drop)
-    return f"{told}; {found}."
+    # SubgraphDrop samples from all egonets, so these must fit.
+    drop, hops = advice.extraction_bytes(whole) <= free, extractor.num_hops
+    return f"{told} free; {advice.advice(neighbors, hops, whole, free, cost, drop)}."
 
 
 SAMPLE = 64
@@ -272,9 +252,8 @@ def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | No
     generator = torch.Generator().manual_seed(0)
     bare = without_encodings(extractor)
     try:
-        return SubgraphSizes.join(
-            list(subgraph_sizes(store.subset(chosen), bare, generator))
-        )
+        sizes = subgraph_sizes(store.subset(chosen), bare, generator)
+        return SubgraphSizes.join(list(sizes))
     except SizeError:
         return None
 
@@ -286,9 +265,9 @@ def memory_advice(needed: float, batch_size: int, device: torch.device) -> str |
         return None
     fitting = int(batch_size * free / needed)
     lower = "fewer layers, channels or hops"
-    advice = f"a batch size of {fitting}, or {lower}" if fitting > 1 else lower
+    use = f"a batch size of {fitting}, or {lower}" if fitting > 1 else lower
     return (
         f"a training step on {batch_size} graphs needs about {needed / 2**30:.1f} GiB, "
-        f"but {free / 2**30:.1f} GiB are free; use {advice}, or a model with the "
+        f"but {free / 2**30:.1f} GiB are free; use {use}, or a model with the "
         "suffix -s, which trains on a sample of the subgraphs."
     )

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch.nn.functional import one_hot
 
 from gnnak.datasets.assemble import build, read_or_make
@@ -19,8 +18,8 @@ from gnnak.datasets.cache import (
     no_progress,
     with_node_features,
 )
-from gnnak.datasets.counting import Substructure, count_substructures, counting_graphs
-from gnnak.datasets.mixture import Property, graph_property, property_graphs
+from gnnak.datasets.counting import count_substructures, counting_graphs
+from gnnak.datasets.mixture import graph_property, property_graphs
 from gnnak.datasets.pairs import regular_triangles
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
@@ -67,15 +66,12 @@ def pattern_graphs(
         own = which[first : first + CHUNK]
         chunks.append(_chunk(sizes[own], joined[own], colors[own], random))
         progress(min(first + CHUNK, total), total)
-    num_nodes, num_edges, edges, x, y = zip(*chunks, strict=True)
-    store = GraphStore(
-        torch.from_numpy(np.concatenate(num_nodes)),
-        torch.from_numpy(np.concatenate(num_edges)),
-        torch.from_numpy(np.concatenate(edges, axis=1)).long(),
-        x=one_hot(torch.from_numpy(np.concatenate(x)), COLORS),
-        y=torch.from_numpy(np.concatenate(y)),
-        node_targets=True,
+    num_nodes, num_edges, edges, x, y = (
+        torch.from_numpy(np.concatenate(part, axis=-1))
+        for part in zip(*chunks, strict=True)
     )
+    x = one_hot(x, COLORS)
+    store = GraphStore(num_nodes, num_edges, edges.long(), x, y=y, node_targets=True)
     return GraphFile(store, split=torch.from_numpy(split))
 
 
@@ -83,8 +79,7 @@ def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
     """Generate a graph per pattern: its node count, edge count, edges, x and y."""
-    graphs = len(pattern_size)
-    communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
+    communities = random.integers(SMALLEST, LARGEST, (len(pattern_size), COMMUNITIES))
     ends = np.cumsum(np.column_stack([pattern_size, communities]), axis=1)
     num_nodes = ends[:, -1]
     place = np.arange(num_nodes.max())
@@ -121,8 +116,7 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
     """Generate 200 pairs of 4-regular graphs, one with and one without triangles."""
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
-    source = f"generated (seed {request.seed})"
-    return build(info, GraphFile(store, split), source)
+    return build(info, GraphFile(store, split), f"generated (seed {request.seed})")
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
@@ -153,20 +147,18 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
     """Load the counting task; counts are divided by their standard deviation."""
     make = partial(counting_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("counting.npz", request, make, seeded=True)
-    target: Substructure = request.target  # type: ignore[assignment]
-    counts = count_substructures(file.store, target)
+    counts = count_substructures(file.store, request.target)  # type: ignore[arg-type]
     y = (counts / counts.std(correction=0)).float()
-    return build(info, _with_y(file, y), source)
+    return build(info, replace(file, store=replace(file.store, y=y)), source)
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
     """Load the graph-properties task; targets are divided by their training maximum."""
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
-    target: Property = request.target  # type: ignore[assignment]
-    values = graph_property(file.store, target)
+    values = graph_property(file.store, request.target)  # type: ignore[arg-type]
     y = (values / values[file.indices("train")].max()).float()
-    return build(info, _with_y(file, y), source)
+    return build(info, replace(file, store=replace(file.store, y=y)), source)
 
 
 def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
@@ -174,7 +166,3 @@ def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
     make = partial(pattern_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("pattern.npz", request, make, seeded=True)
     return build(info, file, source, Categorical((2,) * COLORS))
-
-
-def _with_y(file: GraphFile, y: Tensor) -> GraphFile:
-    return replace(file, store=replace(file.store, y=y))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Literal, get_args
 
 import networkx as nx
@@ -48,27 +49,15 @@ def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
     return graph
 
 
-def _tree_on_path(
-    size: int, spine: int, near: int, random: np.random.Generator
-) -> nx.Graph:
-    """Sample a tree: a path, nodes attached to the path, nodes attached to these."""
+def _tree_on_path(size: int, random: np.random.Generator, most: int) -> nx.Graph:
+    """Sample a tree with every node at most `most` (1 or 2) edges away from a path."""
+    spine = int(random.integers(1, size))
+    near = size if most == 1 else int(random.integers(spine + 1, size + 1))
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
     rest = range(near, size)
     graph.add_edges_from((i, int(random.integers(spine, near))) for i in rest)
     return graph
-
-
-def _caterpillar(size: int, random: np.random.Generator) -> nx.Graph:
-    """Sample a caterpillar: every node is at most one edge away from a path."""
-    return _tree_on_path(size, int(random.integers(1, size)), size, random)
-
-
-def _lobster(size: int, random: np.random.Generator) -> nx.Graph:
-    """Sample a lobster: every node is at most two edges away from a path."""
-    spine = int(random.integers(1, size))
-    near = int(random.integers(spine + 1, size + 1))
-    return _tree_on_path(size, spine, near, random)
 
 
 MIXTURE: dict[str, tuple[float, Sampler]] = {
@@ -86,8 +75,8 @@ MIXTURE: dict[str, tuple[float, Sampler]] = {
     "ladder": (0.05, _ladder),
     "line": (0.05, lambda n, r: nx.path_graph(n)),
     "star": (0.05, lambda n, r: nx.star_graph(n - 1)),
-    "caterpillar": (0.1, _caterpillar),
-    "lobster": (0.1, _lobster),
+    "caterpillar": (0.1, partial(_tree_on_path, most=1)),
+    "lobster": (0.1, partial(_tree_on_path, most=2)),
 }
 """For each random graph model: the probability of choosing it, and a function that
 samples its parameters uniformly and then a graph."""
@@ -131,15 +120,13 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     uniform numbers, so that the threshold 0.9 keeps 98 % of the edges, not 90 %.
     """
     size = len(joined)
-    edges = joined.sum() / 2
+    edges, change = joined.sum() / 2, 1 - KEEP_THRESHOLD
     others = size * (size - 1) / 2 - edges
-    change = 1 - KEEP_THRESHOLD
     keep, add = KEEP_THRESHOLD, change * edges / max(others, 1)
     if edges > others:
         keep, add = 1 - change * others / edges, change
     half = random.random((size, size)) / 2
-    mean = half + half.T
-    found = np.where(joined, mean < keep, mean < add)
+    found = half + half.T < np.where(joined, keep, add)
     np.fill_diagonal(found, False)
     return found
 

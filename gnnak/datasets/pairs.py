@@ -37,8 +37,7 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
     random = np.random.default_rng([seed, 1])
     graphs = [graph for graph in csl() for _ in range(copies)]
     y = torch.arange(len(graphs)) // copies
-    store = relabelled(graphs, y, random)
-    return GraphFile(store, folds=stratified_folds(y, 5, seed))
+    return GraphFile(relabelled(graphs, y, random), folds=stratified_folds(y, 5, seed))
 
 
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
@@ -69,13 +68,11 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
     for _ in range(num_pairs):
         length, tree_size = int(random.choice(CORES)), int(random.integers(1, 4))
         parent = [int(random.integers(i)) for i in range(1, tree_size)]
-        extra = nx.gnp_random_graph(
-            int(random.integers(8, 17)), 0.25, seed=int(random.integers(2**31))
-        )
+        size, seed = int(random.integers(8, 17)), int(random.integers(2**31))
+        extra = nx.gnp_random_graph(size, 0.25, seed=seed)
         tree_x = random.integers(2, size=tree_size)
-        x = np.concatenate(
-            [np.tile(tree_x, 2 * length), random.integers(2, size=len(extra))]
-        )
+        extra_x = random.integers(2, size=len(extra))
+        x = np.concatenate([np.tile(tree_x, 2 * length), extra_x])
         for cycles in ([2 * length], [length, length]):
             graphs.append(_with_core(cycles, parent, extra))
             features.append(torch.from_numpy(x))
@@ -134,11 +131,9 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
     """
     check_count("num_pairs", num_pairs)
     random = np.random.default_rng(seed)
-    graphs = []
-    for pair in range(num_pairs):
-        size = SIZES[pair % len(SIZES)]
-        graphs.append(_without_triangles(size, random))
-        graphs.append(_with_triangles(size, random))
+    sizes = (SIZES[pair % len(SIZES)] for pair in range(num_pairs))
+    kinds = _without_triangles, _with_triangles
+    graphs = [make(size, random) for size in sizes for make in kinds]
     store = with_node_features(from_networkx(graphs))
     return replace(store, y=torch.arange(len(graphs)) % 2)
 
@@ -152,9 +147,8 @@ def _with_triangles(size: int, random: np.random.Generator) -> nx.Graph:
         graph = nx.random_regular_graph(DEGREE, size, seed=int(random.integers(2**31)))
         if count_triangles(graph):
             return graph
-    raise OptionError(
-        f"found no {DEGREE}-regular graph on {size} nodes with triangles."
-    )
+    graph_kind = f"{DEGREE}-regular graph on {size} nodes"
+    raise OptionError(f"found no {graph_kind} with triangles.")
 
 
 def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:

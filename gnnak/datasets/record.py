@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -74,10 +74,8 @@ def metrics_for(task: Task) -> tuple[str, ...]:
 def check_metric(name: str, task: Task) -> None:
     check_known("metric", name, METRICS)
     if task not in METRICS[name].tasks:
-        raise OptionError(
-            f"metric is {name!r}, which does not fit a {task} task; use one of: "
-            f"{', '.join(metrics_for(task))}."
-        )
+        told = f"metric is {name!r}, which does not fit a {task} task"
+        raise OptionError(f"{told}; use one of: {', '.join(metrics_for(task))}.")
 
 
 def lower_is_better(name: str) -> bool:
@@ -205,13 +203,9 @@ class Dataset:
     def subset(self, indices: Tensor) -> Dataset:
         """Return the selected graphs, with their parts of the split and folds."""
         indices = indices.to(torch.long)
-        return Dataset(
-            self.info,
-            self.store.subset(indices),
-            None if self.split is None else self.split[indices],
-            None if self.folds is None else self.folds[:, indices],
-            self.features,
-        )
+        split = None if self.split is None else self.split[indices]
+        folds = None if self.folds is None else self.folds[:, indices]
+        return replace(self, store=self.store.subset(indices), split=split, folds=folds)
 
     def check(self) -> Dataset:
         """Check shapes, dtypes and ranges of all fields and return the data set itself.
@@ -234,25 +228,22 @@ class Dataset:
             raise GraphError(f"y of {name} has dtype {y.dtype}; give {wanted}.")
         columns = 1 if y.dim() == 1 else y.size(1)
         if not whole and columns != self.info.num_outputs:
-            raise GraphError(
-                f"y of {name} has {columns} columns; give {self.info.num_outputs}."
-            )
+            told = f"y of {name} has {columns} columns"
+            raise GraphError(f"{told}; give {self.info.num_outputs}.")
         if whole and y.numel() and not 0 <= y.min() <= y.max() < self.info.num_outputs:
-            raise GraphError(
-                f"y of {name} lies in {int(y.min())}..{int(y.max())}; number the "
-                f"classes 0 to {self.info.num_outputs - 1}."
-            )
+            told = f"y of {name} lies in {int(y.min())}..{int(y.max())}; number the"
+            raise GraphError(f"{told} classes 0 to {self.info.num_outputs - 1}.")
         return self
 
 
 class Published(NamedTuple):
     """A row of the paper's table of data set statistics, as printed."""
 
-    graphs: str
+    graphs: str | None
     """Number of graphs; `train / validation / test` if there is a split."""
-    nodes: str
+    nodes: str | None
     """Mean number of nodes per graph."""
-    edges: str
+    edges: str | None
     """Mean number of edges per graph."""
     once: bool = False
     """Whether `edges` counts an undirected edge as one edge instead of two."""

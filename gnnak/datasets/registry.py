@@ -20,25 +20,19 @@ PUBLISHED_FIRST: tuple[Protocol, ...] = ("published", "held-out")
 def _info(
     name: str,
     title: str,
-    task: Task,
-    metric: str,
     num_outputs: int = 1,
     protocols: tuple[Protocol, ...] = ("split",),
+    task: Task = "classification",
+    metric: str = "accuracy",
 ) -> DatasetInfo:
     return DatasetInfo(
         name, title, task, metric, num_outputs, Categorical((1,)), None, "", protocols
     )
 
 
-def _classes(
-    name: str, title: str, count: int, protocols: tuple[Protocol, ...] = ("split",)
-) -> DatasetInfo:
-    return _info(name, title, "classification", "accuracy", count, protocols)
-
-
 def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
     """Return the entry of a TU data set; `sizes` has the paper's statistics."""
-    info = replace(_classes(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
+    info = replace(_info(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
     graphs, nodes, edges = sizes.split()
     published = Published(graphs, nodes, edges, once=True, note=note)
     file = f"tu-{name}.npz"
@@ -47,14 +41,14 @@ def _tu(name: str, title: str, text: str, sizes: str, note: str = "") -> Entry:
 
 def _nodes(name: str, title: str, text: str, classes: int, metric: str) -> Entry:
     """Return the entry of one graph, whose nodes are classified."""
-    info = _info(name, title, "classification", metric, classes)
+    info = _info(name, title, classes, metric=metric)
     info = replace(info, node_task=True, one_graph=True)
     return Entry(info, text, f"node-{name}.npz", "download", benchmarks.load_nodes)
 
 
 _ENTRIES = (
     Entry(
-        _classes("exp", "EXP", 2, HELD_OUT_FIRST),
+        _info("exp", "EXP", 2, HELD_OUT_FIRST),
         "pairs of graphs that 1-WL cannot distinguish, of opposite class",
         "exp.npz",
         "file only",
@@ -62,14 +56,14 @@ _ENTRIES = (
         Published("1200", "44.4", "110.2"),
     ),
     Entry(
-        _classes("exp-like", "EXP-like", 2, HELD_OUT_FIRST),
+        _info("exp-like", "EXP-like", 2, HELD_OUT_FIRST),
         "generated pairs like EXP: one long cycle or two short ones in a graph",
         None,
         "generated",
         partial(loaders.load_generated, pairs.exp_like_graphs),
     ),
     Entry(
-        replace(_classes("sr25", "SR25", 15, PUBLISHED_FIRST), batch_statistics=True),
+        replace(_info("sr25", "SR25", 15, PUBLISHED_FIRST), batch_statistics=True),
         "15 strongly regular graphs that 3-WL cannot distinguish, each a class",
         "sr25.g6",
         "built",
@@ -77,21 +71,21 @@ _ENTRIES = (
         Published("15", "25", "300"),
     ),
     Entry(
-        _classes("csl", "CSL", 10, ("held-out",)),
+        _info("csl", "CSL", 10, ("held-out",)),
         "circular skip links: ten 4-regular graphs with permuted nodes",
         None,
         "built",
         partial(loaders.load_generated, pairs.csl_graphs),
     ),
     Entry(
-        _classes("cfi", "CFI", 2, ("held-out",)),
+        _info("cfi", "CFI", 2, ("held-out",)),
         "Cai-Fürer-Immerman pairs: original or twisted graph",
         None,
         "built",
         partial(loaders.load_generated, pairs.cfi_graphs),
     ),
     Entry(
-        _info("counting", "CountingSub.", "regression", "mae"),
+        _info("counting", "CountingSub.", task="regression", metric="mae"),
         "counts of a small substructure in random graphs",
         "counting.npz",
         "generated",
@@ -100,21 +94,16 @@ _ENTRIES = (
         SUBSTRUCTURES,
     ),
     Entry(
-        _info("properties", "GraphProp.", "regression", "log10-mse"),
+        _info("properties", "GraphProp.", task="regression", metric="log10-mse"),
         "a property of random graphs from ten models",
         "properties.npz",
         "generated",
         loaders.load_properties,
-        Published(
-            "5120 / 640 / 1280", "19.5", "101.1", over_training=("nodes", "edges")
-        ),
+        Published("5120 / 640 / 1280", "19.5", "101.1", False, ("nodes", "edges")),
         PROPERTIES,
     ),
     Entry(
-        replace(
-            _info("pattern", "PATTERN", "classification", "class-recall", 2),
-            node_task=True,
-        ),
+        replace(_info("pattern", "PATTERN", 2, metric="class-recall"), node_task=True),
         "which nodes belong to a dense pattern among communities",
         "pattern.npz",
         "generated",
@@ -122,7 +111,7 @@ _ENTRIES = (
         Published("10000 / 2000 / 2000", "118.9", "6079.8"),
     ),
     Entry(
-        _info("zinc", "ZINC-12K", "regression", "mae"),
+        _info("zinc", "ZINC-12K", task="regression", metric="mae"),
         "molecules and their penalised logP",
         "zinc12k.npz",
         "download",
@@ -130,7 +119,7 @@ _ENTRIES = (
         Published("10000 / 1000 / 1000", "23.1", "49.8"),
     ),
     Entry(
-        _classes("cifar10", "CIFAR10", 10),
+        _info("cifar10", "CIFAR10", 10),
         "images as graphs of superpixels",
         "cifar10-superpixels.npz",
         "download",
@@ -138,7 +127,7 @@ _ENTRIES = (
         Published("45000 / 5000 / 10000", "117.6", "1129.8"),
     ),
     Entry(
-        _info("molhiv", "MolHIV", "multilabel", "roc-auc"),
+        _info("molhiv", "MolHIV", task="multilabel", metric="roc-auc"),
         "molecules that inhibit HIV, split by scaffold",
         "molhiv.npz",
         "download",
@@ -146,7 +135,7 @@ _ENTRIES = (
         Published("32901 / 4113 / 4113", "25.5", "54.1", over_training=("edges",)),
     ),
     Entry(
-        _info("molpcba", "MolPCBA", "multilabel", "average-precision", 128),
+        _info("molpcba", "MolPCBA", 128, ("split",), "multilabel", "average-precision"),
         "molecules and 128 assays, split by scaffold",
         "molpcba.npz",
         "download",
@@ -169,7 +158,7 @@ _ENTRIES = (
         "the GIN paper's file has about 25 nodes fewer, of 859 000",
     ),
     Entry(
-        _classes("triangles", "4-regular", 2),
+        _info("triangles", "4-regular", 2),
         "does a 4-regular graph have a triangle? The task of `gnnak demo`",
         None,
         "generated",
@@ -243,9 +232,8 @@ def load_entry(entry: Entry, request: Request) -> Dataset:
         OptionError: If the target does not exist.
     """
     if not entry.targets and request.target is not None:
-        raise OptionError(
-            f"{entry.name} has one target only, got {request.target!r}; leave it out."
-        )
+        told = f"{entry.name} has one target only, got {request.target!r}"
+        raise OptionError(f"{told}; leave it out.")
     if entry.targets:
         target = request.target or entry.targets[0]
         check_known(f"target of {entry.name}", target, entry.targets)

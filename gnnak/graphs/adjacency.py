@@ -48,6 +48,13 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
     return Neighbors(ptr, source.index_select(0, edge), edge, key)
 
 
+def joined_nodes(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return all pairs of a node and a neighbour, without directions or duplicates."""
+    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    pair = torch.unique(both[1] * num_nodes + both[0])
+    return pair // max(num_nodes, 1), pair % max(num_nodes, 1)
+
+
 def has_reverse(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Return whether each edge u -> v has a reverse edge v -> u, [e]."""
     source, target = edge_index
@@ -60,13 +67,11 @@ def check_edge_shape(edge_index: Tensor) -> None:
         raise GraphError(f"edge_index is {kind}; give an int64 tensor of shape [2, e].")
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         shape = list(edge_index.shape)
-        raise GraphError(
-            f"edge_index has shape {shape}; give [2, e], one column per edge."
-        )
+        told = f"edge_index has shape {shape}"
+        raise GraphError(f"{told}; give [2, e], one column per edge.")
     if edge_index.dtype != torch.long:
-        raise GraphError(
-            f"edge_index has dtype {edge_index.dtype}; convert it with .long()."
-        )
+        told = f"edge_index has dtype {edge_index.dtype}"
+        raise GraphError(f"{told}; convert it with .long().")
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
@@ -75,18 +80,14 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
     if edge_index.numel() == 0:
         return
     if edge_index.is_meta:
-        raise GraphError(
-            "edge_index is on the device meta, which stores no values; give one on a "
-            "CPU or a GPU."
-        )
+        told = "edge_index is on the device meta, which stores no values"
+        raise GraphError(f"{told}; give one on a CPU or a GPU.")
     # Reading both numbers at once synchronises with the device once.
     low, high = torch.stack(edge_index.aminmax()).tolist()
     if low < 0 or high >= num_nodes:
         wrong = low if low < 0 else high
-        raise GraphError(
-            f"edge_index names node {wrong}, but the graph has {num_nodes} nodes "
-            f"(0 to {num_nodes - 1}); check num_nodes or the edges."
-        )
+        told = f"edge_index names node {wrong}, but the graph has {num_nodes} nodes"
+        raise GraphError(f"{told} (0 to {num_nodes - 1}); check both.")
 
 
 def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
@@ -100,16 +101,13 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
     kind = roots.dtype if isinstance(roots, Tensor) else kind_of(roots)
     if kind not in (torch.long, torch.bool) or roots.dim() != 1:
         shown = f"{kind} {list(roots.shape)}" if isinstance(roots, Tensor) else kind
-        raise GraphError(
-            f"roots is {shown}; give nodes as an int64 tensor [s], or a mask of nodes "
-            f"as a bool tensor [{num_nodes}]."
-        )
+        wanted = f"or a mask of nodes as a bool tensor [{num_nodes}]"
+        told = f"roots is {shown}; give nodes as an int64 tensor [s]"
+        raise GraphError(f"{told}, {wanted}.")
     if kind == torch.bool:
         if roots.numel() != num_nodes:
-            raise GraphError(
-                f"roots is a mask of {roots.numel()} nodes, but the graph has "
-                f"{num_nodes}; give one entry for each node."
-            )
+            told = f"roots is a mask of {roots.numel()} nodes, but the graph has"
+            raise GraphError(f"{told} {num_nodes}; give one entry for each node.")
         return roots.nonzero().flatten().to(device)
     in_order = distinct(roots)
     if (
@@ -117,10 +115,8 @@ def check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> T
         and not 0 <= (low := int(in_order[0])) <= int(in_order[-1]) < num_nodes
     ):
         wrong = low if low < 0 else int(in_order[-1])
-        raise GraphError(
-            f"roots names node {wrong}, but the graph has {num_nodes} nodes "
-            f"(0 to {num_nodes - 1}); give nodes of this graph."
-        )
+        told = f"roots names node {wrong}, but the graph has {num_nodes} nodes"
+        raise GraphError(f"{told} (0 to {num_nodes - 1}); give nodes of this graph.")
     if in_order.numel() != roots.numel():
         raise GraphError("roots contains a node twice; give each node at most once.")
     return roots.to(device)

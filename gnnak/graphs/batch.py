@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_index
-from gnnak.graphs.fields import check_counts, check_rows, check_tensor, describe
+from gnnak.graphs.fields import check_counts, check_rows, check_tensor, describe, moved
 from gnnak.graphs.real import RealCounts
 
 
@@ -65,12 +65,7 @@ class GraphBatch:
         self, device: torch.device | str | int, non_blocking: bool = False
     ) -> GraphBatch:
         """Return this batch on another device; arguments as in `Tensor.to`."""
-        moved = {
-            field.name: getattr(self, field.name).to(device, non_blocking=non_blocking)
-            for field in fields(self)
-            if getattr(self, field.name) is not None
-        }
-        return replace(self, **moved)
+        return moved(self, device, non_blocking)
 
     def __repr__(self) -> str:
         return (
@@ -88,35 +83,25 @@ class GraphBatch:
         """
         check_counts("ptr", self.ptr)
         check_counts("batch", self.batch, self.device)
-        self._check_ptr()
+        if not self.ptr.numel() or int(self.ptr[0]) != 0:
+            raise GraphError("ptr must start with 0; use pointers(num_nodes).")
+        sizes = torch.diff(self.ptr)
+        if (sizes < 0).any() or int(self.ptr[-1]) != self.num_nodes:
+            told = f"ptr must not decrease and must end at {self.num_nodes}, the number"
+            raise GraphError(f"{told} of nodes; use pointers(num_nodes).")
+        graph = torch.arange(self.num_graphs, device=self.device)
+        if not torch.equal(graph.repeat_interleave(sizes), self.batch):
+            told = "batch does not match ptr"
+            raise GraphError(f"{told}; repeat each graph's index once per node.")
         check_tensor("edge_index", self.edge_index, self.device)
         check_edge_index(self.edge_index, self.num_nodes)
         source, target = self.edge_index
         if (self.batch[source] != self.batch[target]).any():
             raise GraphError("an edge connects two graphs; offset edge_index by ptr.")
-        if self.x is not None:
-            check_rows("x", self.x, self.num_nodes, "node", device=self.device)
-        if self.edge_attr is not None:
-            rows = self.num_edges
-            check_rows("edge_attr", self.edge_attr, rows, "edge", device=self.device)
-        if self.y is not None:
-            per_node = self.y.dim() and self.y.size(0) == self.num_nodes
-            rows = self.num_nodes if per_node else self.num_graphs
-            owner = "node" if per_node else "graph"
-            check_rows("y", self.y, rows, owner, columns=False, device=self.device)
+        rows, edges, owner = self.num_graphs, self.num_edges, "graph"
+        if self.y is not None and self.y.shape[:1] == (self.num_nodes,):
+            rows, owner = self.num_nodes, "node"
+        check_rows("x", self.x, self.num_nodes, "node", device=self.device)
+        check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
+        check_rows("y", self.y, rows, owner, columns=False, device=self.device)
         return self
-
-    def _check_ptr(self) -> None:
-        if not self.ptr.numel() or int(self.ptr[0]) != 0:
-            raise GraphError("ptr must start with 0; use pointers(num_nodes).")
-        sizes = torch.diff(self.ptr)
-        if (sizes < 0).any() or int(self.ptr[-1]) != self.num_nodes:
-            raise GraphError(
-                f"ptr must not decrease and must end at {self.num_nodes}, the number "
-                "of nodes; use pointers(num_nodes)."
-            )
-        graph = torch.arange(self.num_graphs, device=self.device)
-        if not torch.equal(graph.repeat_interleave(sizes), self.batch):
-            raise GraphError(
-                "batch does not match ptr; repeat each graph's index once per node."
-            )

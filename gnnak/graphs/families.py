@@ -48,10 +48,8 @@ def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
-            raise OptionError(
-                f"skip is {skip}; give a number between 2 and {num_nodes - 2} that "
-                f"is coprime to num_nodes = {num_nodes}."
-            )
+            wanted = f"2 and {num_nodes - 2} that is coprime to num_nodes = {num_nodes}"
+            raise OptionError(f"skip is {skip}; give a number between {wanted}.")
     return [circulant(num_nodes, [1, skip]) for skip in skips]
 
 
@@ -85,44 +83,36 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
         found = "it is empty or disconnected"
         if wrong:
             found = f"node {wrong[0]!r} does not have degree 3"
-        raise GraphError(
-            f"the base graph must be connected and cubic, but {found}; give another."
-        )
-    crossed = next(iter(base.edges))
-    return _cfi_graph(base, None), _cfi_graph(base, crossed)
+        told = f"the base graph must be connected and cubic, but {found}"
+        raise GraphError(f"{told}; give another.")
+    return _cfi_graph(base, None), _cfi_graph(base, next(iter(base.edges)))
 
 
 def check_simple(base: nx.Graph) -> None:
     """Raise `GraphError` if a base graph is directed or has parallel edges or loops."""
     if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
-        raise GraphError(
-            "the base graph must be simple and undirected, but it is directed or has "
-            "parallel edges or self loops; give an nx.Graph without self loops."
-        )
+        told = "the base graph must be simple and undirected, but it is directed or has"
+        raise GraphError(f"{told} parallel edges or self loops; give another nx.Graph.")
 
 
 def _cfi_graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
     """Build $A$ of `cfi_pair`; or $B$, if `crossed` is the base edge that differs."""
-    edges: list[tuple[CfiNode, CfiNode]] = []
-    for u in base:
-        for chosen in [(), *combinations(base[u], 2)]:
-            middle = ("m", u, *chosen)
-            for v in base[u]:
-                edges.append((middle, ("a" if v in chosen else "b", u, v)))
+    edges: list[tuple[CfiNode, CfiNode]] = [
+        (("m", u, *chosen), ("a" if v in chosen else "b", u, v))
+        for u in base
+        for chosen in [(), *combinations(base[u], 2)]
+        for v in base[u]
+    ]
     for u, v in base.edges:
         other = {"a": "b", "b": "a"} if (u, v) == crossed else {"a": "a", "b": "b"}
         edges += [((side, u, v), (other[side], v, u)) for side in "ab"]
-    number: dict[CfiNode, int] = {}
-    for ends in edges:
-        for node in ends:
-            number.setdefault(node, len(number))
+    nodes = dict.fromkeys(node for ends in edges for node in ends)
+    number = {node: index for index, node in enumerate(nodes)}
     return undirected([(number[s], number[t]) for s, t in edges], len(number))
 
 
 MAX_DEGREE = 12
 """Largest degree of a base graph; a base node of degree d becomes 2^(d-1) nodes."""
-
-FurerNode = tuple[object, frozenset[object]]
 
 
 def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
@@ -143,10 +133,9 @@ def furer_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     """
     check_simple(base)
     if not base.number_of_edges() or not nx.is_connected(base):
-        raise GraphError(
-            f"the base graph has {len(base)} nodes and {base.number_of_edges()} edges "
-            "and must be connected with at least one edge; give another."
-        )
+        size, edges = len(base), base.number_of_edges()
+        told = f"the base graph has {size} nodes and {edges} edges"
+        raise GraphError(f"{told} and must be connected with an edge; give another.")
     top = max(degree for _, degree in base.degree)
     if top > MAX_DEGREE:
         raise GraphError(
@@ -166,17 +155,14 @@ def _furer_graph(base: nx.Graph, negated: tuple[object, object] | None) -> Graph
         ]
         for x in base
     }
-    number: dict[FurerNode, int] = {}
-    for nodes in members.values():
-        for node in nodes:
-            number[node] = len(number)
-    edges = []
-    for x, y in base.edges:
-        equal = (x, y) != negated
-        for first in members[x]:
-            for second in members[y]:
-                if ((y in first[1]) == (x in second[1])) == equal:
-                    edges.append((number[first], number[second]))
+    every = [node for nodes in members.values() for node in nodes]
+    number = {node: index for index, node in enumerate(every)}
+    edges = [
+        (number[first], number[second])
+        for x, y in base.edges
+        for first, second in product(members[x], members[y])
+        if ((y in first[1]) == (x in second[1])) == ((x, y) != negated)
+    ]
     return undirected(edges, len(number))
 
 
@@ -254,8 +240,7 @@ def descendants(matrix: Matrix) -> list[Matrix]:
     for point in range(len(matrix)):
         signs = matrix[point].copy()
         signs[point] = 1
-        alone = switched(matrix, signs)
-        found.append(np.delete(np.delete(alone, point, 0), point, 1))
+        found.append(np.delete(np.delete(switched(matrix, signs), point, 0), point, 1))
     return found
 
 
@@ -315,12 +300,10 @@ def srg25() -> list[Graph]:
 
 def srg26() -> list[Graph]:
     """Return the 10 strongly regular graphs srg(26, 10, 3, 4), found by Paulus."""
-    found = []
-    for matrix, chosen in zip(regular_two_graphs(), _SWITCHINGS, strict=True):
-        # Each row has 10 entries -1 (edges) and 15 entries +1, so it sums to 5.
-        members = regular_members(matrix, 5)
-        found += [_graph_of_matrix(members[i]) for i in chosen]
-    return found
+    # Each row has 10 entries -1 (edges) and 15 entries +1, so it sums to 5.
+    members = (regular_members(matrix, 5) for matrix in regular_two_graphs())
+    chosen = zip(members, _SWITCHINGS, strict=True)
+    return [_graph_of_matrix(each[i]) for each, numbers in chosen for i in numbers]
 
 
 def srg28() -> list[Graph]:
@@ -335,9 +318,7 @@ def srg28() -> list[Graph]:
     matrix = _seidel(joined)
     sets = [[], [(0, 1), (2, 3), (4, 5), (6, 7)], _cycle(range(8))]
     sets.append(_cycle(range(3)) + _cycle(range(3, 8)))
-    signs = [
-        np.array([-1 if pair in chosen else 1 for pair in pairs]) for chosen in sets
-    ]
+    signs = (np.array([-1 if p in chosen else 1 for p in pairs]) for chosen in sets)
     return [_graph_of_matrix(switched(matrix, each)) for each in signs]
 
 

@@ -1,6 +1,8 @@
-"""Functions that check one field of a `GraphStore` or a `GraphBatch`."""
+"""Functions that check or move the fields of a `GraphStore` or a `GraphBatch`."""
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -8,33 +10,41 @@ from torch import Tensor
 from gnnak.errors import GraphError, counted, kind_of
 from gnnak.graphs.adjacency import check_edge_shape
 
+Record = TypeVar("Record", bound=Any)
+
+
+def moved(
+    record: Record, device: torch.device | str | int, non_blocking: bool = False
+) -> Record:
+    """Return a dataclass whose fields with a method `to` are on another device."""
+    there = {}
+    for each in fields(record):
+        if hasattr(value := getattr(record, each.name), "to"):
+            there[each.name] = value.to(device, non_blocking=non_blocking)
+    return replace(record, **there)
+
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
     """Return `value`; raise `GraphError` if it is no tensor or not on `device`."""
     if not isinstance(value, Tensor):
         raise GraphError(f"{name} is {kind_of(value)}; give a tensor.")
     if device is not None and value.device != device:
-        raise GraphError(
-            f"{name} is on {value.device}, the other fields on {device}; move it there."
-        )
+        told = f"{name} is on {value.device}, the other fields on {device}"
+        raise GraphError(f"{told}; move it there.")
     return value
 
 
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
     tensor = check_tensor(name, value, device)
     if tensor.dtype != torch.long or tensor.dim() != 1:
-        raise GraphError(
-            f"{name} is {tensor.dtype} of shape {list(tensor.shape)}; give an int64 "
-            "tensor with one dimension."
-        )
+        told = f"{name} is {tensor.dtype} of shape {list(tensor.shape)}"
+        raise GraphError(f"{told}; give an int64 tensor with one dimension.")
     if not tensor.numel():
         return
     low, high = (int(end) for end in tensor.aminmax())
     if low < 0:
         at = int((tensor < 0).nonzero()[0])
-        raise GraphError(
-            f"{name}[{at}] is {int(tensor[at])}; give counts of at least 0."
-        )
+        raise GraphError(f"{name}[{at}] is {int(tensor[at])}; give at least 0.")
     if high * tensor.numel() >= 1 << 62:
         raise GraphError(f"{name} contains {high}; the sum would overflow int64.")
 
@@ -45,10 +55,8 @@ def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) 
     check_edge_shape(edge_index)
     total = int(num_edges.sum())
     if edge_index.size(1) != total:
-        raise GraphError(
-            f"edge_index has {counted(edge_index.size(1), 'edge')}, but num_edges adds "
-            f"up to {total}; give one column for every edge."
-        )
+        told = f"edge_index has {counted(edge_index.size(1), 'edge')}, but num_edges"
+        raise GraphError(f"{told} adds up to {total}; give one column for every edge.")
     size = num_nodes.repeat_interleave(num_edges, output_size=total)
     wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()
     if wrong.numel():
@@ -69,19 +77,17 @@ def check_rows(
     columns: bool = True,
     device: torch.device | None = None,
 ) -> None:
+    """Raise `GraphError` unless `value` is None or has one row for every `owner`."""
+    if value is None:
+        return
     tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):
-        letter = owner[0]
-        shape = f"[{letter}, c]" if columns else f"[{letter}, ...]"
-        raise GraphError(
-            f"{name} has shape {list(tensor.shape)}; give {shape}, one row for "
-            f"every {owner}."
-        )
+        shape = f"[{owner[0]}, {'c' if columns else '...'}]"
+        told = f"{name} has shape {list(tensor.shape)}"
+        raise GraphError(f"{told}; give {shape}, one row for every {owner}.")
     if tensor.size(0) != rows:
-        raise GraphError(
-            f"{name} has {counted(tensor.size(0), 'row')}; give {rows}, one for every "
-            f"{owner}."
-        )
+        told = f"{name} has {counted(tensor.size(0), 'row')}"
+        raise GraphError(f"{told}; give {rows}, one for every {owner}.")
 
 
 def check_alike(
@@ -91,10 +97,17 @@ def check_alike(
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:
-            raise GraphError(
-                f"{name} is {kinds[0]} in {owner} 0 but {kind} in {owner} {position}; "
-                "make them equal."
-            )
+            told = f"{name} is {kinds[0]} in {owner} 0 but {kind} in {owner} {position}"
+            raise GraphError(f"{told}; make them equal.")
+
+
+Names = str | Sequence[str]
+"""One or more names of attributes."""
+
+
+def listed(names: Names | None) -> Sequence[str]:
+    """Return one or more names as a sequence, which is empty for None."""
+    return (names,) if isinstance(names, str) else names or ()
 
 
 def describe(value: Tensor | None) -> str:

@@ -4,6 +4,8 @@
 compares the egonets of all nodes by 1-WL.
 """
 
+from itertools import combinations
+
 import torch
 from torch import Tensor
 
@@ -27,19 +29,13 @@ def four_regular_pair() -> tuple[Graph, Graph]:
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]
     first = undirected([(0, 1), (2, 4), *common], 8)
-    second = undirected([(0, 2), (1, 4), *common], 8)
-    return first, second
+    return first, undirected([(0, 2), (1, 4), *common], 8)
 
 
 def rook() -> Graph:
     """Return the 4x4 rook's graph: cells in the same row or column are joined."""
-    cells = [(row, column) for row in range(4) for column in range(4)]
-    edges = [
-        (i, j)
-        for i, a in enumerate(cells)
-        for j, b in enumerate(cells)
-        if i < j and (a[0] == b[0] or a[1] == b[1])
-    ]
+    cells = combinations(range(16), 2)  # numbered row after row
+    edges = [(i, j) for i, j in cells if i // 4 == j // 4 or i % 4 == j % 4]
     return undirected(edges, 16)
 
 
@@ -52,11 +48,9 @@ def shrikhande() -> Graph:
     distinguish them. They are not isomorphic: the neighbours of a node form a hexagon
     in the Shrikhande graph and two triangles in the rook's graph (Theorem 3).
     """
-    steps = [(0, 1), (1, 0), (1, 1)]
     edges = [
-        (4 * row + column, 4 * ((row + down) % 4) + (column + right) % 4)
-        for row in range(4)
-        for column in range(4)
-        for down, right in steps
+        (cell, 4 * ((cell // 4 + down) % 4) + (cell + right) % 4)
+        for cell in range(16)
+        for down, right in ((0, 1), (1, 0), (1, 1))
     ]
     return undirected(edges, 16)

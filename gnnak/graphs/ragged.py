@@ -57,8 +57,7 @@ def range_ends(count: Tensor) -> tuple[Tensor, int]:
 
 def counts_of(index: Tensor, size: int) -> Tensor:
     """Count how often each of the numbers 0..size-1 occurs in `index`, [size]."""
-    ones = torch.ones_like(index)
-    return index.new_zeros(size).scatter_add_(0, index, ones)
+    return index.new_zeros(size).scatter_add_(0, index, torch.ones_like(index))
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:

@@ -19,6 +19,7 @@ from gnnak.graphs.fields import (
     check_local_edges,
     check_rows,
     describe,
+    moved,
 )
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 
@@ -35,13 +36,17 @@ def as_indices(indices: Indices, size: int) -> Tensor:
     (tensor([4, 0, 0]), tensor([1, 3]))
     """
     if isinstance(indices, slice):
-        return _from_slice(indices, size)
+        try:
+            span = range(size)[indices]
+        except (TypeError, ValueError) as error:
+            raise GraphError(f"{indices} cannot select graphs: {error}.") from error
+        stop = span.stop if span else span.start  # of an empty span, any order
+        return torch.arange(span.start, stop, span.step, device="cpu")
     chosen = _flat(indices)
     if chosen.dtype == torch.bool:
         if chosen.numel() != size:
-            raise GraphError(
-                f"the mask has {chosen.numel()} entries; give {size}, one per graph."
-            )
+            told = f"the mask has {chosen.numel()} entries"
+            raise GraphError(f"{told}; give {size}, one per graph.")
         return chosen.nonzero().flatten()
     chosen = chosen.long()
     if not chosen.numel():
@@ -62,16 +67,6 @@ def indices_at(
     return host, there
 
 
-def _from_slice(part: slice, size: int) -> Tensor:
-    try:
-        span = range(size)[part]
-    except (TypeError, ValueError) as error:
-        raise GraphError(f"{part} cannot select graphs: {error}.") from error
-    if not span:
-        return torch.empty(0, dtype=torch.long, device="cpu")
-    return torch.arange(span.start, span.stop, span.step, device="cpu")
-
-
 def _flat(indices: object) -> Tensor:
     # PyTorch would move tensors to the default device, if a user has set one.
     device = indices.device if isinstance(indices, Tensor) else torch.device("cpu")
@@ -85,10 +80,8 @@ def _flat(indices: object) -> Tensor:
     if not chosen.numel() and chosen.is_floating_point():
         chosen = chosen.long()
     if chosen.dim() != 1 or chosen.is_floating_point() or chosen.is_complex():
-        raise GraphError(
-            f"a {chosen.dtype} tensor of shape {list(chosen.shape)} cannot select "
-            f"graphs; give {KINDS}, with one dimension."
-        )
+        told = f"a {chosen.dtype} tensor of shape {list(chosen.shape)} cannot select"
+        raise GraphError(f"{told} graphs; give {KINDS}, with one dimension.")
     return chosen
 
 
@@ -191,14 +184,11 @@ class GraphStore:
         """
         host, graph = indices_at(indices, len(self), self.device)
         nodes, edges = self.counts[:, host].sum(dim=1).tolist()
-        num_nodes = self.num_nodes.index_select(0, graph)
-        num_edges = self.num_edges.index_select(0, graph)
-        start = self.edge_ptr.index_select(0, graph)
-        edge = ragged_ranges(start, num_edges, edges)[1]
-        node = None
+        chosen = self._table.index_select(1, graph)
+        num_nodes, num_edges, first_node, first_edge = chosen.unbind()
+        edge, node = ragged_ranges(first_edge, num_edges, edges)[1], None
         if self.x is not None or self.node_targets:
-            start = self.node_ptr.index_select(0, graph)
-            node = ragged_ranges(start, num_nodes, nodes)[1]
+            node = ragged_ranges(first_node, num_nodes, nodes)[1]
         return GraphStore(
             num_nodes,
             num_edges,
@@ -212,9 +202,8 @@ class GraphStore:
     def union(self) -> GraphBatch:
         """Return all graphs as one batch; features and targets are not copied."""
         nodes = None if self.x is None else self.x.size(0)
-        offset = self.node_ptr[:-1].repeat_interleave(
-            self.num_edges, output_size=self.edge_index.size(1)
-        )
+        edges, first = self.edge_index.size(1), self.node_ptr[:-1]
+        offset = first.repeat_interleave(self.num_edges, output_size=edges)
         return GraphBatch(
             self.x,
             self.edge_index + offset,
@@ -226,12 +215,7 @@ class GraphStore:
 
     def to(self, device: torch.device | str | int) -> GraphStore:
         """Return this store on another device."""
-        moved = {
-            field.name: getattr(self, field.name).to(device)
-            for field in fields(self)
-            if isinstance(getattr(self, field.name), Tensor)
-        }
-        return replace(self, **moved)
+        return moved(self, device)
 
     def __repr__(self) -> str:
         node_targets = ", node_targets=True" if self.node_targets else ""
@@ -251,27 +235,22 @@ class GraphStore:
         check_counts("num_nodes", self.num_nodes)
         check_counts("num_edges", self.num_edges, self.device)
         if len(self) != self.num_edges.numel():
-            raise GraphError(
-                f"num_nodes has {len(self)} entries and num_edges "
-                f"{self.num_edges.numel()}; give one per graph in both."
-            )
+            sizes = f"{len(self)} entries and num_edges {self.num_edges.numel()}"
+            raise GraphError(f"num_nodes has {sizes}; give one per graph in both.")
         check_local_edges(self.edge_index, self.num_nodes, self.num_edges)
         nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
-        if self.x is not None:
-            check_rows("x", self.x, nodes, "node", device=self.device)
-        if self.edge_attr is not None:
-            check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
-        if self.y is not None:
-            shape = getattr(self.y, "shape", ())
-            if not self.node_targets and shape[:1] == (nodes,) != (len(self),):
-                raise GraphError(
-                    f"y has {counted(nodes, 'row')}; give {len(self)}, one for every "
-                    "graph, or set node_targets for targets of nodes."
-                )
-            rows, owner = (nodes, "node") if self.node_targets else (len(self), "graph")
-            check_rows("y", self.y, rows, owner, columns=False, device=self.device)
-        elif self.node_targets:
+        check_rows("x", self.x, nodes, "node", device=self.device)
+        check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
+        if self.node_targets and self.y is None:
             raise GraphError("node_targets is set but y is None; give y or unset it.")
+        shape = getattr(self.y, "shape", ())
+        if not self.node_targets and shape[:1] == (nodes,) != (len(self),):
+            raise GraphError(
+                f"y has {counted(nodes, 'row')}; give {len(self)}, one for every "
+                "graph, or set node_targets for targets of nodes."
+            )
+        rows, owner = (nodes, "node") if self.node_targets else (len(self), "graph")
+        check_rows("y", self.y, rows, owner, columns=False, device=self.device)
         return self
 
     @staticmethod
@@ -331,12 +310,19 @@ def add_reverse_edges(
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
-    return replace(
-        store,
-        num_edges=counts_of(graph, len(store)),
-        edge_index=edge_index,
-        edge_attr=_take(store.edge_attr, origin),
-    )
+    return with_new_edges(store, graph, edge_index, origin)
+
+
+def with_new_edges(
+    store: GraphStore, graph: Tensor, edge_index: Tensor, origin: Tensor | None
+) -> GraphStore:
+    """Replace the edges of a store.
+
+    `graph`, [e], is the graph of each new edge, and `origin`, [e], the edge with the
+    attributes of each, or None if they get no attributes.
+    """
+    counts, attributes = counts_of(graph, len(store)), _take(store.edge_attr, origin)
+    return replace(store, num_edges=counts, edge_index=edge_index, edge_attr=attributes)
 
 
 def without_reverse_edges(store: GraphStore) -> GraphStore | None:
@@ -364,12 +350,7 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
     first = edge.new_full((int(counts[0::2].sum()),), key.numel())
     first.scatter_reduce_(0, pair, edge, "amin")
     keep = first.sort().values
-    return replace(
-        store,
-        num_edges=counts_of(graph.index_select(0, keep), len(store)),
-        edge_index=edge_index.index_select(1, keep),
-        edge_attr=_take(store.edge_attr, keep),
-    )
+    return with_new_edges(store, graph[keep], edge_index.index_select(1, keep), keep)
 
 
 def is_one_way(store: GraphStore) -> bool:
@@ -380,9 +361,8 @@ def is_one_way(store: GraphStore) -> bool:
 
 def two_way_edges(store: GraphStore) -> Tensor:
     """Return the positions of the edges to a lower node that have a reverse edge."""
-    source, target = store.edge_index + store.node_ptr[:-1].index_select(
-        0, _graph_of_edge(store)
-    )
+    first = store.node_ptr[:-1].index_select(0, _graph_of_edge(store))
+    source, target = store.edge_index + first
     size = int(store.node_ptr[-1])
     up, down = source < target, (source > target).nonzero().flatten()
     reverse = target[down] * size + source[down]
@@ -397,8 +377,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
     """Return a number per edge, [e], equal for edges with equal ends and attributes."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
-    size = int(store.node_ptr[-1])
-    pair = ends.amin(dim=0) * size + ends.amax(dim=0)
+    pair = ends.amin(dim=0) * int(store.node_ptr[-1]) + ends.amax(dim=0)
     group = torch.unique(pair, return_inverse=True)[1]
     columns = () if store.edge_attr is None else store.edge_attr.unbind(dim=1)
     for column in columns:

@@ -3,7 +3,7 @@
 A sampling plan is what SubgraphDrop computes before it samples; see `Plan`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TypeGuard
@@ -21,7 +21,7 @@ from gnnak.subgraphs.cached import CachedSubgraphs
 from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.groups import Groups
-from gnnak.subgraphs.induce import with_edges
+from gnnak.subgraphs.induce import induced_edges
 
 
 def can_sample_first(extractor: object) -> TypeGuard[EgoNets]:
@@ -39,7 +39,9 @@ def sample_egonets(
     neighbors = incoming(edge_index, num_nodes)
     sampled = drop(extractor.without_edges(neighbors), edge_index, generator)
     limit = CopyLimit(extractor.copy_limit, edge_index.device)
-    return with_edges(sampled, neighbors, limit)
+    copies = sampled.node, sampled.subgraph, sampled.num_subgraphs
+    ends, edge = induced_edges(*copies, neighbors, limit)
+    return replace(sampled, edge_index=ends, edge=edge)
 
 
 CACHED_PAIRS = 2**26
@@ -93,8 +95,7 @@ class CachedPlans:
         num_nodes, num_components = self.counts[:, host].sum(dim=1).tolist()
         nodes, parts = store.num_nodes[graph], self.num_components[graph]
         of, node = ragged_ranges(store.node_ptr[graph], nodes, num_nodes)
-        start = self.component_ptr[graph]
-        component = ragged_ranges(start, parts, num_components)[1]
+        component = ragged_ranges(self.component_ptr[graph], parts, num_components)[1]
         shift = torch.stack([pointers(parts)[:-1], pointers(nodes)[:-1]])
         found = self.nodes.index_select(1, node).long()
         found[:2] += shift.index_select(1, of)
@@ -109,13 +110,6 @@ class CachedPlans:
             found[2],
             Near(self.near, found[3], found[4]),
             distances,
-        )
-
-    def __repr__(self) -> str:
-        pairs = 0 if self.hop is None else self.hop.numel()
-        return (
-            f"CachedPlans(graphs={len(self.store)}, components={self.sizes.numel()}, "
-            f"pairs={pairs})"
         )
 
 
@@ -153,8 +147,7 @@ def _fields(
     """Return `num_components`, `sizes`, `nodes` and `near` of one chunk of graphs."""
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
-    component_graph = batch[groups.order[groups.ptr[:-1]]]
-    parts = counts_of(component_graph, ptr.numel() - 1)
+    parts = counts_of(batch[groups.order[groups.ptr[:-1]]], ptr.numel() - 1)
     rows = [plan.component - pointers(parts)[batch], groups.order - ptr[batch]]
     rows += [plan.held, near.start + before[1], near.count]
     if plan.distances is not None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from gnnak.backend import operation
 from gnnak.errors import CoverageError
@@ -87,19 +87,14 @@ class SubgraphDrop:
         """
         num_nodes, num_subgraphs = subgraphs.num_nodes, subgraphs.num_subgraphs
         if num_nodes not in (None, num_subgraphs):
-            raise CoverageError(
-                f"there are {num_subgraphs} subgraphs for {num_nodes} nodes; "
-                "SubgraphDrop needs a subgraph of every node."
-            )
+            told = f"there are {num_subgraphs} subgraphs for {num_nodes} nodes"
+            raise CoverageError(f"{told}; SubgraphDrop needs a subgraph of every node.")
         check_edge_index(edge_index, num_subgraphs)
         distances = self.strategy == "farthest"
         return make_plan(subgraphs, edge_index, num_subgraphs, distances)
 
     def sample_mask(
-        self,
-        subgraphs: RootedSubgraphs,
-        plan: Plan,
-        generator: torch.Generator | None = None,
+        self, subgraphs: RootedSubgraphs, plan: Plan, generator: Generator | None = None
     ) -> Tensor:
         """Sample subgraphs at random; return a boolean mask of the sampled ones, [s].
 
@@ -110,9 +105,8 @@ class SubgraphDrop:
         """
         lacks_distances = self.strategy == "farthest" and plan.distances is None
         if lacks_distances and not plan.is_large(subgraphs):
-            raise CoverageError(
-                "the plan has no distances; make it with SubgraphDrop('farthest').plan."
-            )
+            told = "the plan has no distances"
+            raise CoverageError(f"{told}; make it with SubgraphDrop('farthest').plan.")
         wanted = self.min_coverage
         if self.strategy == "farthest":
             return farthest_roots(subgraphs, plan, wanted, generator, self.ties)
@@ -126,7 +120,7 @@ class SubgraphDrop:
         self,
         subgraphs: RootedSubgraphs,
         edge_index: Tensor,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
         plan: Plan | None = None,
     ) -> SampledSubgraphs:
         """Sample subgraphs of a batch at random.
@@ -142,16 +136,14 @@ class SubgraphDrop:
             roots of dropped subgraphs.
         """
         if subgraphs.real is not None:
-            raise CoverageError(
-                "these subgraphs are padded; sample subgraphs before they are padded."
-            )
+            told = "these subgraphs are padded"
+            raise CoverageError(f"{told}; sample subgraphs before they are padded.")
         if plan is None:
             plan = self.plan(subgraphs, edge_index)
         elif plan.num_nodes != subgraphs.num_subgraphs:
-            raise CoverageError(
-                f"the plan is of a batch of {plan.num_nodes} nodes, this one has "
-                f"{subgraphs.num_subgraphs}; compute the plan of this batch."
-            )
+            told = f"the plan is of a batch of {plan.num_nodes} nodes, this one has"
+            count = subgraphs.num_subgraphs
+            raise CoverageError(f"{told} {count}; compute the plan of this batch.")
         sampled = self.sample_mask(subgraphs, plan, generator)
         return sample_subgraphs(subgraphs, edge_index, sampled, plan)
 
@@ -181,14 +173,18 @@ def sample_subgraphs(
     edge_sampled = copy_sampled.index_select(0, subgraphs.edge_index[0])
     # For each mask, the number of True entries before each entry, and their total.
     before = [pointers(mask.long()) for mask in (sampled, copy_sampled, edge_sampled)]
-    roots, copies, edges = _indices_of_true(before)
+    # The positions of the True entries; their numbers are read at once.
+    totals = torch.stack([counts[-1] for counts in before]).tolist()
+    wanted = torch.arange(1, max(totals) + 1, device=sampled.device)
+    roots, copies, edges = (
+        torch.searchsorted(counts[1:], wanted[:total])
+        for counts, total in zip(before, totals, strict=True)
+    )
     node = subgraphs.node.index_select(0, copies)
     covered = counts_of(node, num_nodes)
     if not covered.is_cuda and not bool((covered > 0).all()):
-        raise CoverageError(
-            f"node {int((covered == 0).nonzero()[0])} is in none of the sampled "
-            "subgraphs; sample at least one of those that contain it."
-        )
+        told = f"node {int((covered == 0).nonzero()[0])} is in none of the sampled"
+        raise CoverageError(f"{told} subgraphs; sample one of those that contain it.")
     number, new_copy = before[0][:-1], before[1][:-1]
     ends = subgraphs.edge_index.index_select(1, edges)
     root = subgraphs.root.index_select(0, roots)
@@ -196,29 +192,16 @@ def sample_subgraphs(
         key: found if found.axis == "nodes" else found.at(copies)
         for key, found in extracted_encodings(subgraphs).items()
     }
+    subgraph = number.index_select(0, subgraphs.subgraph.index_select(0, copies))
+    hop, edge = subgraphs.hop.index_select(0, copies), subgraphs.edge[edges]
     return SampledSubgraphs(
-        root,
-        node,
-        number.index_select(0, subgraphs.subgraph.index_select(0, copies)),
-        subgraphs.hop.index_select(0, copies),
-        new_copy[ends],
-        subgraphs.edge.index_select(0, edges),
+        *(root, node, subgraph, hop, new_copy[ends], edge),
         num_nodes=num_nodes,
         num_edges=subgraphs.num_edges,
         held=coverage(subgraphs, num_nodes) if plan is None else plan.held,
         covered=covered,
         filling=filling_of(subgraphs, edge_index, sampled, number, root, plan),
     ).assume(encodings=encodings)
-
-
-def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the positions of True in masks; `before` has `pointers` of each mask."""
-    totals = torch.stack([counts[-1] for counts in before]).tolist()
-    wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
-    return [
-        torch.searchsorted(counts[1:], wanted[:total])
-        for counts, total in zip(before, totals, strict=True)
-    ]
 
 
 @operation

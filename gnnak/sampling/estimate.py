@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from gnnak.graphs.adjacency import hops_to_root
+from gnnak.graphs.adjacency import hops_to_root, joined_nodes
+from gnnak.graphs.fields import moved
 from gnnak.graphs.ragged import counts_of, ragged_ranges
 from gnnak.subgraphs.groups import Compact, GroupKey
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
@@ -36,9 +36,8 @@ class Filling(Compact):
         node, subgraph = self.node[entries], self.subgraph[entries]
         return Filling(node, subgraph, self.weight[entries])
 
-    def to(self, device: torch.device | str) -> Filling:
-        node, subgraph = self.node.to(device), self.subgraph.to(device)
-        return Filling(node, subgraph, self.weight.to(device), self.in_order)
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Filling:
+        return moved(self, device, non_blocking)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,15 +71,6 @@ class SampledSubgraphs(RootedSubgraphs):
             return GroupKey(self.filling.subgraph, self.num_subgraphs)
         return super()._group_key(axis)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """Return these subgraphs on another device."""
-        return replace(
-            super().to(device, non_blocking),
-            held=self.held.to(device),
-            covered=self.covered.to(device),
-            filling=self.filling.to(device),
-        )
-
 
 def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     r"""Compute the matrix that estimates values of all nodes from sampled `roots`, [s].
@@ -93,7 +83,11 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     and duplicates are ignored. A node without a path to a sampled root has an empty
     row.
     """
-    layer, source, target = _nearer_neighbors(edge_index, num_nodes, roots)
+    target, source = joined_nodes(edge_index, num_nodes)
+    layer = hops_to_root(torch.stack([source, target]), roots, num_nodes, num_nodes)
+    # The pairs of a node and a neighbour that is one step nearer to a sampled root.
+    nearer = (layer[source] == layer[target] - 1) & (layer[source] >= 0)
+    source, target = source[nearer], target[nearer]
     share = counts_of(target, num_nodes).double().reciprocal()
     node, subgraph = roots, torch.arange(roots.numel(), device=roots.device)
     parts = [Filling(node, subgraph, torch.ones_like(node, dtype=torch.double))]
@@ -102,11 +96,9 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
         here = (layer[target] == distance).nonzero().flatten()
         into, outof = target[here], source[here]
         parts.append(_next_layer(parts[-1], into, outof, share[into], roots.numel()))
-    return Filling(
-        torch.cat([part.node for part in parts]),
-        torch.cat([part.subgraph for part in parts]),
-        torch.cat([part.weight for part in parts]),
-    )
+    entries = [(part.node, part.subgraph, part.weight) for part in parts]
+    node, subgraph, weight = map(torch.cat, zip(*entries, strict=True))
+    return Filling(node, subgraph, weight)
 
 
 def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
@@ -116,24 +108,6 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
     share = share * filling.weight.to(wide.dtype)[:, None]
     known = wide.new_zeros(num_nodes, wide.size(1))
     return known.index_add(0, filling.node, share).to(values.dtype)
-
-
-def _nearer_neighbors(
-    edge_index: Tensor, num_nodes: int, roots: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the neighbours of each node that are one step nearer to a sampled root.
-
-    Returns the distance of each node to the nearest root, [n] (-1 if there is no path),
-    and pairs of a neighbour and a node, as two tensors.
-    """
-    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-    pair = torch.unique(both[1] * num_nodes + both[0])
-    size = max(num_nodes, 1)
-    target, source = pair // size, pair % size
-    layer = hops_to_root(torch.stack([source, target]), roots, num_nodes, num_nodes)
-    nearer = (layer[source] == layer[target] - 1) & (layer[source] >= 0)
-    pairs = nearer.nonzero().flatten()
-    return layer, source.index_select(0, pairs), target.index_select(0, pairs)
 
 
 def _next_layer(

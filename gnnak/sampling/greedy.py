@@ -45,8 +45,9 @@ def sample_greedily(
     tie_break = tie_ranks(subgraphs, rank, ties).double() / max(sampled.numel(), 1)
     points = rank.double()
     for _ in range(sampled.numel()):
-        unfinished = _components_with(covered < wanted, plan)
-        available = unfinished.index_select(0, component) & ~sampled
+        lacking = plan.held.new_zeros(plan.num_components)
+        lacking.index_add_(0, plan.component, (covered < wanted).long())
+        available = (lacking > 0).index_select(0, component) & ~sampled
         points = points.masked_fill(~available, -torch.inf)
         best = best_of_each(points, component, plan.num_components)
         picked = best[best >= 0]
@@ -63,15 +64,7 @@ def sample_greedily(
 
 def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
     """Return ranks of all subgraphs, [s]: among equal scores, the highest rank wins."""
-    if ties == "random":
-        return rank
-    return subgraphs.num_subgraphs - 1 - subgraphs.root
-
-
-def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
-    """Return a mask of the components that contain a node of the mask `nodes`, [n]."""
-    count = plan.held.new_zeros(plan.num_components)
-    return count.index_add(0, plan.component, nodes.long()) > 0
+    return rank if ties == "random" else subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
 def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
@@ -124,8 +117,12 @@ def sample_one_by_one(
     rank: Tensor,
     ties: Ties = "random",
 ) -> Tensor:
-    """Sample like `sample_greedily`, but with a heap: faster for large components."""
-    sampled = np.zeros(rank.numel(), dtype=bool)
+    """Sample like `sample_greedily`, but with a heap: faster for large components.
+
+    The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
+    """
+    size = rank.numel()
+    sampled = np.zeros(size, dtype=bool)
     first = rank.cpu().numpy()
     luck = tie_ranks(subgraphs, rank, ties).cpu().numpy()
     at_rank = np.argsort(luck)
@@ -135,42 +132,26 @@ def sample_one_by_one(
     cuts = plan.by_component.ptr[1:-1].tolist()
     for nodes in np.split(order.cpu().numpy(), cuts):
         scores.begin(nodes)
-        members = rooted_at[nodes]
-        chosen = int(members[first[members].argmax()])
-        _sample(chosen, members, sampled, coverage, scores, luck, at_rank)
-    return torch.from_numpy(sampled).to(rank.device)
-
-
-def _sample(
-    chosen: int,
-    members: Array,
-    sampled: Array,
-    coverage: Coverage,
-    scores: "_Nearest | _LeastCovered",
-    luck: Array,
-    at_rank: Array,
-) -> None:
-    """Sample in one component, `chosen` first; write into the mask `sampled`, [s]."""
-    size, missing = luck.size, members.size
-    # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
-    queue: list[int] = []
-    while True:
-        sampled[chosen] = True
-        nodes = coverage.nodes_of(chosen)
-        missing -= coverage.add(nodes)
-        if not missing:
-            return
-        if scores.update(chosen, nodes) or not queue:
-            left = members[~sampled[members]]
-            queue = (-(scores.of(left) * size + luck[left])).tolist()
-            heapify(queue)
+        members, queue = rooted_at[nodes], list[int]()
+        chosen, missing = int(members[first[members].argmax()]), members.size
         while True:
-            chosen = int(at_rank[-queue[0] % size])
-            key = -int(scores.of(chosen) * size + luck[chosen])
-            if key == queue[0]:
-                heappop(queue)
+            sampled[chosen] = True
+            covered = coverage.nodes_of(chosen)
+            missing -= coverage.add(covered)
+            if not missing:
                 break
-            heapreplace(queue, key)
+            if scores.update(chosen, covered) or not queue:
+                left = members[~sampled[members]]
+                queue = (-(scores.of(left) * size + luck[left])).tolist()
+                heapify(queue)
+            while True:
+                chosen = int(at_rank[-queue[0] % size])
+                key = -int(scores.of(chosen) * size + luck[chosen])
+                if key == queue[0]:
+                    heappop(queue)
+                    break
+                heapreplace(queue, key)
+    return torch.from_numpy(sampled).to(rank.device)
 
 
 @operation

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import CoverageError
-from gnnak.graphs.adjacency import Neighbors, components, incoming
+from gnnak.graphs.adjacency import Neighbors, components, incoming, joined_nodes
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -43,12 +43,9 @@ def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
     place = torch.empty_like(order)
     place[order] = torch.arange(num_nodes, device=order.device)
     place -= groups.ptr.index_select(0, component)
-    both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-    pair = torch.unique(both[1] * num_nodes + both[0])
-    size = max(num_nodes, 1)
-    count = counts_of(pair // size, num_nodes)
-    rows = place.index_select(0, pair % size).int()
-    return Near(rows, pointers(count)[:-1], count)
+    node, other = joined_nodes(edge_index, num_nodes)
+    count = counts_of(node, num_nodes)
+    return Near(place.index_select(0, other).int(), pointers(count)[:-1], count)
 
 
 MAX_PAIRS = 1 << 28
@@ -108,32 +105,19 @@ def _search(table: PairDistances, neighbors: Neighbors) -> None:
     for distance in range(1, size):
         cuts = chunk_cuts(neighbors.rows(frontier)[1], CHUNK)
         parts = []
-        for ends in zip(
-            torch.tensor_split(start, cuts),
-            torch.tensor_split(frontier, cuts),
-            strict=True,
-        ):
-            key = _next_pairs(*ends, table, neighbors)
+        both = (torch.tensor_split(pairs, cuts) for pairs in (start, frontier))
+        for first, last in zip(*both, strict=True):
+            # Follow all edges of the frontier, to pairs that have no distance yet.
+            row, entry = ragged_ranges(*neighbors.rows(last))
+            reached, reached_from = neighbors.node[entry], first[row]
+            new = (table.between(reached_from, reached) < 0).nonzero().flatten()
+            key = torch.unique(reached_from[new] * size + reached[new])
             table.hop[table.at(key // size, key % size)] = distance
             parts.append(key)
         key = torch.cat(parts) if len(parts) > 1 else parts[0]
         if not key.numel():
             break
         start, frontier = key // size, key % size
-
-
-def _next_pairs(
-    start: Tensor, frontier: Tensor, table: PairDistances, neighbors: Neighbors
-) -> Tensor:
-    """Follow all edges of a frontier; return the pairs that have no distance yet.
-
-    `frontier[i]` was reached from node `start[i]`. The result has `u * n + v` for each
-    new pair (u, v), sorted.
-    """
-    row, entry = ragged_ranges(*neighbors.rows(frontier))
-    reached, reached_from = neighbors.node[entry], start[row]
-    new = (table.between(reached_from, reached) < 0).nonzero().flatten()
-    return torch.unique(reached_from[new] * neighbors.num_nodes + reached[new])
 
 
 LARGE = 256
@@ -181,14 +165,10 @@ def make_plan(
     """Compute a `Plan`; with distances if `distances` and not `plan.is_large`."""
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
-    plan = Plan(
-        component,
-        count,
-        groups,
-        int(groups.ptr.diff().max()) if count else 0,
-        counts_of(subgraphs.node, num_nodes),
-        near_places(edge_index, component, groups),
-    )
+    largest = int(groups.ptr.diff().max()) if count else 0
+    held = counts_of(subgraphs.node, num_nodes)
+    near = near_places(edge_index, component, groups)
+    plan = Plan(component, count, groups, largest, held, near)
     if not distances or plan.is_large(subgraphs):
         return plan
     return replace(plan, distances=pair_distances(edge_index, component, count))

@@ -1,7 +1,7 @@
 """Count in how many subgraphs each node is, and sample roots at random."""
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from gnnak.graphs.ragged import counts_of
 from gnnak.sampling.plan import Plan
@@ -51,7 +51,7 @@ def random_roots(
     subgraphs: RootedSubgraphs,
     plan: Plan,
     min_coverage: int,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Sample subgraphs in random order until nodes are covered; return a mask, [s]."""
     held, component = plan.held, plan.component
@@ -73,7 +73,7 @@ def share_roots(
     plan: Plan,
     min_coverage: int,
     share: float,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Sample a fixed share of the roots, again and again until every node is covered.
 
@@ -114,16 +114,14 @@ def share_roots(
     return sampled.index_select(0, subgraphs.root)
 
 
-def random_order(
-    subgraphs: RootedSubgraphs, generator: torch.Generator | None
-) -> Tensor:
+def random_order(subgraphs: RootedSubgraphs, generator: Generator | None) -> Tensor:
     device = subgraphs.device if generator is None else generator.device
     order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)
     return order.to(subgraphs.device)
 
 
 def _sample_each(
-    group: Tensor, quota: Tensor, times: int, generator: torch.Generator | None
+    group: Tensor, quota: Tensor, times: int, generator: Generator | None
 ) -> Tensor:
     """Return masks, [times, n], each with `quota[i]` random nodes of each group i."""
     device = group.device if generator is None else generator.device

@@ -120,19 +120,17 @@ class CachedGraph:
             self.discard_sample()
         self.batch = None if batch is None else batch.detach().clone()
 
-    def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether all edges are equal; on a GPU, this synchronises."""
-        return num_nodes == self.num_nodes and equal_edges(edge_index, self._edges)
-
-    def seems_equal(self, edge_index: Tensor, num_nodes: int) -> bool:
-        """Return whether `edge_index` is the same tensor, at the same version."""
+    def has(self, edge_index: Tensor, num_nodes: int, compared: bool) -> bool:
+        """Return whether the graph has these edges; see `GraphCache.get`."""
+        if num_nodes != self.num_nodes:
+            return False
+        capturing = edge_index.is_cuda and torch.cuda.is_current_stream_capturing()
+        # Tensors made in inference mode have no version, which counts writes.
+        known = compared and self._version is not None and edge_index.is_cuda
         same = self._tensor() is edge_index and self._version == _version(edge_index)
-        return same and num_nodes == self.num_nodes
-
-    @property
-    def counts_writes(self) -> bool:
-        """Whether PyTorch counts writes to `edge_index` (not in inference mode)."""
-        return self._version is not None
+        if same and (capturing or known):
+            return True
+        return not capturing and equal_edges(edge_index, self._edges)
 
 
 class GraphCache:
@@ -168,14 +166,8 @@ class GraphCache:
         they are the same tensor object, to which nothing was written.
         """
         graph = self._graph
-        if graph is not None:
-            capturing = edge_index.is_cuda and torch.cuda.is_current_stream_capturing()
-            known = compared and graph.counts_writes
-            trusted = capturing or (known and edge_index.is_cuda)
-            if trusted and graph.seems_equal(edge_index, num_nodes):
-                return graph
-            if not capturing and graph.equals(edge_index, num_nodes):
-                return graph
+        if graph is not None and graph.has(edge_index, num_nodes, compared):
+            return graph
         graph = CachedGraph(edge_index, num_nodes)
         self._graph = graph
         self._owner = weakref.ref(edge_index, self._clear_if_current)
@@ -217,11 +209,6 @@ class ThreadState(threading.local):
         self.is_over = False
         self.cache.discard_sample()
 
-    def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
-        graph = self.cache.get(edge_index, num_nodes, self.compared)
-        self.compared = self.trusts_versions
-        return graph
-
     @property
     def trusts_versions(self) -> bool:
         """Whether edges need not be compared again before the forward pass ends."""
@@ -255,8 +242,7 @@ class SharedSubgraphs:
         drop: SubgraphDrop | None = None,
         max_copies: int | None = None,
     ) -> None:
-        self.extractor, self.max_copies = extractor, max_copies
-        self.drop = drop
+        self.extractor, self.drop, self.max_copies = extractor, drop, max_copies
         self._of_thread = ThreadState()
         self._replay = Replay()
         self._warned = False
@@ -335,14 +321,14 @@ class SharedSubgraphs:
         if given is not None and self._is_usable(given, training):
             return given
         if torch.jit.is_tracing() or torch.compiler.is_exporting():
-            raise SubgraphError(
-                "the extraction of subgraphs can be neither exported nor traced; pass "
-                "the subgraphs to the model as subgraphs=..."
-            )
+            told = "the extraction of subgraphs can be neither exported nor traced"
+            given_as = "pass the subgraphs to the model as subgraphs=..."
+            raise SubgraphError(f"{told}; {given_as}")
         state = self._of_thread
         # A tensor made in inference mode could not be used in training later.
         with torch.inference_mode(False):
-            graph = state.graph(edge_index, num_nodes)
+            graph = state.cache.get(edge_index, num_nodes, state.compared)
+            state.compared = state.trusts_versions
             if getattr(self.extractor, "reads_batch", False):
                 graph.set_batch(batch)
             if not training or (self.drop is None and not self.extractor.random):
@@ -381,12 +367,12 @@ class SharedSubgraphs:
         """Return whether `extractor` is the same as the model's; if not, warn once."""
         same = same_extractor(extractor, self.extractor)
         if not same:
+            mine = describe(self.extractor)
             self._warn_once(
                 "the batch has the subgraphs of %s, but the model needs those of %s "
                 "and extracts them in each forward pass, which is slow and, for a "
                 "RootLoader, changes outputs; pass subgraphs=%s to the loader",
-                describe(extractor),
-                *[describe(self.extractor)] * 2,
+                *(describe(extractor), mine, mine),
             )
         return same
 
@@ -404,21 +390,15 @@ class SharedSubgraphs:
             generator = None
             if self.extractor.random:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
-            graph.full = self._extract_or_stream(graph, edge_index, generator)
+            try:
+                graph.full = self._extract(graph, edge_index, generator)
+            except SizeError:
+                if self.max_copies is None or not can_stream(self.extractor):
+                    raise
+                # The copy of the edges belongs to the cache, as the slices do.
+                edges, size = edge_index.clone(), graph.num_nodes
+                graph.full = streamed(self.extractor, edges, size, self.max_copies)
         return graph.full
-
-    def _extract_or_stream(
-        self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
-    ) -> RootedSubgraphs:
-        try:
-            return self._extract(graph, edge_index, generator)
-        except SizeError:
-            if self.max_copies is None or not can_stream(self.extractor):
-                raise
-        # The copy of the edges belongs to the cache, as the slices do.
-        return streamed(
-            self.extractor, edge_index.clone(), graph.num_nodes, self.max_copies
-        )
 
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
@@ -437,14 +417,12 @@ class SharedSubgraphs:
 
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
         """Return the random subgraphs that a recomputed layer used before."""
-        ticket = draw_ticket(edge_index.device)
-        sample = self._replay.find((ticket, graph.fingerprint))
+        sample = self._replay.find((draw_ticket(edge_index.device), graph.fingerprint))
         if sample is None:
             raise SubgraphError(
                 "a layer is recomputed in the backward pass, but the random sample of "
-                "its forward pass is unknown; call torch.utils.checkpoint.checkpoint "
-                f"with preserve_rng_state=True, and at most {MAX_CALLS} layers before "
-                "the backward pass."
+                "its forward pass is unknown; checkpoint with preserve_rng_state=True, "
+                f"and call at most {MAX_CALLS} layers before the backward pass."
             )
         subgraphs = sample.subgraphs()
         if subgraphs is None:
@@ -472,8 +450,7 @@ class SharedSubgraphs:
         if isinstance(full, StreamedSubgraphs):
             raise SizeError(
                 "the rooted subgraphs do not fit into memory, and SubgraphDrop samples "
-                "from all of them; leave SubgraphDrop out, or lower the radius or "
-                "max_neighbors of the egonets."
+                "from all; leave SubgraphDrop out, or lower num_hops or max_neighbors."
             )
         if graph.plan is None:
             graph.plan = self.drop.plan(full, edge_index)
@@ -482,9 +459,8 @@ class SharedSubgraphs:
     def _extract(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        return extract(
-            self.extractor, edge_index, graph.num_nodes, generator, graph.batch
-        )
+        size, batch = graph.num_nodes, graph.batch
+        return extract(self.extractor, edge_index, size, generator, batch)
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.extractor, self.drop, self.max_copies

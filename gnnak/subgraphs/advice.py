@@ -1,20 +1,115 @@
-"""Which subgraphs of a large graph would fit into memory, if all egonets do not."""
+"""Estimate the size of all subgraphs, and advise if they do not fit into memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from inspect import signature
+from time import monotonic
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from gnnak.errors import SizeError
 from gnnak.graphs.adjacency import Neighbors, incoming
 from gnnak.subgraphs.capped import capped_egonets_of
-from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, MARGIN, CopyLimit
-from gnnak.subgraphs.induce import induced_edges
+from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, MARGIN, CopyLimit, Limited
 from gnnak.subgraphs.neighborhood import Hop, sample_neighborhood
-from gnnak.subgraphs.reach import decoded, reach
-from gnnak.subgraphs.sizes import CHUNK, Sizes, sampled_sizes
+from gnnak.subgraphs.reach import count_walks, egonets_of
+from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import walk_subgraphs
+
+CHUNK = 1 << 22
+"""Largest number of copies that are extracted at a time; larger subgraphs count as if
+they had so many."""
+
+
+Find = Callable[[Tensor], RootedSubgraphs]
+"""Returns the subgraphs of some roots, [s]."""
+
+
+class Sizes(NamedTuple):
+    """Estimated numbers of copies of all subgraphs of a graph."""
+
+    copies: float
+    edge_copies: float
+    roots: int = 0
+    """Number of random roots from whose subgraphs the numbers were estimated."""
+
+    @property
+    def total(self) -> float:
+        """Node copies and edge copies together."""
+        return self.copies + self.edge_copies
+
+    def times(self, factor: float) -> Sizes:
+        """Return the sizes of a part, or of several graphs of this size."""
+        return Sizes(self.copies * factor, self.edge_copies * factor, self.roots)
+
+
+def can_choose_roots(extractor: Callable[..., RootedSubgraphs]) -> bool:
+    """Return whether an extractor can extract the subgraphs of some roots only."""
+    return "roots" in signature(extractor).parameters
+
+
+def estimated_sizes(
+    extractor: Callable[..., RootedSubgraphs],
+    edge_index: Tensor,
+    num_nodes: int,
+    most: int = 1000,
+    seconds: float | None = None,
+) -> Sizes:
+    """Estimate the number of copies from random roots; arguments as in `sampled_sizes`.
+
+    >>> from gnnak.subgraphs.egonets import EgoNets
+    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
+    >>> estimated_sizes(EgoNets(1), ring, 6)
+    Sizes(copies=12.0, edge_copies=6.0, roots=6)
+    """
+    if isinstance(extractor, Limited):
+        extractor = replace(extractor, copy_limit=CHUNK)
+    random = torch.Generator(edge_index.device).manual_seed(0)
+
+    def find(roots: Tensor) -> RootedSubgraphs:
+        return extractor(edge_index, num_nodes, random, roots=roots)
+
+    return sampled_sizes(find, num_nodes, edge_index.device, most, seconds)
+
+
+def sampled_sizes(
+    find: Find, num_nodes: int, device: torch.device, most: int, seconds: float | None
+) -> Sizes:
+    """Estimate the number of copies from at most `most` random roots.
+
+    `find` returns the subgraphs of some roots, or raises `SizeError` if they have more
+    than `CHUNK` copies. If `seconds` is not None, no further roots are added after half
+    of this time.
+    """
+    began, generator = monotonic(), torch.Generator().manual_seed(0)
+    order = torch.randperm(num_nodes, generator=generator, device="cpu")[:most]
+    order = order.to(device)
+    copies = edge_copies = done = 0
+    count = 1
+    while done < order.numel():
+        roots = order[done : done + count]
+        try:
+            subgraphs = find(roots)
+            found, edges = subgraphs.num_copies, subgraphs.num_edge_copies
+        except SizeError:
+            if count > 1:
+                count = 1
+                continue
+            found, edges = 0, CHUNK
+        done += roots.numel()
+        copies, edge_copies = copies + found, edge_copies + edges
+        if seconds is not None and monotonic() - began > seconds / 2:
+            break
+        # As many roots as are expected to have half of `CHUNK` copies.
+        mean = max((copies + edge_copies) / done, 1)
+        count = int(min(max(CHUNK / 2 / mean, 1), 2 * count))
+    return Sizes(copies, edge_copies, done).times(num_nodes / max(done, 1))
+
 
 SECONDS = 0.3
 """Time to estimate the size of an alternative to egonets that do not fit."""
@@ -56,7 +151,9 @@ def check_egonets(neighbors: Neighbors, num_hops: int, limit: CopyLimit) -> None
     """
     if limit.given is not None or neighbors.edge.numel() < LEAST_EDGES:
         return
-    if not limit.is_below(_bound(neighbors, num_hops)):
+    most = neighbors.num_nodes + neighbors.edge.numel()
+    walks = count_walks(neighbors, num_hops + 1, most)
+    if not limit.is_below(float(walks.sum())):
         return
     found = egonet_sizes(neighbors, num_hops)
     if not limit.is_below(found.total / MARGIN):
@@ -71,42 +168,20 @@ def extraction_bytes(sizes: Sizes, _: bool = False) -> float:
     return BYTES_PER_COPY * sizes.total
 
 
-def _bound(neighbors: Neighbors, num_hops: int) -> float:
-    """Return an upper bound of all copies: the walks of up to `num_hops` + 1 steps."""
-    size = neighbors.num_nodes
-    target = neighbors.key // max(size, 1)
-    walks = torch.ones(size, dtype=torch.double, device=target.device)
-    total = walks.sum()
-    for _ in range(min(num_hops + 1, size)):
-        before = walks.index_select(0, neighbors.node)
-        walks = torch.zeros_like(walks).index_add_(0, target, before)
-        total += walks.clamp(max=size + target.numel()).sum()
-    return float(total)
-
-
-def egonet_sizes(
-    neighbors: Neighbors, num_hops: int, seconds: float = WHOLE_SECONDS
-) -> Sizes:
+def egonet_sizes(neighbors: Neighbors, num_hops: int) -> Sizes:
     """Estimate the number of copies of all egonets."""
 
-    def measure(roots: Tensor) -> tuple[int, int]:
-        limit = CopyLimit(CHUNK, roots.device)
-        key, _ = reach(roots, neighbors, num_hops, limit)
-        subgraph, node = decoded(key, max(neighbors.num_nodes, 1))
-        _, edge = induced_edges(node, subgraph, roots.numel(), neighbors, limit)
-        return node.numel(), edge.numel()
+    def find(roots: Tensor) -> RootedSubgraphs:
+        return egonets_of(roots, neighbors, num_hops, CopyLimit(CHUNK, roots.device))
 
-    return _sampled(measure, neighbors, 4 * SAMPLE, seconds)
+    return _sampled(find, neighbors, 4 * SAMPLE, WHOLE_SECONDS)
 
 
 def _sampled(
-    measure: Callable[[Tensor], tuple[int, int]],
-    neighbors: Neighbors,
-    most: int = SAMPLE,
-    seconds: float = SECONDS,
+    find: Find, neighbors: Neighbors, most: int = SAMPLE, seconds: float = SECONDS
 ) -> Sizes:
     size, device = neighbors.num_nodes, neighbors.node.device
-    return sampled_sizes(measure, size, device, most, seconds)
+    return sampled_sizes(find, size, device, most, seconds)
 
 
 def advice(
@@ -157,14 +232,10 @@ def _alternatives(
 
 
 def _caps(neighbors: Neighbors, num_hops: int) -> Iterator[Alternative]:
+    caps = partial(capped_egonets_of, neighbors=neighbors, num_hops=num_hops)
     for most in CAPS:
-
-        def measure(roots: Tensor, most: int = most) -> tuple[int, int]:
-            options = neighbors, num_hops, most, 0, CHUNK
-            found = capped_egonets_of(roots, *options)
-            return found.num_copies, found.num_edge_copies
-
-        found = _sampled(measure, neighbors, seconds=SECONDS / len(CAPS))
+        find = partial(caps, max_neighbors=most, seed=0, copy_limit=CHUNK)
+        found = _sampled(find, neighbors, seconds=SECONDS / len(CAPS))
         yield f"EgoNets({num_hops}, max_neighbors={most})", "", found
 
 
@@ -172,33 +243,27 @@ def _walks(neighbors: Neighbors) -> Iterator[Alternative]:
     size = neighbors.num_nodes
     edges = torch.stack([neighbors.node, neighbors.key // max(size, 1)])
 
-    def measure(roots: Tensor) -> tuple[int, int]:
+    def find(roots: Tensor) -> RootedSubgraphs:
         random = torch.Generator(roots.device).manual_seed(0)
-        found = walk_subgraphs(
+        return walk_subgraphs(
             edges, size, *WALKS, generator=random, copy_limit=CHUNK, roots=roots
         )
-        return found.num_copies, found.num_edge_copies
 
-    found = _sampled(measure, neighbors)
-    yield f"RandomWalks({WALKS[0]}, {WALKS[1]})", "", found
+    yield f"RandomWalks({WALKS[0]}, {WALKS[1]})", "", _sampled(find, neighbors)
 
 
 def _scopes(neighbors: Neighbors, num_hops: int) -> Iterator[Alternative]:
     """Estimate the egonets in the scopes of a `RootLoader`."""
     hops = [Hop(neighbors, most) for most in SCOPE]
 
-    def measure(roots: Tensor) -> tuple[int, int]:
-        options = {"per_seed": True, "induced": True}
-        found = sample_neighborhood(roots, neighbors, hops, **options)
+    def find(roots: Tensor) -> RootedSubgraphs:
+        found = sample_neighborhood(roots, neighbors, hops, per_seed=True, induced=True)
         inside = incoming(found.edge_index, found.node.numel())
         every = torch.arange(inside.num_nodes, device=roots.device)
         limit = CopyLimit(CHUNK, roots.device)
-        key, _ = reach(every, inside, num_hops, limit, all_roots=True)
-        subgraph, node = decoded(key, max(inside.num_nodes, 1))
-        _, edge = induced_edges(node, subgraph, every.numel(), inside, limit)
-        return node.numel(), edge.numel()
+        return egonets_of(every, inside, num_hops, limit, all_roots=True)
 
-    found = _sampled(measure, neighbors)
+    found = _sampled(find, neighbors)
     for seeds in SEEDS:
         part = found.times(seeds / max(neighbors.num_nodes, 1))
         name = f"gnnak.RootLoader with batch_size={seeds}, mode='scope' and "

@@ -45,8 +45,7 @@ def attach(
     source: Extractor,
     edges: Tensor | None,
 ) -> None:
-    found = Attached(subgraphs, source, edges, edge_index._version)
-    setattr(edge_index, NAME, found)
+    setattr(edge_index, NAME, Attached(subgraphs, source, edges, edge_index._version))
 
 
 def attached_to(
@@ -106,9 +105,8 @@ def rooted_from_pyg(data: RootedSubgraphData) -> RootedSubgraphs:
     """
     for name in ("n_id", "n_sub_batch", "sub_edge_index", "e_id"):
         if getattr(data, name, None) is None:
-            raise SubgraphError(
-                f"this data has no {name}; apply PyG's RootedEgoNets first."
-            )
+            told = f"this data has no {name}"
+            raise SubgraphError(f"{told}; apply PyG's RootedEgoNets first.")
     node, subgraph, edge = data.n_id, data.n_sub_batch, data.e_id
     root = torch.arange(int(data.num_nodes), device=node.device)
     order = torch.argsort(subgraph * root.numel() + node)
@@ -121,13 +119,5 @@ def rooted_from_pyg(data: RootedSubgraphData) -> RootedSubgraphs:
     node, subgraph, ends = node[order], subgraph[order], ends[:, by_all]
     centroid = (node == root[subgraph]).nonzero().flatten()
     hop = hops_to_root(ends, centroid, node.numel(), max_hops=node.numel())
-    return RootedSubgraphs(
-        root,
-        node,
-        subgraph,
-        hop,
-        ends,
-        edge[by_all],
-        num_nodes=root.numel(),
-        num_edges=int(data.num_edges),
-    )
+    sizes = root.numel(), int(data.num_edges)
+    return RootedSubgraphs(root, node, subgraph, hop, ends, edge[by_all], *sizes)

@@ -79,19 +79,9 @@ class CachedSubgraphs:
     @property
     def int32_bytes(self) -> int:
         """Memory in bytes if each index took 4 bytes, as in a larger store."""
-        return 4 * sum(tensor.numel() for tensor in self._fields) + self._encoded_bytes
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self._fields) + self._encoded_bytes
-
-    @property
-    def _encoded_bytes(self) -> int:
-        return sum(found.rows.nbytes for found in self.encodings.values())
-
-    @property
-    def _fields(self) -> tuple[Tensor, ...]:
-        return self.node, self.subgraph, self.hop, self.edge_index, self.edge
+        fields = self.node, self.subgraph, self.hop, self.edge_index, self.edge
+        encoded = sum(found.rows.nbytes for found in self.encodings.values())
+        return 4 * sum(tensor.numel() for tensor in fields) + encoded
 
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
         store = self.store
@@ -101,19 +91,17 @@ class CachedSubgraphs:
         _, _, copies, edge_copies, first_copy, first_edge_copy = chosen.unbind()
         node_ptr, edge_ptr, copy_ptr, edge_copy_ptr = pointers(chosen[:4]).unbind()
         of, copy = ragged_ranges(first_copy, copies, totals[0], copy_ptr)
-        of_edge, edge_copy = ragged_ranges(
-            first_edge_copy, edge_copies, totals[1], edge_copy_ptr
-        )
+        ranges = first_edge_copy, edge_copies, totals[1], edge_copy_ptr
+        of_edge, edge_copy = ragged_ranges(*ranges)
         shift = node_ptr.index_select(0, of)
         copy_shift = copy_ptr.index_select(0, of_edge)
-        edge_shift = edge_ptr.index_select(0, of_edge)
         found = RootedSubgraphs(
             torch.arange(num_nodes, device=store.device),
             self.node.index_select(0, copy) + shift,
             self.subgraph.index_select(0, copy) + shift,
             self.hop.index_select(0, copy).long(),
             self.edge_index.index_select(1, edge_copy) + copy_shift,
-            self.edge.index_select(0, edge_copy) + edge_shift,
+            self.edge.index_select(0, edge_copy) + edge_ptr.index_select(0, of_edge),
             num_nodes,
             num_edges,
         )
@@ -124,17 +112,8 @@ class CachedSubgraphs:
         start = store.node_ptr[graph]
         _, node = ragged_ranges(start, store.num_nodes[graph], num_nodes)
         rows = {"copies": copy, "nodes": node}
-        encodings = {
-            key: each.at(rows[each.axis]) for key, each in self.encodings.items()
-        }
-        return found.assume(encodings=encodings)
-
-    def __repr__(self) -> str:
-        return (
-            f"CachedSubgraphs(graphs={len(self.store)}, "
-            f"node_copies={self.node.numel()}, edge_copies={self.edge.numel()}, "
-            f"MB={self.num_bytes / 2**20:.0f})"
-        )
+        known = self.encodings.items()
+        return found.assume(encodings={k: v.at(rows[v.axis]) for k, v in known})
 
 
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:

@@ -1,5 +1,6 @@
 """Egonets with a cap: at most some sampled nodes at every distance from the root."""
 
+from functools import partial
 from random import Random
 
 import torch
@@ -79,54 +80,35 @@ def capped_egonets_of(
     copy_limit: int | None,
 ) -> RootedSubgraphs:
     """Extract capped egonets of the roots, [s]; other arguments as above."""
-    limit = CopyLimit(
-        copy_limit, root.device, "max_neighbors, num_hops or the number of roots"
-    )
-    key = capped_reach(root, neighbors, num_hops, max_neighbors, seed, limit)
-    found = induced_subgraphs(root, key, neighbors, num_hops, limit)
-    return found.assume(hop_range=(0, num_hops))
-
-
-def capped_reach(
-    root: Tensor,
-    neighbors: Neighbors,
-    num_hops: int,
-    max_neighbors: int,
-    seed: int,
-    limit: CopyLimit,
-) -> Tensor:
-    """Sample the nodes of capped egonets; see `capped_egonets`.
-
-    Returns the pairs (i, v) of root number and sampled node, as sorted integers
-    `i * n + v`, [m].
-    """
+    lower = "max_neighbors, num_hops or the number of roots"
+    limit = CopyLimit(copy_limit, root.device, lower)
     degree = neighbors.ptr.diff()
     widest = int(degree.max()) if degree.numel() else 0
     sampled = min(max_neighbors, neighbors.num_nodes)
     proposed = min(max_neighbors, widest) * (sampled if num_hops > 1 else 1)
 
-    def sample(some: Tensor) -> Tensor:
-        return _sample(some, neighbors, num_hops, max_neighbors, seed)
-
+    near = partial(_sample, neighbors=neighbors, num_hops=num_hops)
+    sample = partial(near, most=max_neighbors, seed=seed)
     if limit.is_below(root.numel() * (1 + num_hops * sampled)):
-        copies = estimated_copies(root, sample)
-        limit.check(copies, "about", "node copies")
+        limit.check(estimated_copies(root, sample), "about", "node copies")
     found, first, total = [], 0, 0
     for part in torch.split(root, max(CHUNK // max(proposed, 1), 1)):
         found.append(sample(part) + first * neighbors.num_nodes)
         first, total = first + part.numel(), total + found[-1].numel()
         limit.check(total, what="node copies")
-    return torch.cat(found)
+    subgraphs = induced_subgraphs(root, torch.cat(found), neighbors, num_hops, limit)
+    return subgraphs.assume(hop_range=(0, num_hops))
 
 
 def _sample(
     root: Tensor, neighbors: Neighbors, num_hops: int, most: int, seed: int
 ) -> Tensor:
-    """Return the result of `capped_reach` for a few roots.
+    """Sample the nodes of the egonets of a few roots; see `capped_egonets`.
 
-    A pair (i, v) is encoded as `i * 2**BITS` plus a random permutation of the number of
-    v minus that of root i. So the first pairs of a root in sorted order are a random
-    sample.
+    Returns the pairs (i, v) of root number and sampled node, as sorted integers
+    `i * n + v`, [m]. During the search, a pair is encoded as `i * 2**BITS` plus a
+    random permutation of the number of v minus that of root i. So the first pairs of a
+    root in sorted order are a random sample.
     """
     order, size = Shuffle(str(seed), BITS), neighbors.num_nodes
     number = torch.arange(root.numel(), device=root.device)

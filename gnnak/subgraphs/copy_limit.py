@@ -1,6 +1,7 @@
 """Limit the number of node copies and edge copies, before memory runs out."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -59,10 +60,8 @@ def check_free(needed: float, device: torch.device, what: str, advice: str) -> N
         return
     free = free_bytes(device)
     if free is not None and needed > free:
-        raise SizeError(
-            f"{what} take {needed / 1e9:,.1f} GB, more than the {free / 1e9:,.1f} GB "
-            f"of free memory; {advice}."
-        )
+        told = f"{what} take {needed / 1e9:,.1f} GB, more than the {free / 1e9:,.1f} GB"
+        raise SizeError(f"{told} of free memory; {advice}.")
 
 
 def _of_machine() -> int | None:
@@ -70,10 +69,9 @@ def _of_machine() -> int | None:
     available = _entries(MEMINFO).get("MemAvailable:")
     if available is not None:
         return 1024 * available
-    try:
+    with suppress(AttributeError, OSError, ValueError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
+    return None
 
 
 def _of_containers() -> list[int]:
@@ -96,12 +94,9 @@ def _of_containers() -> list[int]:
 def _of_process() -> list[int]:
     """Return the free bytes under each limit that `ulimit` has set for this process."""
     used = _entries(STATUS)
-    found = []
-    for name, entry in PROCESS_LIMITS.items():
-        limit = getrlimit(name)
-        if limit is not None and entry in used:
-            found.append(max(limit - 1024 * used[entry], 0))
-    return found
+    limits = {entry: getrlimit(name) for name, entry in PROCESS_LIMITS.items()}
+    known = ((x, limit) for x, limit in limits.items() if limit is not None)
+    return [max(limit - 1024 * used[x], 0) for x, limit in known if x in used]
 
 
 def getrlimit(name: str) -> int | None:
@@ -118,10 +113,9 @@ def _entries(file: Path) -> dict[str, int]:
 
 
 def _read(file: Path) -> str:
-    try:
+    with suppress(OSError):
         return file.read_text()
-    except OSError:
-        return ""
+    return ""
 
 
 BYTES_PER_COPY = 80

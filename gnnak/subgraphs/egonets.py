@@ -9,8 +9,7 @@ from gnnak.graphs.adjacency import Neighbors, check_edge_index, check_roots, inc
 from gnnak.subgraphs.advice import check_egonets
 from gnnak.subgraphs.capped import capped_egonets, capped_egonets_of
 from gnnak.subgraphs.copy_limit import CopyLimit, Limited
-from gnnak.subgraphs.induce import induced_edges
-from gnnak.subgraphs.reach import decoded, reach
+from gnnak.subgraphs.reach import egonets_of
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count, convert_count
 
@@ -69,33 +68,10 @@ def egonets(
     check_edge_index(edge_index, num_nodes)
     root = check_roots(roots, num_nodes, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
-    all_roots = roots is None
-    found, key = _egonets_of(root, neighbors, num_hops, copy_limit, all_roots)
-    if all_roots:
-        step = num_nodes + 1
-        root_key = torch.arange(0, num_nodes * step, step, device=key.device)
-        found.assume(in_order=True, centroid=torch.searchsorted(key, root_key))
-    return found
-
-
-def _egonets_of(
-    root: Tensor,
-    neighbors: Neighbors,
-    num_hops: int,
-    copy_limit: int | None,
-    all_roots: bool = False,
-) -> tuple[RootedSubgraphs, Tensor]:
-    """Return the egonets of the roots, [s], and the pairs that `reach` returns."""
     limit = CopyLimit(copy_limit, root.device)
-    if all_roots:
+    if roots is None:
         check_egonets(neighbors, num_hops, limit)
-    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
-    size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
-    subgraph, node = decoded(key, max(size, 1))
-    ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
-    found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, size, num_edges)
-    # Set what is known here or easily found, so that layers need not compute it.
-    return found.assume(hop_range=(0, num_hops)), key
+    return egonets_of(root, neighbors, num_hops, limit, roots is None)
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,15 +139,11 @@ class EgoNets(WithRadius):
         """Extract the egonets of some roots, [s], given the neighbours of all nodes."""
         k, m, limit = self.num_hops, self.max_neighbors, self.copy_limit
         if m is None:
-            return _egonets_of(roots, neighbors, k, limit)[0]
+            return egonets_of(roots, neighbors, k, CopyLimit(limit, roots.device))
         return capped_egonets_of(roots, neighbors, k, m, self.seed or 0, limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """Extract egonets without edges; `with_edges` adds the edges after sampling."""
+        """Extract egonets without edges, which can be found after sampling."""
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
-        key, hop = reach(root, neighbors, self.num_hops, limit, all_roots=True)
-        size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
-        subgraph, node = decoded(key, max(size, 1))
-        ends, edge = root.new_empty(2, 0), root.new_empty(0)
-        return RootedSubgraphs(root, node, subgraph, hop, ends, edge, size, num_edges)
+        return egonets_of(root, neighbors, self.num_hops, limit, True, edges=False)

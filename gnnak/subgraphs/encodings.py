@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -15,7 +16,7 @@ from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, check_free
 from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
 from gnnak.subgraphs.rooted import Encoded, EncodingAxis, RootedSubgraphs, cached
-from gnnak.subgraphs.whole import check_batch, count_copies, graph_sizes, whole_graphs
+from gnnak.subgraphs.whole import check_batch, graph_sizes, whole_graphs
 from gnnak.typing import check_choice, check_count
 
 
@@ -89,9 +90,8 @@ def rrwp(
         place = _place(subgraphs, whole, batch)
         return _walks(whole, step, torch.zeros_like(degree), num_steps, place)
 
-    return encode_once(
-        subgraphs, StructuralEncoding("rrwp", num_steps), "copies", compute
-    )
+    key = StructuralEncoding("rrwp", num_steps)
+    return encode_once(subgraphs, key, "copies", compute)
 
 
 def closed_walks(
@@ -120,12 +120,10 @@ def closed_walks(
         whole = _all_pairs(edge_index, size, batch)
         scale = (counts_of(edge_index[1], size).double() + 1).rsqrt()
         step = scale[edge_index[0]] * scale[edge_index[1]]
-        walks = _walks(whole, step, scale.square(), num_steps, whole.centroid)
-        return walks[:, 1:]
+        return _walks(whole, step, scale.square(), num_steps, whole.centroid)[:, 1:]
 
-    return encode_once(
-        subgraphs, StructuralEncoding("closed-walks", num_steps), "nodes", compute
-    )
+    key = StructuralEncoding("closed-walks", num_steps)
+    return encode_once(subgraphs, key, "nodes", compute)
 
 
 def _all_pairs(
@@ -133,13 +131,11 @@ def _all_pairs(
 ) -> RootedSubgraphs:
     """Return the result of `whole_graphs`; raise `SizeError` if memory is too small."""
     batch = check_batch(batch, edge_index, num_nodes)
-    check_free(
-        BYTES_PER_COPY * count_copies(*graph_sizes(batch, edge_index)),
-        edge_index.device,
-        f"random walks from every node of {num_nodes:,} nodes, which are followed in "
-        "the whole graph,",
-        "leave out the encoding of walks, or use smaller graphs or batches",
-    )
+    nodes, edges = graph_sizes(batch, edge_index)
+    needed = BYTES_PER_COPY * float((nodes.double() * (nodes + edges)).sum())
+    what = f"random walks from all of {num_nodes:,} nodes, followed in the whole graph,"
+    advice = "leave out the encoding of walks, or use smaller graphs or batches"
+    check_free(needed, edge_index.device, what, advice)
     return whole_graphs(edge_index, num_nodes, batch, max_hops=0)
 
 
@@ -152,12 +148,9 @@ def _walks(
     of a step from a node to itself. Returns the sums for the node copies `rows` of
     `whole`, in float64, [rows, steps + 1].
     """
-    check_free(
-        8.0 * rows.numel() * (steps + 1),
-        rows.device,
-        f"the weights of walks of {steps} steps between {rows.numel():,} node pairs",
-        "lower num_steps or the number of nodes per batch, or use smaller subgraphs",
-    )
+    what = f"the weights of walks of {steps} steps between {rows.numel():,} node pairs"
+    advice = "lower num_steps or the nodes per batch, or use smaller subgraphs"
+    check_free(8.0 * rows.numel() * (steps + 1), rows.device, what, advice)
     source, target = whole.edge_index
     weight, loop = step.index_select(0, whole.edge), stay.index_select(0, whole.node)
     now = (whole.hop == 0).double()
@@ -175,10 +168,8 @@ def _place(
 ) -> Tensor:
     """For each node copy, find the copy in `whole` with the same root and node, [m]."""
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    first_copy = pointers(whole.sizes)[:-1]
-    if batch is None:
-        return first_copy.index_select(0, root) + subgraphs.node
-    return (first_copy - first_nodes(batch)).index_select(0, root) + subgraphs.node
+    first = pointers(whole.sizes)[:-1] - (0 if batch is None else first_nodes(batch))
+    return first.index_select(0, root) + subgraphs.node
 
 
 def first_nodes(batch: Tensor) -> Tensor:
@@ -211,20 +202,15 @@ def resistance(
         edge_index: Directed edges, [2, e].
         batch: Index of the graph that each node is in, [n], sorted; None if one graph.
     """
-    return encode_once(
-        subgraphs,
-        StructuralEncoding("resistance"),
-        "copies",
-        lambda: _resistance(subgraphs, edge_index, batch),
-    )
+    compute = partial(_resistance, subgraphs, edge_index, batch)
+    return encode_once(subgraphs, StructuralEncoding("resistance"), "copies", compute)
 
 
 def _resistance(
     subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None
 ) -> Tensor:
     size = subgraphs.known_num_nodes
-    if batch is None:
-        batch = edge_index.new_zeros(size)
+    batch = edge_index.new_zeros(size) if batch is None else batch
     root, node = subgraphs.root.index_select(0, subgraphs.subgraph), subgraphs.node
     found = torch.zeros(node.numel(), dtype=torch.double, device=edge_index.device)
     local = torch.arange(size, device=batch.device) - first_nodes(batch)
@@ -253,16 +239,11 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
         return
     sizes = counts_of(batch, int(batch[-1]) + 1)
     largest = int(sizes.max())
-    check_free(
-        PEAK_BYTES * largest**2,
-        batch.device,
-        f"the resistance distances of a graph with {largest:,} nodes",
-        "leave out the encoding 'resistance', or divide the graph into smaller ones",
-    )
+    what = f"the resistance distances of a graph with {largest:,} nodes"
+    advice = "leave out the encoding 'resistance', or divide the graph into parts"
+    check_free(PEAK_BYTES * largest**2, batch.device, what, advice)
     group = sizes.double().log2().floor().masked_fill(sizes == 0, -1)
-    for value in group.unique().tolist():
-        if value < 0:
-            continue
+    for value in group[group >= 0].unique().tolist():
         inside = group == value
         place = inside.cumsum(0) - 1
         most = max(1, CHUNK_ENTRIES // int(sizes[inside].max()) ** 2)
@@ -319,10 +300,8 @@ class StructuralEncoding:
         if self.name != "resistance":
             check_count("num_steps", self.num_steps, least=1)
         elif self.num_steps is not None:
-            raise OptionError(
-                f"num_steps is {self.num_steps}, but resistance distances have no "
-                "steps; leave num_steps out."
-            )
+            told = f"num_steps is {self.num_steps}, but resistance distances have no"
+            raise OptionError(f"{told} steps; leave num_steps out.")
 
     def __call__(
         self,
@@ -365,10 +344,8 @@ class WithEncodings:
         object.__setattr__(self, "encodings", tuple(self.encodings))
         for encoding in self.encodings:
             if not isinstance(encoding, StructuralEncoding):
-                raise OptionError(
-                    f"encodings has {encoding!r}; give StructuralEncoding objects, "
-                    "such as StructuralEncoding('resistance')."
-                )
+                told = f"encodings has {encoding!r}; give StructuralEncoding objects"
+                raise OptionError(f"{told}, such as StructuralEncoding('resistance').")
 
     @property
     def random(self) -> bool:
@@ -389,13 +366,11 @@ class WithEncodings:
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
         """Return subgraphs of all nodes, or of `roots`; arguments as in `extract`."""
-        inner = self.extractor
-        found = extract(inner, edge_index, num_nodes, generator, batch, roots)
+        found = extract(self.extractor, edge_index, num_nodes, generator, batch, roots)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
-        known = found.derived.encodings
-        for key, values in known.items():
-            known[key] = values._replace(extracted=True)
+        for key, values in found.derived.encodings.items():
+            found.derived.encodings[key] = values._replace(extracted=True)
         return found
 
 

@@ -1,14 +1,14 @@
 """`Extractor`: the protocol of subgraph extractors, open for extractors of your own."""
 
 import re
-from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from gnnak.errors import OptionError, SubgraphError, kind_of
 from gnnak.graphs.adjacency import check_roots
+from gnnak.subgraphs.advice import can_choose_roots
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.pagerank import PageRankNeighbors
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -56,10 +56,7 @@ class Extractor(Protocol):
         """The largest possible distance of a node to the root of its subgraph."""
 
     def __call__(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        generator: torch.Generator | None = None,
+        self, edge_index: Tensor, num_nodes: int, generator: Generator | None = None
     ) -> RootedSubgraphs:
         """Return one rooted subgraph per node; arguments as in `extract`."""
 
@@ -67,9 +64,8 @@ class Extractor(Protocol):
 def check_extractor(name: str, value: object) -> None:
     if isinstance(value, type):
         kind = value.__name__
-        raise OptionError(
-            f"{name} is the class {kind}; give an object, such as {kind}(...)."
-        )
+        told = f"{name} is the class {kind}"
+        raise OptionError(f"{told}; give an object, such as {kind}(...).")
     if not isinstance(value, Extractor):
         raise OptionError(
             f"{name} is {value!r}; give an extractor, such as gnnak.EgoNets(3), or an "
@@ -92,7 +88,7 @@ def extract(
     extractor: Extractor,
     edge_index: Tensor,
     num_nodes: int,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     batch: Tensor | None = None,
     roots: Tensor | None = None,
 ) -> RootedSubgraphs:
@@ -116,17 +112,13 @@ def extract(
     if getattr(extractor, "reads_batch", False):
         options["batch"] = batch
     if roots is not None:
-        if "roots" not in signature(extractor).parameters:
-            raise OptionError(
-                f"the extractor {type(extractor).__name__} extracts the subgraphs of "
-                "all nodes; give its __call__ an argument roots=None, or leave roots "
-                "out."
-            )
+        if not can_choose_roots(extractor):
+            told = f"the extractor {type(extractor).__name__} extracts the subgraphs of"
+            raise OptionError(f"{told} all nodes; give its __call__ an argument roots.")
         roots = check_roots(roots, num_nodes, edge_index.device)
         options["roots"] = roots
     found = extractor(edge_index, num_nodes, generator, **options)
-    checked = getattr(extractor, "is_checked", False)
-    if type(extractor) not in BUILT_IN and not checked:
+    if type(extractor) not in BUILT_IN and not getattr(extractor, "is_checked", False):
         check_extracted(found, extractor, edge_index, num_nodes, roots)
     return found
 
@@ -139,34 +131,28 @@ def check_extracted(
     roots: Tensor | None = None,
 ) -> None:
     """Raise `SubgraphError` unless `found` has one valid subgraph per node or root."""
-    name = type(extractor).__name__
+    name = f"the extractor {type(extractor).__name__}"
     if not isinstance(found, RootedSubgraphs):
-        raise SubgraphError(
-            f"the extractor {name} returned {kind_of(found)}; return a "
-            "gnnak.RootedSubgraphs."
-        )
+        kind = kind_of(found)
+        raise SubgraphError(f"{name} returned {kind}; return gnnak.RootedSubgraphs.")
     if roots is not None and not torch.equal(found.root, roots):
-        raise SubgraphError(
-            f"the extractor {name} returned subgraphs with other roots than it got; "
-            "return one subgraph per root, in the same order."
-        )
+        told = f"{name} returned subgraphs with other roots than it got"
+        raise SubgraphError(f"{told}; keep their order.")
     count = num_nodes if roots is None else roots.numel()
     if found.num_subgraphs != count or found.num_nodes != num_nodes:
         raise SubgraphError(
-            f"the extractor {name} returned {found.num_subgraphs} subgraphs with "
-            f"num_nodes={found.num_nodes} for a graph of {num_nodes} nodes; return one "
-            "subgraph per node, and set num_nodes and num_edges."
+            f"{name} returned {found.num_subgraphs} subgraphs with num_nodes="
+            f"{found.num_nodes} for a graph of {num_nodes} nodes; return one subgraph "
+            "per node, and set num_nodes and num_edges."
         )
     try:
         found.check(edge_index, num_nodes, induced=False)
     except SubgraphError as error:
-        raise SubgraphError(f"the extractor {name} broke a rule: {error}") from error
-    largest = int(found.hop.max()) if found.num_copies else 0
-    if largest > extractor.max_hops:
+        raise SubgraphError(f"{name} broke a rule: {error}") from error
+    if found.max_hop > extractor.max_hops:
         raise SubgraphError(
-            f"the extractor {name} returned a node at distance {largest} from its "
-            f"root, but its max_hops is {extractor.max_hops}; set max_hops to the "
-            "largest distance."
+            f"{name} returned a node at distance {found.max_hop} from its root, but "
+            f"its max_hops is {extractor.max_hops}; set it to the largest distance."
         )
 
 

@@ -95,9 +95,8 @@ def _group_together(keys: Sequence[GroupKey]) -> list[Groups]:
     first_group = [0, *accumulate(each.size for each in keys)]
     first_row = [0, *accumulate(rows)][:-1]
     numbered = list(zip(keys, first_group, strict=False))
-    key = torch.cat(
-        [each.key + first if first else each.key for each, first in numbered]
-    )
+    shifted = [each.key + first if first else each.key for each, first in numbered]
+    key = torch.cat(shifted)
     whole = group(key, first_group[-1])
     assert whole.order is not None
     ptr = [whole.ptr[first : first + each.size + 1] for each, first in numbered]

@@ -1,8 +1,8 @@
 """Find the edges inside rooted subgraphs, and the edges across rooted subgraphs."""
 
-from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +23,6 @@ from gnnak.graphs.ragged import (
 from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
-Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 20
 """Approximate number of pairs of nodes that are tested at a time, to bound memory."""
 FEW_EDGES = 8
@@ -109,11 +108,7 @@ def induced_edges(
 
 
 def induced_subgraphs(
-    root: Tensor,
-    key: Tensor,
-    neighbors: Neighbors,
-    max_hops: int,
-    limit: CopyLimit | None = None,
+    root: Tensor, key: Tensor, neighbors: Neighbors, max_hops: int, limit: CopyLimit
 ) -> RootedSubgraphs:
     """Return rooted subgraphs with given nodes, and all edges between these nodes.
 
@@ -131,16 +126,6 @@ def induced_subgraphs(
     num_nodes = neighbors.num_nodes
     found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
     return found.assume(centroid=centroid, hop_range=(-1, max_hops))
-
-
-def with_edges(
-    subgraphs: Record, neighbors: Neighbors, limit: CopyLimit | None = None
-) -> Record:
-    """Add to each subgraph all edges of the graph that join two of its nodes."""
-    ends, edge = induced_edges(
-        subgraphs.node, subgraphs.subgraph, subgraphs.num_subgraphs, neighbors, limit
-    )
-    return replace(subgraphs, edge_index=ends, edge=edge)
 
 
 class Pairs(NamedTuple):
@@ -220,9 +205,8 @@ def _joined(
     inward, outward = (p.index_select(0, pair) for p in (pairs.inward, pairs.outward))
     position = torch.cat([inward, outward])
     if pairs.one_way:
-        kept = (position >= 0).nonzero().flatten()
-        target, source = target.index_select(0, kept), source.index_select(0, kept)
-        position = position.index_select(0, kept)
+        kept, both = (position >= 0).nonzero().flatten(), (target, source, position)
+        target, source, position = (rows.index_select(0, kept) for rows in both)
     # The incoming edges of a node are sorted as those of a copy: by source, then edge.
     key = target.bitwise_left_shift_(pairs.bits).bitwise_or_(position)
     size = node.numel()
@@ -248,8 +232,7 @@ def _estimate(
 ) -> float:
     """Estimate the edges found per tested pair, from a random sample of subgraphs."""
     generator = torch.Generator("cpu").manual_seed(0)
-    count = tests.numel()
-    sample = torch.randint(count, (SAMPLE,), generator=generator, device="cpu")
+    sample = torch.randint(tests.numel(), (SAMPLE,), generator=generator, device="cpu")
     sample = sample.to(node.device)
     some = (tests.index_select(0, sample).cumsum(0) <= CHUNK).sum().clamp(min=1)
     sample = distinct(sample[: int(some)])
@@ -287,8 +270,7 @@ def _of_few(
         low = torch.searchsorted(neighbors.key, wanted)
         parallel = torch.searchsorted(neighbors.key, wanted, right=True) - low
         pair, entry = ragged_ranges(low, parallel)
-        of_hubs = torch.stack([source[pair], target[pair]])
-        ends = torch.cat([ends, of_hubs], dim=1)
+        ends = torch.cat([ends, torch.stack([source[pair], target[pair]])], dim=1)
         edge = torch.cat([edge, neighbors.edge[entry]])
         order = torch.argsort(ends[1], stable=True)
         parts.append((ends[:, order], edge[order]))
@@ -358,9 +340,8 @@ def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
         subgraphs: The result of `WholeGraphs`; checked only on a CPU.
         edge_index: Directed edges of the graph, [2, e].
     """
-    return subgraphs.once(
-        AcrossEdges, lambda: _across_whole(subgraphs, edge_index), True
-    )
+    compute = partial(_across_whole, subgraphs, edge_index)
+    return subgraphs.once(AcrossEdges, compute, True)
 
 
 def _across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
@@ -389,8 +370,7 @@ def _across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges
 def _across(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     size = subgraphs.known_num_nodes
     neighbors = incoming(edge_index, size)
-    root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    start, count = neighbors.rows(root)
+    start, count = neighbors.rows(subgraphs.root.index_select(0, subgraphs.subgraph))
     target, entry = ragged_ranges(start, count)
     rooted_at = torch.full((size,), -1, dtype=torch.long, device=subgraphs.device)
     number = torch.arange(subgraphs.num_subgraphs, device=subgraphs.device)

@@ -69,7 +69,8 @@ def sample_neighborhood(
     size = max(neighbors.num_nodes, 1)
     number = torch.arange(seeds.numel(), device=seeds.device)
     scope = number if per_seed else torch.zeros_like(number)
-    salt = mixed((seeds if per_seed else seeds.new_zeros(1)) + mixed_seed(seed))
+    shift = int(mixed(torch.tensor(seed, device="cpu")))
+    salt = mixed((seeds if per_seed else seeds.new_zeros(1)) + shift)
     # A node v in scope i is the integer `i * size + v`.
     parts, followed = [torch.add(seeds, scope, alpha=size)], []
     frontier, seen = parts[0], parts[0].sort().values
@@ -154,7 +155,3 @@ def mixed(numbers: Tensor) -> Tensor:
         high = (numbers >> shift) & ((1 << (64 - shift)) - 1)
         numbers = (numbers ^ high) * factor
     return numbers
-
-
-def mixed_seed(seed: int) -> int:
-    return int(mixed(torch.tensor(seed, device="cpu")))

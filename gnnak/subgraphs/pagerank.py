@@ -1,6 +1,7 @@
 """Subgraphs of the nodes with the largest personalised PageRank of each root."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -78,51 +79,30 @@ def pagerank_neighbors(
     root = check_roots(roots, num_nodes, edge_index.device)
     limit = CopyLimit(copy_limit, root.device, "size or the number of roots")
     neighbors = incoming(edge_index, num_nodes)
-    key = largest_pagerank(root, neighbors, size, alpha, tolerance, limit)
-    found = induced_subgraphs(root, key, neighbors, max_hops, limit)
-    return found.assume(in_order=True) if roots is None else found
-
-
-def _check_floats(alpha: float, tolerance: float) -> None:
-    for option, value, least in (
-        ("alpha", alpha, LEAST_ALPHA),
-        ("tolerance", tolerance, LEAST_TOLERANCE),
-    ):
-        if not isinstance(value, int | float) or not least <= value < 1:
-            raise OptionError(
-                f"{option} is {value!r}; give a number with {least} <= {option} < 1."
-            )
-
-
-def largest_pagerank(
-    root: Tensor,
-    neighbors: Neighbors,
-    size: int,
-    alpha: float,
-    tolerance: float,
-    limit: CopyLimit,
-) -> Tensor:
-    """Find the nodes of the subgraphs of `pagerank_neighbors`.
-
-    Returns the pairs (i, v) of root number and node, as sorted integers `i * n + v`.
-    """
-    if limit.is_below(root.numel() * min(size, neighbors.num_nodes)):
-        copies = estimated_copies(
-            root, lambda one: pagerank(one, neighbors, alpha, tolerance)[0][:size]
-        )
+    if limit.is_below(root.numel() * min(size, num_nodes)):
+        walks = partial(pagerank, neighbors=neighbors, alpha=alpha, tolerance=tolerance)
+        copies = estimated_copies(root, lambda one: walks(one)[0][:size])
         limit.check(copies, "about", "node copies")
-    found, first, total, step = [root[:0]], 0, 0, 16
+    keys, first, total, step = [root[:0]], 0, 0, 16
     while first < root.numel():
         some = root[first : first + step]
         pair, value = pagerank(some, neighbors, alpha, tolerance)
         chosen = _largest(pair, value, some, size)
-        number = (chosen >> BITS) + first
-        found.append(number * neighbors.num_nodes + (chosen & NODE))
+        keys.append(((chosen >> BITS) + first) * num_nodes + (chosen & NODE))
         total += chosen.numel()
         limit.check(total, what="node copies")
         first += some.numel()
         step = max(min(4 * step, CHUNK * some.numel() // pair.numel()), 1)
-    return torch.cat(found)
+    found = induced_subgraphs(root, torch.cat(keys), neighbors, max_hops, limit)
+    return found.assume(in_order=True) if roots is None else found
+
+
+def _check_floats(alpha: float, tolerance: float) -> None:
+    floats = ("alpha", alpha, LEAST_ALPHA), ("tolerance", tolerance, LEAST_TOLERANCE)
+    for option, value, least in floats:
+        if not isinstance(value, int | float) or not least <= value < 1:
+            told = f"{option} is {value!r}"
+            raise OptionError(f"{told}; give a number with {least} <= {option} < 1.")
 
 
 def _largest(pair: Tensor, value: Tensor, root: Tensor, size: int) -> Tensor:
@@ -223,9 +203,8 @@ def _push(
         pair.index_copy_(0, place, reached)
     here.index_add_(0, place, moved)
     edges = neighbors.rows(reached & NODE)[1].clamp_(min=1)
-    is_active = (
-        here.index_select(0, place) > (edges.double() * (tolerance * ONE)).long()
-    )
+    least = (edges.double() * (tolerance * ONE)).long()
+    is_active = here.index_select(0, place) > least
     return _Walks(pair, ended, here), place.masked_select(is_active)
 
 
@@ -270,13 +249,5 @@ class PageRankNeighbors(Limited):
 
         Other arguments as in `pagerank_neighbors`.
         """
-        return pagerank_neighbors(
-            edge_index,
-            num_nodes,
-            self.size,
-            self.alpha,
-            self.tolerance,
-            self.max_hops,
-            roots,
-            self.copy_limit,
-        )
+        options = self.size, self.alpha, self.tolerance, self.max_hops, roots
+        return pagerank_neighbors(edge_index, num_nodes, *options, self.copy_limit)

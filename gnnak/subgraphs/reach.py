@@ -20,6 +20,8 @@ from gnnak.graphs.ragged import (
     sorted_values,
 )
 from gnnak.subgraphs.copy_limit import CopyLimit
+from gnnak.subgraphs.induce import induced_edges
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
 ON_CPU = 1 << 14
 """On a CPU, `reach` lists at most this many walks before it drops duplicates."""
@@ -123,7 +125,9 @@ def reach(
                 if most is None:
                     copies = _estimate(root, neighbors, num_hops, limit)
                     limit.check(copies, "about", "node copies")
-                    most = _component_sizes(neighbors).index_select(0, root)
+                    ends = torch.stack([neighbors.node, neighbors.key // size])
+                    component, parts_of = components(ends, neighbors.num_nodes)
+                    most = counts_of(component, parts_of)[component[root]]
                 parts = search.divide(most, neighbors, radix)
                 if parts:
                     waiting += parts
@@ -133,14 +137,37 @@ def reach(
             limit.check(total + waiting[-1].seen.numel(), what="node copies")
             continue
         if search.frontier.numel() and radix <= farthest:
-            raise GraphError(
-                f"a graph of {size:,} nodes is too large for {num_hops} hops; use at "
-                f"most {radix - 1}."
-            )
+            told = f"a graph of {size:,} nodes is too large for {num_hops} hops"
+            raise GraphError(f"{told}; use at most {radix - 1}.")
         found.append(search.seen)
         total += search.seen.numel()
         limit.check(total, what="node copies")
     return decoded(torch.cat(found) if len(found) > 1 else found[0], radix)
+
+
+def egonets_of(
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    limit: CopyLimit,
+    all_roots: bool = False,
+    edges: bool = True,
+) -> RootedSubgraphs:
+    """Return the egonets of the roots, [s]; without any edges if not `edges`."""
+    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
+    size, num_edges = neighbors.num_nodes, neighbors.edge.numel()
+    subgraph, node = decoded(key, max(size, 1))
+    if edges:
+        ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
+    else:
+        ends, edge = root.new_empty(2, 0), root.new_empty(0)
+    found = RootedSubgraphs(root, node, subgraph, hop, ends, edge, size, num_edges)
+    # Set what is known here or easily found, so that layers need not compute it.
+    found.assume(hop_range=(0, num_hops))
+    if not all_roots:
+        return found
+    root_key = torch.arange(0, size * (size + 1), size + 1, device=key.device)
+    return found.assume(in_order=True, centroid=torch.searchsorted(key, root_key))
 
 
 def _shortest(walks: Tensor, radix: int) -> Tensor:
@@ -185,8 +212,7 @@ class _Search(NamedTuple):
         neighbor = neighbors.node.index_select(0, entry)
         first_of_root = self.frontier - self.frontier % size
         reached = first_of_root.index_select(0, row) + neighbor
-        walks = torch.cat([self.seen, reached * radix + self.hop])
-        seen = _shortest(walks, radix)
+        seen = _shortest(torch.cat([self.seen, reached * radix + self.hop]), radix)
         if last:
             return _Search(seen, seen[:0], self.hop + 1)
         pair, hop = decoded(seen, radix)
@@ -212,26 +238,17 @@ class _Search(NamedTuple):
             return []
         frontier_cuts = torch.searchsorted(roots, first_roots).tolist()
         seen_cuts = torch.searchsorted(self.seen, first_roots * size * radix).tolist()
-        parts = zip(
-            torch.tensor_split(self.seen, seen_cuts),
-            torch.tensor_split(frontier, frontier_cuts),
-            strict=True,
-        )
+        seen = torch.tensor_split(self.seen, seen_cuts)
+        parts = zip(seen, torch.tensor_split(frontier, frontier_cuts), strict=True)
         return [_Search(*part, self.hop) for part in parts][::-1]
-
-
-def _component_sizes(neighbors: Neighbors) -> Tensor:
-    """Return the number of nodes of the connected component of each node, [n]."""
-    edge_index = torch.stack([neighbors.node, neighbors.key // neighbors.num_nodes])
-    component, count = components(edge_index, neighbors.num_nodes)
-    return counts_of(component, count).index_select(0, component)
 
 
 def _estimate(
     root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
 ) -> float:
     """Estimate the number of pairs that `reach` finds, from a few random roots."""
-    bound = _count_walks(root, neighbors, num_hops)
+    walks = count_walks(neighbors, num_hops, neighbors.num_nodes)
+    bound = float(walks.index_select(0, root).sum())
     if not limit.is_below(bound):
         return bound
     unlimited = CopyLimit(sys.maxsize, root.device)
@@ -253,17 +270,16 @@ def estimated_copies(root: Tensor, find: Callable[[Tensor], Tensor]) -> float:
     return found / max(done, 1) * root.numel()
 
 
-def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:
-    """Return a bound on the pairs that `reach` finds: the walks, at most n per root."""
+def count_walks(neighbors: Neighbors, num_hops: int, most: float) -> Tensor:
+    """Count the walks of up to `num_hops` steps to each node, up to `most`, [n]."""
     size = neighbors.num_nodes
-    target = neighbors.key // size
-    of_length = torch.ones(size, dtype=torch.double, device=root.device)
-    total = of_length.clone()
+    target = neighbors.key // max(size, 1)
+    walks = torch.ones(size, dtype=torch.double, device=target.device)
+    total = walks.clone()
     for _ in range(min(num_hops, size)):
-        before = of_length.index_select(0, neighbors.node)
-        of_length = torch.zeros_like(total).index_add_(0, target, before)
-        of_length.clamp_(max=size)
-        total += of_length
-        if not bool((total.index_select(0, root) < size).any()):
+        before = walks.index_select(0, neighbors.node)
+        walks = torch.zeros_like(total).index_add_(0, target, before).clamp_(max=most)
+        total += walks
+        if not bool((total < most).any()):
             break
-    return float(total.index_select(0, root).clamp(max=size).sum())
+    return total.clamp_(max=most)

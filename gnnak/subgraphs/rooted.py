@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index, hops_to_root
+from gnnak.graphs.fields import moved
 from gnnak.graphs.ragged import counts_of
 from gnnak.graphs.real import BatchAxis, RealCounts
 from gnnak.subgraphs.groups import UNSAVED, Compact, GroupKey, Groups, group, group_each
@@ -214,9 +215,8 @@ class RootedSubgraphs(Compact):
         """True if every node `i` is the root of subgraph `i`."""
         derived, size = self.derived, self.num_nodes
         if derived.in_order is None:
-            derived.in_order = size == self.num_subgraphs and torch.equal(
-                self.root, torch.arange(size, device=self.device)
-            )
+            every = torch.arange(self.num_subgraphs, device=self.device)
+            derived.in_order = len(every) == size and torch.equal(self.root, every)
         return derived.in_order
 
     def has_some_roots(self, num_nodes: int) -> bool:
@@ -308,28 +308,15 @@ class RootedSubgraphs(Compact):
 
         Cached properties, such as `centroid`, are recomputed there when they are used.
         """
-        moved = {
-            name: getattr(self, name).to(device, non_blocking=non_blocking)
-            for name in TENSORS
-        }
-        real = None if self.real is None else self.real.to(device, non_blocking)
-        return replace(self, **moved, real=real)
+        return moved(self, device, non_blocking)
 
     def unpadded(self) -> RootedSubgraphs:
         """Return the subgraphs without padding; synchronises if there is padding."""
         if self.real is None:
             return self
-        real = self.real.on_host()
-        return RootedSubgraphs(
-            self.root[: real["subgraphs"]],
-            self.node[: real["copies"]],
-            self.subgraph[: real["copies"]],
-            self.hop[: real["copies"]],
-            self.edge_index[:, : real["edge_copies"]],
-            self.edge[: real["edge_copies"]],
-            real["nodes"],
-            real["edges"],
-        )
+        _, nodes, edges, s, m, f = self.real.counts.tolist()
+        copies = self.node[:m], self.subgraph[:m], self.hop[:m], self.edge_index[:, :f]
+        return RootedSubgraphs(self.root[:s], *copies, self.edge[:f], nodes, edges)
 
     def __repr__(self) -> str:
         return (
@@ -352,10 +339,8 @@ class RootedSubgraphs(Compact):
         fits = shape is not None and len(shape) in (1, 2)
         if not fits or wanted not in ("e", shape[0]):
             got = type(edge_attr).__name__ if shape is None else f"of shape {shape}"
-            raise EdgeAttrError(
-                f"edge_attr is {got}; give [{wanted}, c] or [{wanted}], one row for "
-                "every column of edge_index."
-            )
+            told = f"edge_attr is {got}; give [{wanted}, c] or [{wanted}], one row for"
+            raise EdgeAttrError(f"{told} every column of edge_index.")
 
     def check(
         self,
@@ -378,11 +363,9 @@ class RootedSubgraphs(Compact):
         Raises:
             SubgraphError: If a property does not hold; the message names the first one.
         """
-        if None not in (num_nodes, self.num_nodes) and num_nodes != self.num_nodes:
-            raise SubgraphError(
-                f"the subgraphs are of a graph with {self.num_nodes} nodes, not "
-                f"{num_nodes}."
-            )
+        other = None not in (num_nodes, self.num_nodes) and num_nodes != self.num_nodes
+        told = f"the subgraphs are of a graph with {self.num_nodes} nodes"
+        _refuse(other, f"{told}, not {num_nodes}.")
         _check_shapes(self)
         if self.real is not None:
             _check_padding(self, self.real.on_host())
@@ -393,15 +376,10 @@ class RootedSubgraphs(Compact):
             return self
         _check_copies(self, num_nodes)
         _check_edges(self)
-        _check_hops(self)
         if edge_index is not None:
             if num_nodes is None:
-                raise SubgraphError(
-                    "check() got edge_index without num_nodes; give both."
-                )
-            _check_against(self, edge_index, num_nodes)
-            if induced:
-                _check_induced(self, edge_index, num_nodes)
+                raise SubgraphError("check() needs num_nodes with edge_index.")
+            _check_against(self, edge_index, num_nodes, induced)
         return self
 
 
@@ -418,22 +396,32 @@ def trainable() -> AbstractContextManager:
     return nullcontext() if compiling else torch.inference_mode(False)
 
 
+def _refuse(wrong: Tensor | bool, told: str) -> None:
+    if wrong:
+        raise SubgraphError(told)
+
+
+def _check_range(name: str, values: Tensor, size: int) -> None:
+    outside = ((values < 0) | (values >= size)).any()
+    _refuse(outside, f"{name} must lie in 0..{size - 1}.")
+
+
 def _check_shapes(record: RootedSubgraphs) -> None:
     for name in TENSORS:
         value = getattr(record, name)
         if not isinstance(value, Tensor) or value.dtype != torch.long:
             raise SubgraphError(f"{name} must be an int64 tensor.")
-        if value.device != record.root.device:
-            raise SubgraphError(f"{name} is not on the same device as root.")
-    if record.edge_index.dim() != 2 or record.edge_index.size(0) != 2:
-        shape = list(record.edge_index.shape)
-        raise SubgraphError(f"edge_index has shape {shape}; it must be [2, f].")
+        elsewhere = value.device != record.device
+        _refuse(elsewhere, f"{name} is not on the same device as root.")
+    shape = list(record.edge_index.shape)
+    wrong = len(shape) != 2 or shape[0] != 2
+    _refuse(wrong, f"edge_index has shape {shape}; it must be [2, f].")
     copies = {record.node.shape, record.subgraph.shape, record.hop.shape}
     flat = record.root.dim() == record.node.dim() == record.edge.dim() == 1
-    if len(copies) != 1 or not flat:
-        raise SubgraphError("node, subgraph and hop must have the same shape, [m].")
-    if record.edge.numel() != record.edge_index.size(1):
-        raise SubgraphError("edge and edge_index must have the same length, f.")
+    wrong = len(copies) != 1 or not flat
+    _refuse(wrong, "node, subgraph and hop must have the same shape, [m].")
+    wrong = record.edge.numel() != shape[1]
+    _refuse(wrong, "edge and edge_index must have the same length, f.")
 
 
 def _check_padding(record: RootedSubgraphs, real: dict[BatchAxis, int]) -> None:
@@ -449,11 +437,8 @@ def _check_padding(record: RootedSubgraphs, real: dict[BatchAxis, int]) -> None:
         outside = padding < real[refers_to]
         if size is not None:
             outside |= padding >= size
-        if outside.any():
-            raise SubgraphError(
-                f"a padding row of {name} refers to a row of {refers_to} that is not "
-                "padding."
-            )
+        told = f"a padding row of {name} refers to a row of {refers_to}"
+        _refuse(outside.any(), f"{told} that is not padding.")
 
 
 def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
@@ -461,73 +446,58 @@ def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
     if size is None:
         both = torch.cat([record.root, record.node])
         size = int(both.max()) + 1 if both.numel() else 0
-    for name, value, bound in (
-        ("root", record.root, size),
-        ("node", record.node, size),
-        ("subgraph", record.subgraph, record.num_subgraphs),
-    ):
-        if value.numel() and (value.min() < 0 or value.max() >= bound):
-            raise SubgraphError(f"{name} must lie in 0..{bound - 1}.")
-    if record.root.unique().numel() != record.num_subgraphs:
-        raise SubgraphError("a node is the root of two subgraphs.")
-    if (torch.diff(record.subgraph * size + record.node) <= 0).any():
-        raise SubgraphError(
-            "copies must be sorted by (subgraph, node), without duplicates."
-        )
-    if (record.centroid < 0).any():
-        raise SubgraphError("a subgraph does not contain its root.")
+    _check_range("root", record.root, size)
+    _check_range("node", record.node, size)
+    _check_range("subgraph", record.subgraph, record.num_subgraphs)
+    twice = record.root.unique().numel() != record.num_subgraphs
+    _refuse(twice, "a node is the root of two subgraphs.")
+    unsorted = (torch.diff(record.subgraph * size + record.node) <= 0).any()
+    _refuse(unsorted, "copies must be sorted by (subgraph, node), without duplicates.")
+    _refuse((record.centroid < 0).any(), "a subgraph does not contain its root.")
 
 
 def _check_edges(record: RootedSubgraphs) -> None:
     check_edge_index(record.edge_index, record.num_copies)
-    edges, size = record.edge, record.num_edges
-    if size is not None and edges.numel() and (edges.min() < 0 or edges.max() >= size):
-        raise SubgraphError(f"edge must lie in 0..{size - 1}.")
+    if record.num_edges is not None:
+        _check_range("edge", record.edge, record.num_edges)
     source, target = record.edge_index
-    if (record.subgraph[source] != record.subgraph[target]).any():
-        raise SubgraphError("an edge copy joins two subgraphs.")
+    across = (record.subgraph[source] != record.subgraph[target]).any()
+    _refuse(across, "an edge copy joins two subgraphs.")
     same_target = torch.diff(target) == 0
     same_source = same_target & (torch.diff(source) == 0)
-    if (
+    unsorted = (
         (torch.diff(target) < 0).any()
-        or (torch.diff(source)[same_target] < 0).any()
-        or (torch.diff(record.edge)[same_source] <= 0).any()
-    ):
-        raise SubgraphError("edge copies must be sorted by (target, source, edge).")
-
-
-def _check_hops(record: RootedSubgraphs) -> None:
+        | (torch.diff(source)[same_target] < 0).any()
+        | (torch.diff(record.edge)[same_source] <= 0).any()
+    )
+    _refuse(unsorted, "edge copies must be sorted by (target, source, edge).")
     bound = max(record.max_hop, 0)
     true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
-    if not torch.equal(true, record.hop):
-        raise SubgraphError("hop is not the distance to the root in the subgraph.")
+    wrong = not torch.equal(true, record.hop)
+    _refuse(wrong, "hop is not the distance to the root in the subgraph.")
 
 
-def _check_against(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+def _check_against(
+    record: RootedSubgraphs, edge_index: Tensor, num_nodes: int, induced: bool
+) -> None:
     check_edge_index(edge_index, num_nodes)
-    if record.edge.numel() and (
-        record.edge.min() < 0 or record.edge.max() >= edge_index.size(1)
-    ):
-        raise SubgraphError(f"edge must lie in 0..{edge_index.size(1) - 1}.")
-    if not torch.equal(record.node[record.edge_index], edge_index[:, record.edge]):
-        raise SubgraphError("an edge copy does not have the same ends as its edge.")
-
-
-def _check_induced(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+    _check_range("edge", record.edge, edge_index.size(1))
+    same = torch.equal(record.node[record.edge_index], edge_index[:, record.edge])
+    _refuse(not same, "an edge copy does not have the same ends as its edge.")
+    if not induced:
+        return
     # An edge must have as many copies as there are subgraphs that contain both ends.
     wanted = torch.zeros(edge_index.size(1), dtype=torch.long, device=record.device)
     for index in range(record.num_subgraphs):
         inside = torch.zeros(num_nodes, dtype=torch.bool, device=record.device)
         inside[record.node[record.subgraph == index]] = True
         wanted += inside[edge_index].all(dim=0)
-    if not torch.equal(wanted, counts_of(record.edge, edge_index.size(1))):
-        raise SubgraphError("an edge with both ends in a subgraph has no copy.")
+    missing = not torch.equal(wanted, counts_of(record.edge, edge_index.size(1)))
+    _refuse(missing, "an edge with both ends in a subgraph has no copy.")
 
 
 def _known(count: int | None) -> int:
     if count is None:
-        raise SubgraphError(
-            "the size of the graph is unknown; build RootedSubgraphs with num_nodes "
-            "and num_edges."
-        )
+        told = "the size of the graph is unknown; build RootedSubgraphs with num_nodes"
+        raise SubgraphError(f"{told} and num_edges.")
     return count

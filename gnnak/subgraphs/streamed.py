@@ -13,11 +13,12 @@ from torch import Tensor
 from gnnak.errors import OptionError
 from gnnak.graphs.adjacency import Neighbors, incoming
 from gnnak.graphs.ragged import chunk_cuts
+from gnnak.subgraphs.advice import can_choose_roots
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.pagerank import PageRankNeighbors
+from gnnak.subgraphs.reach import count_walks
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.sizes import can_choose_roots
 
 
 def can_stream(extractor: Extractor) -> bool:
@@ -62,22 +63,15 @@ class Stream(LazySlices):
     """
 
     def __init__(
-        self,
-        extractor: Extractor,
-        edge_index: Tensor,
-        num_nodes: int,
-        max_copies: int,
+        self, extractor: Extractor, edge_index: Tensor, num_nodes: int, max_copies: int
     ) -> None:
         if not can_stream(extractor):
-            raise OptionError(
-                f"{extractor!r} cannot extract the subgraphs of some roots, or is "
-                "random; use gnnak.EgoNets or gnnak.PageRankNeighbors."
-            )
+            told = f"{extractor!r} cannot extract the subgraphs of some roots, or is"
+            raise OptionError(f"{told} random; use gnnak.EgoNets.")
         self.extractor, self.edge_index = extractor, edge_index
         self.neighbors = incoming(edge_index, num_nodes)
         largest = largest_sizes(extractor, self.neighbors)
-        inner = chunk_cuts(largest, max_copies)
-        self.cuts = sorted({0, num_nodes, *inner})
+        self.cuts = sorted({0, num_nodes, *chunk_cuts(largest, max_copies)})
 
     def build(self, index: int) -> RootedSubgraphs:
         """Extract slice `index`."""
@@ -96,16 +90,10 @@ def largest_sizes(extractor: Extractor, neighbors: Neighbors) -> Tensor:
         return torch.full((size,), min(extractor.size, size), device=device)
     if not isinstance(extractor, EgoNets):
         return torch.full((size,), size, device=device)
-    target = neighbors.key // max(size, 1)
-    walks = torch.ones(size, dtype=torch.double, device=device)
-    total = walks.clone()
-    for _ in range(min(extractor.num_hops, size)):
-        before = walks.index_select(0, neighbors.node)
-        walks = torch.zeros_like(total).index_add_(0, target, before).clamp_(max=size)
-        total += walks
+    most = float(size)
     if extractor.max_neighbors is not None:
-        total.clamp_(max=1 + extractor.num_hops * extractor.max_neighbors)
-    return total.clamp_(max=size).long()
+        most = min(1 + extractor.num_hops * extractor.max_neighbors, most)
+    return count_walks(neighbors, extractor.num_hops, most).long()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,8 +111,7 @@ class StreamedSubgraphs(RootedSubgraphs):
         """[n]: the number of subgraphs that contain each node."""
         count = torch.zeros_like(self.root)
         for index in range(len(self.parts)):
-            node = self.parts[index].node
-            count += torch.bincount(node, minlength=count.numel())
+            count += torch.bincount(self.parts[index].node, minlength=count.numel())
         return count
 
 

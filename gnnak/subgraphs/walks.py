@@ -28,11 +28,6 @@ class Bias(NamedTuple):
     p: float
     q: float
 
-    @property
-    def largest(self) -> float:
-        """Upper bound of all weights, for rejection sampling."""
-        return max(1 / self.p, 1.0, 1 / self.q)
-
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
@@ -123,10 +118,9 @@ def _biased_step(
         there[pending[accepted]] = proposed[accepted]
         pending = pending[~accepted]
     rest = torch.cat([every[~high_degree], pending])
-    for part in torch.tensor_split(
-        rest, chunk_cuts(bias.neighbors.rows(here[rest])[1], CHUNK)
-    ):
-        there[part] = _from_all_weights(here[part], before[part], uniform[part], bias)
+    cuts = chunk_cuts(bias.neighbors.rows(here[rest])[1], CHUNK)
+    for part in torch.tensor_split(rest, cuts):
+        there[part] = _weighted_step(here[part], before[part], uniform[part], bias)
     return there
 
 
@@ -134,16 +128,14 @@ def _propose(
     here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """Run one round of rejection sampling: return proposals, and which are accepted."""
-    uniform = torch.rand(
-        (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
-    )
+    shape, device = (2, here.numel()), here.device
+    uniform = torch.rand(shape, dtype=torch.double, device=device, generator=generator)
     proposed = _uniform_step(here, uniform[0], bias.neighbors)
-    return proposed, uniform[1] * bias.largest < bias.weight(before, proposed)
+    largest = max(1 / bias.p, 1.0, 1 / bias.q)  # of all weights
+    return proposed, uniform[1] * largest < bias.weight(before, proposed)
 
 
-def _from_all_weights(
-    here: Tensor, before: Tensor, uniform: Tensor, bias: Bias
-) -> Tensor:
+def _weighted_step(here: Tensor, before: Tensor, uniform: Tensor, bias: Bias) -> Tensor:
     """Sample the next node of each walker by inverting the cumulative distribution."""
     neighbors = bias.neighbors
     start, degree = neighbors.rows(here)
@@ -265,15 +257,6 @@ class RandomWalks(Limited):
         roots: Tensor | None = None,
     ) -> RootedSubgraphs:
         """Sample subgraphs of all nodes or `roots`; see `walk_subgraphs`."""
-        return walk_subgraphs(
-            edge_index,
-            num_nodes,
-            self.length,
-            self.repeats,
-            self.p,
-            self.q,
-            self.max_hops,
-            generator,
-            self.copy_limit,
-            roots,
-        )
+        options = self.length, self.repeats, self.p, self.q, self.max_hops
+        limit = self.copy_limit
+        return walk_subgraphs(edge_index, num_nodes, *options, generator, limit, roots)

@@ -77,37 +77,53 @@ def graph_sizes(batch: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
     return counts_of(batch, num_graphs), edges
 
 
-def count_copies(nodes: Tensor, edges: Tensor) -> float:
-    """Count node copies plus edge copies of whole graphs with these sizes, each [g]."""
-    return float((nodes.double() * (nodes + edges)).sum())
-
-
 def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Tensor:
     """Return `batch`, or zeros if it is None; raise `GraphError` if it is invalid."""
     device = edge_index.device
     if batch is None:
         return torch.zeros(num_nodes, dtype=torch.long, device=device)
     if batch.shape != (num_nodes,) or batch.dtype != torch.long:
-        raise GraphError(
-            f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each node "
-            f"as an int64 tensor [{num_nodes}]."
-        )
+        told = f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each"
+        raise GraphError(f"{told} node as an int64 tensor [{num_nodes}].")
     if (batch.diff() < 0).any() or (batch[:1] < 0).any():
-        raise GraphError(
-            "batch is not sorted; number the nodes so that those of one graph follow "
-            "each other, as PyG's Batch does."
-        )
+        told = "batch is not sorted; number the nodes so that those of one graph follow"
+        raise GraphError(f"{told} each other, as PyG's Batch does.")
     batch = batch.to(device)
     if (batch[edge_index[0]] != batch[edge_index[1]]).any():
-        raise GraphError(
-            "an edge joins nodes of two graphs of the batch; give the batch that "
-            "belongs to edge_index, or None for one graph."
-        )
+        told = "an edge joins nodes of two graphs of the batch; give the batch that"
+        raise GraphError(f"{told} belongs to edge_index, or None for one graph.")
     return batch
 
 
+class OfWholeGraphs(Limited):
+    """Base class of extractors that start from whole graphs."""
+
+    random = False
+    """Always False: the subgraphs can be cached across epochs."""
+    reads_batch = True
+    """Always True: the extractor must know which nodes are in one graph."""
+
+    def __call__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        generator: torch.Generator | None = None,
+        batch: Tensor | None = None,
+        roots: Tensor | None = None,
+    ) -> RootedSubgraphs:
+        """Return a subgraph of every node, or of `roots`; ignores `generator`.
+
+        Other arguments as in `whole_graphs`.
+        """
+        options = self.max_hops, self.copy_limit, roots  # type: ignore[attr-defined]
+        return self._changed(whole_graphs(edge_index, num_nodes, batch, *options))
+
+    def _changed(self, whole: RootedSubgraphs) -> RootedSubgraphs:
+        return whole
+
+
 @dataclass(frozen=True)
-class WholeGraphs(Limited):
+class WholeGraphs(OfWholeGraphs):
     """Extractor whose subgraphs are whole graphs, one per root; see `whole_graphs`.
 
     The subgraphs of a graph differ only in their root, so use a model that marks the
@@ -120,30 +136,9 @@ class WholeGraphs(Limited):
     max_hops: int = 10
     """Largest distance to the root that is computed; farther nodes have `hop` -1."""
 
-    random = False
-    """Always False: the subgraphs can be cached across epochs."""
-    reads_batch = True
-    """Always True: the extractor must know which nodes are in one graph."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         convert_count(self, "max_hops")
-
-    def __call__(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        generator: torch.Generator | None = None,
-        batch: Tensor | None = None,
-        roots: Tensor | None = None,
-    ) -> RootedSubgraphs:
-        """Return the whole graph of every node, or of `roots`; ignores `generator`.
-
-        Other arguments as in `whole_graphs`.
-        """
-        return whole_graphs(
-            edge_index, num_nodes, batch, self.max_hops, self.copy_limit, roots
-        )
 
 
 def node_deletions(
@@ -162,9 +157,8 @@ def node_deletions(
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
-        copy_limit: Upper limit on the number of node copies plus edge copies of the
-            whole graphs. If None, as many are allowed as fit into free memory.
+        batch: As in `whole_graphs`.
+        copy_limit: As in `whole_graphs`, whose copies are counted.
         roots: As in `egonets`.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -192,9 +186,8 @@ def masked_egonets(
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
         num_hops: Radius k of the egonets.
-        batch: Index of the graph that each node is in, [n], sorted; None if one graph.
-        copy_limit: Upper limit on the number of node copies plus edge copies of the
-            whole graphs. If None, as many are allowed as fit into free memory.
+        batch: As in `whole_graphs`.
+        copy_limit: As in `whole_graphs`, whose copies are counted.
         roots: As in `egonets`.
     """
     whole = whole_graphs(edge_index, num_nodes, batch, num_hops, copy_limit, roots)
@@ -211,34 +204,22 @@ def _with_edges_between(subgraphs: RootedSubgraphs, inside: Tensor) -> RootedSub
 
 
 @dataclass(frozen=True)
-class NodeDeletion(Limited):
+class NodeDeletion(OfWholeGraphs):
     """Extractor: the graph of each node v without the edges of v; see `node_deletions`.
 
     >>> NodeDeletion()(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
     """
 
-    random = False
-    """Always False: the subgraphs can be cached across epochs."""
-    reads_batch = True
-    """Always True: the extractor must know which nodes are in one graph."""
     max_hops = 0
     """Always 0: no node has a path to the root, which has no edges."""
 
-    def __call__(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        generator: torch.Generator | None = None,
-        batch: Tensor | None = None,
-        roots: Tensor | None = None,
-    ) -> RootedSubgraphs:
-        """Return a subgraph of every node, or of `roots`; see `WholeGraphs`."""
-        return node_deletions(edge_index, num_nodes, batch, self.copy_limit, roots)
+    def _changed(self, whole: RootedSubgraphs) -> RootedSubgraphs:
+        return _with_edges_between(whole, whole.hop < 0)
 
 
 @dataclass(frozen=True)
-class MaskedEgoNets(WithRadius):
+class MaskedEgoNets(OfWholeGraphs, WithRadius):
     """Extractor: egonets, with all other nodes isolated; see `masked_egonets`.
 
     `EgoNets` gives the same egonets without the isolated nodes, and is faster.
@@ -247,18 +228,5 @@ class MaskedEgoNets(WithRadius):
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
     """
 
-    reads_batch = True
-    """Always True: the extractor must know which nodes are in one graph."""
-
-    def __call__(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        generator: torch.Generator | None = None,
-        batch: Tensor | None = None,
-        roots: Tensor | None = None,
-    ) -> RootedSubgraphs:
-        """Return a subgraph of every node, or of `roots`; see `WholeGraphs`."""
-        return masked_egonets(
-            edge_index, num_nodes, self.num_hops, batch, self.copy_limit, roots
-        )
+    def _changed(self, whole: RootedSubgraphs) -> RootedSubgraphs:
+        return _with_edges_between(whole, whole.hop >= 0)

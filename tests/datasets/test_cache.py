@@ -2,19 +2,16 @@ import logging
 from pathlib import Path
 
 import pytest
-import torch
 
 from gnnak.datasets.cache import (
     cache_dir,
     cached_path,
     find_file,
     load_cached,
-    one_direction,
 )
 from gnnak.datasets.counting import counting_graphs
-from gnnak.errors import FileFormatError, GraphError, OptionError
-from gnnak.graphs import GraphStore, parse_graph6, read_npz
-from gnnak.graphs.store import with_reverse_edges
+from gnnak.errors import FileFormatError, OptionError
+from gnnak.graphs import read_npz
 from tests.graphs.graph_strategies import assert_same
 
 
@@ -49,17 +46,6 @@ def test_load_cached_returns_graphs_if_the_cache_cannot_be_written(cache, caplog
     with caplog.at_level(logging.WARNING, logger="gnnak"):
         assert len(load_cached(cached_path("counting"), make).store) == 6
     assert "graphs were not cached" in caplog.text
-
-
-def test_one_direction_is_the_inverse_of_with_reverse_edges():
-    store = parse_graph6("D~{\nCU\n@")
-    once = one_direction(store)
-    assert once.num_edges.tolist() == [10, 3, 0]
-    again = with_reverse_edges(once)
-    assert torch.equal(again.num_edges, store.num_edges)
-    one_way = GraphStore(torch.tensor([2]), torch.tensor([1]), torch.tensor([[0], [1]]))
-    with pytest.raises(GraphError, match="an edge without its reverse edge"):
-        one_direction(one_way)
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 import pytest
 
-from gnnak.errors import FileFormatError, OptionError
+from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.table import (
-    check_columns,
     open_table,
     read_edge_lists,
     read_table,
@@ -108,11 +107,6 @@ def test_open_table_marks_rows_of_another_length(table):
     assert [row.number for row in rows] == [1, 2, 3]
     assert [row.cells for row in rows] == [["1", "2"], ["3", ""], ["4", "5"]]
     assert [row.problem is None for row in rows] == [True, False, False]
-
-
-def test_check_columns_suggests_a_similar_name(tmp_path):
-    with pytest.raises(OptionError, match="did you mean 'smiles'"):
-        check_columns(tmp_path / "m.csv", ["smile"], ["smiles", "logp"])
 
 
 def read(tmp_path, text):

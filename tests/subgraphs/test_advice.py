@@ -8,9 +8,14 @@ from gnnak.errors import SizeError
 from gnnak.graphs.adjacency import incoming
 from gnnak.subgraphs import advice as advice_module
 from gnnak.subgraphs import copy_limit
-from gnnak.subgraphs.advice import advice, egonet_sizes, extraction_bytes
+from gnnak.subgraphs.advice import (
+    Sizes,
+    advice,
+    egonet_sizes,
+    estimated_sizes,
+    extraction_bytes,
+)
 from gnnak.subgraphs.copy_limit import BYTES_PER_COPY
-from gnnak.subgraphs.sizes import Sizes, estimated_sizes
 
 
 def complete(num_nodes: int) -> torch.Tensor:

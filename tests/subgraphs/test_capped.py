@@ -8,8 +8,8 @@ from gnnak.errors import OptionError, SizeError
 from gnnak.graphs.adjacency import incoming
 from gnnak.subgraphs import capped, capped_egonets, copy_limit, egonets
 from gnnak.subgraphs.attached import same_extractor
-from gnnak.subgraphs.capped import Shuffle, capped_reach
-from gnnak.subgraphs.copy_limit import BYTES_PER_COPY, CopyLimit
+from gnnak.subgraphs.capped import Shuffle, capped_egonets_of
+from gnnak.subgraphs.copy_limit import BYTES_PER_COPY
 from gnnak.subgraphs.rooted import TENSORS
 from tests.strategies import graphs
 from tests.subgraphs.selected import rows
@@ -160,7 +160,7 @@ def test_capped_egonets_follow_few_edges_of_a_hub(monkeypatch):
     star = torch.stack([leaf, torch.zeros_like(leaf)])
     neighbors = incoming(torch.cat([star, star.flip(0)], dim=1), size)
     root = torch.arange(100, 110)
-    found = capped_reach(root, neighbors, 2, 5, 0, CopyLimit(None, root.device))
+    found = capped_egonets_of(root, neighbors, 2, 5, 0, None).node
     # Each root finds the hub, and 5 of the other leaves; one of them may be the root.
     assert 60 <= found.numel() <= 70
     assert sum(looked_at) == 10 + 50

@@ -227,7 +227,7 @@ def test_cache_counts_the_memory_of_encodings(monkeypatch):
     bare, cached = (cache_subgraphs(store, each) for each in (EgoNets(2), ENCODED))
     copies, nodes = bare.node.numel(), int(store.num_nodes.sum())
     more = 8 * (copies * (5 + 1) + nodes * 3)
-    assert cached.num_bytes == bare.num_bytes + more
+    assert cached.int32_bytes == bare.int32_bytes + more
     assert cache_if_small(store, ENCODED, cached.int32_bytes) is not None
     assert cache_if_small(store, ENCODED, cached.int32_bytes - 1) is None
     assert cache_if_small(store, EgoNets(2), cached.int32_bytes - 1) is not None

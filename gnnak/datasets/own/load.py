@@ -16,14 +16,8 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.assemble import MAX_CATEGORIES
-from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.datasets.cache import with_node_features
-from gnnak.datasets.own.molecules import (
-    FEATURIZERS,
-    find_featurizer,
-    find_smiles,
-    need_featurizer,
-)
+from gnnak.datasets.own import molecules, splits
 from gnnak.datasets.own.objects import check_attributes, is_frame, lacks_attribute
 from gnnak.datasets.own.one_graph import (
     hidden,
@@ -33,14 +27,6 @@ from gnnak.datasets.own.one_graph import (
 )
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import Reading, as_rows
-from gnnak.datasets.own.splits import (
-    check_column,
-    check_split,
-    column_split,
-    random_split,
-    scaffold_folds,
-    scaffold_split,
-)
 from gnnak.datasets.own.targets import Column, Targets, encode_targets
 from gnnak.datasets.own.which import (
     default_names,
@@ -58,6 +44,7 @@ from gnnak.graphs.readers.rows import (
     FeatureUse,
     GraphRows,
     check_any,
+    joined_rows,
     refuse,
 )
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
@@ -79,13 +66,17 @@ def choose_split(
     if len(rows) < 3:
         bad = len(rows.bad)
         why = f" ({counted(bad, 'row')} left out, such as {rows.bad[0]})" if bad else ""
-        raise FileFormatError(
-            f"{rows.source} has {counted(len(rows), 'usable graph')}{why}; give at "
-            "least three, for training, validation and test, or one graph with a "
-            "target of every node."
-        )
+        count = counted(len(rows), "usable graph")
+        told = "give at least three, for training, validation and test, or one graph"
+        of_nodes = "with a target of every node"
+        raise FileFormatError(f"{rows.source} has {count}{why}; {told} {of_nodes}.")
     if given is not None:
-        return _of_rows(given, rows), None
+        if isinstance(given, Iterable) and not isinstance(given, Tensor):
+            given = list(given)
+        # There may also be parts of the bad rows.
+        if hasattr(given, "__len__") and len(given) == rows.num_rows != len(rows):
+            return splits.check_split(given, rows.num_rows)[rows.position], None
+        return splits.check_split(given, len(rows)), None
     if own.split == "scaffold" and rows.molecules is None:
         raise OptionError("split 'scaffold' needs molecules; use another split.")
     if own.folds is not None:
@@ -95,49 +86,30 @@ def choose_split(
     if own.split is None and rows.folds is not None:
         return None, rows.folds
     if own.split == "scaffold":
-        return scaffold_split(rows.molecules or ()), None
+        return splits.scaffold_split(rows.molecules or ()), None
     if own.split_column is not None:
         name = own.split_column
-        check_column(name, list(rows.columns), rows.source)
+        splits.check_column(name, list(rows.columns), rows.source)
         texts = [str(value) for value in rows.column(name)]
-        return column_split(f"column {name}", texts), None
-    return random_split(len(rows), seed, classes), None
+        return splits.column_split(f"column {name}", texts), None
+    return splits.random_split(len(rows), seed, classes), None
 
 
 def _folds(
     own: OwnData, rows: GraphRows, count: int, classes: Tensor | None, seed: int
 ) -> Tensor:
+    told = None
     if count < 3:
-        raise OptionError(
-            f"folds is {count}; give at least 3: one fold is for test, the next for "
-            "validation, the others for training."
-        )
-    if len(rows) < count:
-        raise OptionError(
-            f"folds is {count}, but there are {len(rows)} graphs; give at most one "
-            "fold per graph."
-        )
+        told = f"folds is {count}; give at least 3, for training, validation and test"
+    elif len(rows) < count:
+        told = f"folds is {count}, but there are {len(rows)} graphs; lower folds"
+    elif own.split not in (None, "random", "scaffold"):
+        told = f"folds cannot be combined with split {own.split!r}"
+    if told is not None:
+        raise OptionError(f"{told}.")
     if own.split == "scaffold":
-        return scaffold_folds(rows.molecules or (), count, seed)
-    if own.split not in (None, "random"):
-        raise OptionError(
-            f"folds cannot be combined with split {own.split!r}; leave out one of both."
-        )
-    if classes is None:
-        return folds_by_group(torch.arange(len(rows)), count, seed)
-    return stratified_folds(classes, count, seed)
-
-
-def _of_rows(given: Any, rows: GraphRows) -> Tensor:
-    """Return the split of the graphs; `given` may also have entries for bad rows."""
-    if isinstance(given, Iterable) and not isinstance(given, Tensor):
-        given = list(given)
-        if given and all(isinstance(part, str) for part in given):
-            given = column_split("split", given)
-    length = len(given) if hasattr(given, "__len__") else -1
-    if length == rows.num_rows != len(rows):
-        return check_split(given, rows.num_rows)[rows.position]
-    return check_split(given, len(rows))
+        return splits.scaffold_folds(rows.molecules or (), count, seed)
+    return splits.random_folds(len(rows), count, seed, classes)
 
 
 MOST_TOLD = 100
@@ -177,8 +149,8 @@ def load_own(
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
     one_graph = rows.is_one_graph
     check_metric(metric, task)
-    target = targets.y[:, 0] if targets.y.dim() == 2 and task != "multilabel" else None
-    values = targets.y if target is None or targets.y.size(1) > 1 else target
+    one_column = targets.y.dim() == 2 and targets.y.size(1) == 1
+    values = targets.y[:, 0] if one_column and task != "multilabel" else targets.y
     node_task = rows.store.node_targets
     store = replace(with_node_features(rows.store), y=values, node_targets=node_task)
     classes = targets.y if task == "classification" and not node_task else None
@@ -219,13 +191,11 @@ def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
     """Return the names of the features, and of unused attributes and columns."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
-        atoms, bonds = (
-            tuple(name for name, *_ in features)
-            for features in (ATOM_FEATURES, BOND_FEATURES)
-        )
+        atoms = tuple(name for name, *_ in ATOM_FEATURES)
+        bonds = tuple(name for name, *_ in BOND_FEATURES)
         use = FeatureUse(atoms, bonds, unused_graphs=tuple(rows.columns))
-    if rows.molecules is not None and rows.columns:
-        used.add(find_smiles(rows.source, own.smiles, list(rows.columns)))
+        if rows.columns:
+            used.add(molecules.find_smiles(rows.source, own.smiles, list(rows.columns)))
     return use.without(used)
 
 
@@ -242,87 +212,58 @@ def _read(
     own: OwnData, data: Any, y: Any, split: Any, seed: int
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
     """Return graphs, targets, messages about bad rows, and the split or None."""
-    if not own.uses_files:
+    if own.uses_files:
+        (found, split), y = _joined(own), None
+    else:
         found = _rows(data if own.path is None else own.path, own)
-        rows = with_node_targets(own, found, y)
-        if rows.is_one_graph:
-            targets, split = targets_and_split(own, rows, split, seed)
-            return rows, targets, tuple(map(str, targets.bad)), split
-        rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
-        return rows, targets, tuple(map(str, rows.bad)), split
+    rows = with_node_targets(own, found, y)
+    if rows.is_one_graph:
+        targets, split = targets_and_split(own, rows, split, seed)
+        return rows, targets, tuple(map(str, targets.bad)), split
+    rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
+    return rows, targets, tuple(map(str, rows.bad)), split
+
+
+def _check_files(files: list[str]) -> None:
+    """Raise `OptionError` if the test file is also used for training or validation.
+
+    Warn if training and validation use the same file.
+    """
+    train, validation, *test = (Path(file).resolve() for file in files)
+    if test and test[0] in (train, validation):
+        name = "training" if test[0] == train else "validation"
+        told = f"{name} and test graphs are in the same file {files[2]}"
+        raise OptionError(f"{told}; give another file for the test graphs.")
+    if train == validation:
+        logging.getLogger("gnnak").warning(
+            "training and validation graphs are in the same file %s, so validation "
+            "scores do not tell how good the model is for new graphs.",
+            files[0],
+        )
+
+
+def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
+    """Concatenate the training, validation and test files, and return their split."""
     if own.path is None or not own.validation:
         raise OptionError(
             "split 'files' needs files; give the training graphs as the data, "
             "--validation, and --test unless there are no test graphs."
         )
     if own.labels is not None:
-        raise OptionError(
-            "a table of labels cannot be combined with split 'files'; put the targets "
-            "into the files."
-        )
-    _check_files(own.path, own.validation, own.test)
+        told = "a table of labels cannot be combined with split 'files'"
+        raise OptionError(f"{told}; put the targets into the files.")
     files = [file for file in (own.path, own.validation, own.test) if file]
-    return _joined(own, [_rows(file, own) for file in files])
-
-
-def _check_files(train: str, validation: str, test: str | None) -> None:
-    """Raise `OptionError` if the test file is also used for training or validation.
-
-    Warn if training and validation use the same file.
-    """
-    for name, file in (("training", train), ("validation", validation)):
-        if test and Path(file).resolve() == Path(test).resolve():
-            raise OptionError(
-                f"{name} and test graphs are in the same file {test}; give another "
-                "file for the test graphs."
-            )
-    if Path(train).resolve() == Path(validation).resolve():
-        logging.getLogger("gnnak").warning(
-            "training and validation graphs are in the same file %s, so validation "
-            "scores do not tell how good the model is for new graphs.",
-            train,
-        )
-
-
-def _joined(
-    own: OwnData, parts: list[GraphRows]
-) -> tuple[GraphRows, Targets, tuple[str, ...], Tensor]:
-    """Concatenate the training, validation and test files, and return their split."""
+    _check_files(files)
+    parts = [_rows(file, own) for file in files]
     names = set(parts[0].columns)
     for part in parts[1:]:
         if set(part.columns) != names:
             other = ", ".join(sorted(map(str, names ^ set(part.columns)))[:5])
-            raise FileFormatError(
-                f"{parts[0].source} and {part.source} differ in the columns {other}; "
-                "give files with the same columns."
-            )
-    first, position, bad = 0, [], []
-    for part in parts:
-        position.append(part.position + first)
-        bad += [BadRow(row.number + first, row.reason) for row in part.bad]
-        first += part.num_rows
-    molecules = [part.molecules for part in parts]
-    rows = GraphRows(
-        GraphStore.concatenate([part.store for part in parts]),
-        torch.cat(position),
-        first,
-        tuple(bad),
-        {name: [v for part in parts for v in part.columns[name]] for name in names},
-        {
-            name: [v for part in parts for v in part.node_columns[name]]
-            for name in parts[0].node_columns
-            if all(name in part.node_columns for part in parts)
-        },
-        ", ".join(part.source for part in parts),
-        None if None in molecules else tuple(t for m in molecules for t in m or ()),
-        features=parts[0].features,
-        one_way=all(part.one_way for part in parts),
-    )
-    rows = with_node_targets(own, rows, None)
-    rows, targets = _without_bad(own, rows, find_targets(own, rows, None))
+            told = f"{parts[0].source} and {part.source} differ in the columns {other}"
+            raise FileFormatError(f"{told}; give files with the same columns.")
     counts = torch.tensor([part.num_rows for part in parts])
-    code = torch.arange(len(parts)).repeat_interleave(counts)
-    return rows, targets, tuple(map(str, rows.bad)), code[rows.position]
+    split = torch.arange(len(parts)).repeat_interleave(counts)
+    return joined_rows(parts, ", ".join(part.source for part in parts)), split
 
 
 def _without_bad(
@@ -333,19 +274,17 @@ def _without_bad(
         if targets.bad:
             refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))
     elif targets.bad:
-        place = [row.number - 1 for row in targets.bad]
-        number = (rows.position + 1).tolist()
-        reasons = [BadRow(number[row.number - 1], row.reason) for row in targets.bad]
-        kept = torch.ones(len(rows), dtype=torch.bool)
-        kept[place] = False
+        kept, reasons = torch.ones(len(rows), dtype=torch.bool), []
+        for row in targets.bad:
+            kept[row.number - 1] = False
+            reasons.append(BadRow(int(rows.position[row.number - 1]) + 1, row.reason))
         rows = rows.subset(kept.nonzero().flatten(), reasons)
         targets = targets._replace(y=targets.y[kept], bad=())
     if not own.skip_bad:
         refuse(rows.source, rows.bad, rows.num_rows)
     if not len(rows):
-        raise FileFormatError(
-            f"{rows.source} has no usable rows ({rows.bad[0]}); correct them."
-        )
+        told = f"has no usable rows ({rows.bad[0]})"
+        raise FileFormatError(f"{rows.source} {told}; correct them.")
     return rows, targets
 
 
@@ -361,16 +300,15 @@ def load_labelled(
     attributes. Columns with the names of the network's targets are matched by name, the
     others by position; targets without a column are unknown.
     """
-    featurizer = find_featurizer(info) or "ogb"
+    featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
     named = replace(own, targets=own.targets or info.targets)
     rows = _rows(data, named, featurizer, trained=True)
     if rows.molecules is not None:
-        need_featurizer(info)
+        molecules.need_featurizer(info)
     may_have_more = not own.targets and (y is None or is_frame(y))
     if not own.targets and y is None:
-        tables = (rows.columns, rows.node_columns)
-        present = {name for table in tables for name in table}
+        present = {*rows.columns, *rows.node_columns}
         if own.labels is not None:
             present = set(read_table(own.labels)[0])
         if present:  # else y of the graphs has no names
@@ -378,7 +316,10 @@ def load_labelled(
             own = replace(own, targets=found or info.targets)
     rows = with_node_targets(own, rows, y)
     columns, numbers = find_columns(own, rows, y)
-    _check_level(rows, info)
+    if rows.store.node_targets != info.node_task:
+        given, wanted = ("graph", "node") if info.node_task else ("node", "graph")
+        told = f"{rows.source} has targets of {given}s, but the network predicts"
+        raise GraphError(f"{told} targets of {wanted}s; put those into the graphs.")
     columns = _matched(columns, info, rows.source, may_have_more)
     test = nodes_for_test(rows, fold) if rows.is_one_graph else None
     if test is not None:
@@ -390,19 +331,6 @@ def load_labelled(
         refuse(f"{rows.source}, nodes", bad, known.numel())
         return rows, targets, None if test is None else "test"
     return *_without_bad(own, rows, targets), None
-
-
-def _check_level(rows: GraphRows, info: DatasetInfo) -> None:
-    """Raise `GraphError` if the targets are of nodes, not of graphs, or vice versa."""
-    given, wanted = (
-        "node" if of_nodes else "graph"
-        for of_nodes in (rows.store.node_targets, info.node_task)
-    )
-    if given != wanted:
-        raise GraphError(
-            f"{rows.source} has targets of {given}s, but the network predicts targets "
-            f"of {wanted}s; put a target of every {wanted} into the graphs."
-        )
 
 
 def _matched(
@@ -430,10 +358,9 @@ def _matched(
         return columns
     column_of = dict(zip(missing, others, strict=False))
     if tuple(names) != default_names(len(names)):
+        told = "column %s is compared with target %s."
         for target, name in column_of.items():
-            logging.getLogger("gnnak").warning(
-                "column %s is compared with target %s.", name, target
-            )
+            logging.getLogger("gnnak").warning(told, name, target)
     unknown = [None] * len(columns[0][1])
     sources = [column_of.get(target, target) for target in wanted]
     return [(name, given.get(name, unknown)) for name in sources]
@@ -444,43 +371,37 @@ def _rows(
 ) -> GraphRows:
     """Read graphs, and replace decimal commas in the columns of numbers by points."""
     named = own.node_attr, own.edge_attr
-    reading = Reading(own.smiles, *named, own.graphs, featurizer, trained)
-    rows = as_rows(data, reading)
+    rows = as_rows(data, Reading(own.smiles, *named, own.graphs, featurizer, trained))
     check_any(rows)
     if rows.molecules is not None and any(named) and not trained:
-        raise OptionError(
-            f"{rows.source} has molecules, whose features are those of atoms and "
-            "bonds; leave out --node-attr and --edge-attr (node_attr, edge_attr)."
-        )
-    use, told = rows.features, (rows.source, trained)
+        told = f"{rows.source} has molecules, whose features are those of atoms and"
+        flags = "--node-attr and --edge-attr (node_attr, edge_attr)"
+        raise OptionError(f"{told} bonds; leave out {flags}.")
+    use, about = rows.features, (rows.source, trained)
     nodes, edges = use.nodes + use.unused_nodes, use.edges + use.unused_edges
-    check_attributes("node", own.node_attr, nodes, edges, *told)
-    check_attributes("edge", own.edge_attr, edges, nodes, *told)
-    return with_points(rows, own.targets, own.task)
+    check_attributes("node", own.node_attr, nodes, edges, *about)
+    check_attributes("edge", own.edge_attr, edges, nodes, *about)
+    if not rows.decimal_commas:
+        return rows
+    columns = with_points(rows.columns, rows.source, own.targets, own.task)
+    return replace(rows, columns=columns)
 
 
 def _check_finite(rows: GraphRows) -> None:
     """Raise `GraphError` if a feature of a node or an edge is not a finite number."""
     store = rows.store
-    places = (
-        ("x", store.x, store.node_ptr, "node"),
-        ("edge_attr", store.edge_attr, store.edge_ptr, "edge"),
-    )
-    for key, values, ptr, owner in places:
-        if values is None or not values.is_floating_point():
+    for key, ptr in (("x", store.node_ptr), ("edge_attr", store.edge_ptr)):
+        values = getattr(store, key)
+        if values is None or bool(values.isfinite().all()):
             continue
-        wrong = (~values.isfinite()).reshape(len(values), -1).any(dim=1).nonzero()
-        if not wrong.numel():
-            continue
-        row = int(wrong[0])
+        row = int((~values.isfinite()).nonzero()[0, 0])
         graph = int(torch.searchsorted(ptr, row, right=True)) - 1
         which = f"node {row - int(ptr[graph])}"
-        if owner == "edge":
+        if key == "edge_attr":
             which = "the edge from {} to {}".format(*store.edge_index[:, row].tolist())
-        raise GraphError(
-            f"{rows.source}: {key} of {which} of graph {int(rows.position[graph])} "
-            "(numbered from 0) is not a finite number; correct it."
-        )
+        place = f"{which} of graph {int(rows.position[graph])} (numbered from 0)"
+        told = f"{rows.source}: {key} of {place} is not a finite number"
+        raise GraphError(f"{told}; correct it.")
 
 
 def describe_features(
@@ -491,9 +412,10 @@ def describe_features(
     If `featurizer` is None, the sizes come from the store, plus one category "other".
     """
     if featurizer is not None:
-        return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
-    nodes = _described("x", store.x)
-    return nodes or Categorical((1,)), _described("edge_attr", store.edge_attr)
+        kind = molecules.FEATURIZERS[featurizer]
+        return kind.nodes, kind.edges
+    nodes = _described("x", store.x) or Categorical((1,))
+    return nodes, _described("edge_attr", store.edge_attr)
 
 
 def fit_features(
@@ -511,17 +433,13 @@ def fit_features(
     values = values[:, None] if values.dim() == 1 else values
     columns = len(wanted.sizes) if isinstance(wanted, Categorical) else wanted.channels
     if values.dim() != 2 or values.size(1) != columns:
-        raise GraphError(
-            f"{key} has shape {list(values.shape)}, but the network was trained with "
-            f"{columns} columns; give the same features as in training."
-        )
+        told = f"{key} has shape {list(values.shape)}, but the network was trained with"
+        raise GraphError(f"{told} {columns} columns; give the same features.")
     if isinstance(wanted, Continuous):
         return values if values.is_floating_point() else values.float()
     if values.is_floating_point():
-        raise GraphError(
-            f"{key} has real numbers, but the network was trained with categories; "
-            "give whole numbers."
-        )
+        told = f"{key} has real numbers, but the network was trained with categories"
+        raise GraphError(f"{told}; give whole numbers.")
     if values.numel() and values.min() < 0:
         raise GraphError(f"{key} has the category {int(values.min())}; give 0 or more.")
     return torch.minimum(values, torch.tensor(wanted.sizes, device=values.device) - 1)
@@ -535,8 +453,6 @@ def _described(key: str, values: Tensor | None) -> Features | None:
     if not isinstance(found, Categorical):
         return found
     if max(found.sizes) >= MAX_CATEGORIES:
-        raise GraphError(
-            f"{key} has the category {max(found.sizes) - 1}; give categories below "
-            f"{MAX_CATEGORIES - 1}, or convert to float for real numbers."
-        )
+        told = f"{key} has the category {max(found.sizes) - 1}; give categories below"
+        raise GraphError(f"{told} {MAX_CATEGORIES - 1}, or convert to float.")
     return Categorical(tuple(size + 1 for size in found.sizes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +13,8 @@ import torch
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.files import FilePath, read_bytes
-from gnnak.graphs.readers.rows import BadRow, GraphRows
+from gnnak.graphs.readers.files import FilePath, read_text
+from gnnak.graphs.readers.rows import BadRow, GraphRows, joined_rows
 from gnnak.graphs.readers.smiles import (
     ATOM_FEATURES,
     ATOM_TYPES,
@@ -23,8 +24,9 @@ from gnnak.graphs.readers.smiles import (
     parse_smiles,
     zinc_from_molecules,
 )
-from gnnak.graphs.readers.table import check_columns, open_table
+from gnnak.graphs.readers.table import open_table
 from gnnak.nn.features import Categorical
+from gnnak.typing import check_known
 
 
 class Featurizer(NamedTuple):
@@ -70,10 +72,8 @@ def need_featurizer(info: DatasetInfo) -> str:
     """Return `find_featurizer(info)`, or raise `OptionError` if there is none."""
     found = find_featurizer(info)
     if found is None:
-        raise OptionError(
-            f"this network was trained on {info.name} with other features than those "
-            "of SMILES strings; give graphs."
-        )
+        told = f"this network was trained on {info.name} with other features than those"
+        raise OptionError(f"{told} of SMILES strings; give graphs.")
     return found
 
 
@@ -84,9 +84,7 @@ SMILES_NAMES = ("smiles", "smi", "structure", "mol", "molecule")
 
 
 def molecules_in_list(
-    smiles: Sequence[object],
-    source: str = "the list of SMILES",
-    featurizer: str = "ogb",
+    smiles: Sequence[Any], source: str = "the list of SMILES", featurizer: str = "ogb"
 ) -> GraphRows:
     """Convert SMILES strings to graphs; invalid strings become bad rows."""
     convert = FEATURIZERS[featurizer].convert
@@ -135,21 +133,11 @@ def molecule_chunks(
             reasons |= {r.number - first: r.problem for r in rows if r.problem}
             bad = [BadRow(n + first, reasons[n]) for n in sorted(reasons)]
             kept = [i for i, p in enumerate(part.position) if int(p) + 1 not in reasons]
-            columns = {
-                name: [row.cells[i] for row in rows]
-                for i, name in enumerate(table.names)
-            }
-            indices = torch.tensor(kept, dtype=torch.long)
-            yield GraphRows(
-                part.store.subset(indices),
-                part.position[indices],
-                len(rows),
-                tuple(bad),
-                columns,
-                source=str(path),
-                molecules=tuple(columns[column][i] for i in part.position[indices]),
-                decimal_commas=table.decimal_commas,
-            )
+            cells = zip(*(row.cells for row in rows), strict=True)
+            columns = dict(zip(table.names, map(list, cells), strict=True))
+            part = part.subset(torch.tensor(kept, dtype=torch.long))
+            part = replace(part, bad=tuple(bad), columns=columns)
+            yield replace(part, decimal_commas=table.decimal_commas)
             first += len(rows)
     if not first:
         raise FileFormatError(f"{path} has a header but no rows; add rows.")
@@ -162,39 +150,25 @@ def molecule_table(
     featurizer: str = "ogb",
 ) -> GraphRows:
     """Read a whole table of molecules, or its first `limit` rows."""
-    parts, first, position = [], 0, []
-    size = min(CHUNK, limit or CHUNK)
+    parts, first, size = [], 0, min(CHUNK, limit or CHUNK)
     for part in molecule_chunks(path, smiles, size, featurizer):
-        parts.append(part)
-        position.append(part.position + first)
+        bad = [BadRow(row.number - first, row.reason) for row in part.bad]
+        parts.append(replace(part, bad=tuple(bad)))
         first += part.num_rows
         if limit is not None and first >= limit:
             break
-    columns: dict[str, list[str]] = {name: [] for name in parts[0].columns}
-    for part in parts:
-        for name, values in part.columns.items():
-            columns[name].extend(values)
-    return GraphRows(
-        GraphStore.concatenate([part.store for part in parts]),
-        torch.cat(position),
-        first,
-        tuple(row for part in parts for row in part.bad),
-        columns,
-        source=str(path),
-        molecules=tuple(text for part in parts for text in part.molecules or ()),
-        decimal_commas=parts[0].decimal_commas,
-    )
+    return joined_rows(parts, str(path))
 
 
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
     """Return the name of the column with SMILES strings, or raise `OptionError`."""
     if wanted is not None:
-        check_columns(path, [wanted], names)
+        check_known("column", wanted, names, of=f" in {Path(path).name}")
         return wanted
+    lower = {column.lower(): column for column in reversed(names)}
     for name in SMILES_NAMES:
-        for column in names:
-            if column.lower() == name:
-                return column
+        if name in lower:
+            return lower[name]
     raise OptionError(
         f"{Path(path).name} has no column named smiles in its header; name the column "
         f"of SMILES strings with --smiles, one of: {', '.join(names[:20])}; see "
@@ -205,10 +179,8 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
 def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
     given = [text for text in texts if text]
     if given and all(map(_is_number, given)):
-        raise OptionError(
-            f"column {column} of {Path(path).name} has numbers, such as {given[0]}, "
-            "and no SMILES strings; name another column with --smiles."
-        )
+        told = f"column {column} of {Path(path).name} has numbers, such as {given[0]}"
+        raise OptionError(f"{told}, and no SMILES strings; name another with --smiles.")
 
 
 def _is_number(text: str) -> bool:
@@ -222,11 +194,6 @@ def _is_number(text: str) -> bool:
 
 def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:
     """Read a `.smi` file: one SMILES string per line; further words are ignored."""
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"{path} is not UTF-8 text; see docs/formats.md#smiles."
-        ) from error
+    text = read_text(path, "docs/formats.md#smiles")
     lines = [line.split() for line in text.splitlines() if line.strip()]
     return molecules_in_list([words[0] for words in lines], str(path), featurizer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -46,18 +47,15 @@ def as_array(values: Any) -> np.ndarray:
 
 def target_names(y: Any) -> tuple[str, ...]:
     """Return the names of the columns of `y`, or () if these are not distinct texts."""
-    names: tuple[object, ...] = ()
-    if is_frame(y):
-        names = tuple(y.columns)
-    elif is_series(y):
-        names = (getattr(y, "name", None),)
+    names = (getattr(y, "name", None),) if is_series(y) else ()
+    names = tuple(y.columns) if is_frame(y) else names
     texts = tuple(name for name in names if isinstance(name, str) and name)
     return texts if len(set(texts)) == len(names) else ()
 
 
 def refuse_frame(frame: Any) -> None:
     """Raise the `GraphError` for a data frame that was given instead of graphs."""
-    names = [str(name) for name in frame.columns]
+    names = list(map(str, frame.columns))
     smiles = [name for name in names if name.lower() in SMILES_NAMES] or ["smiles"]
     others = [name for name in names if name not in smiles] or ["y"]
     shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
@@ -85,19 +83,17 @@ def as_items(data: Any) -> list[Any]:
         return list(as_array(data))
     if hasattr(data, "to_data_list"):
         return list(data.to_data_list())
-    if hasattr(data, "edge_index") or hasattr(data, "adj"):
-        # A PyG Dataset also has the attribute edge_index.
-        return list(data) if isinstance(data, Dataset) else [data]
-    try:
-        # A set has no order.
-        if isinstance(data, dict | set | frozenset | bytes):
-            raise TypeError
-        return list(data)
-    except TypeError as error:
-        raise GraphError(
-            f"the data are {kind_of(data)}; give a path, or a list of SMILES "
-            "strings (such as a column of a table), PyG Data or networkx graphs."
-        ) from error
+    # A PyG Dataset also has the attribute edge_index.
+    is_graph = hasattr(data, "edge_index") or hasattr(data, "adj")
+    if is_graph and not isinstance(data, Dataset):
+        return [data]
+    with suppress(TypeError):
+        if not isinstance(data, dict | set | frozenset | bytes):  # A set has no order.
+            return list(data)
+    raise GraphError(
+        f"the data are {kind_of(data)}; give a path, or a list of SMILES strings (such "
+        "as a column of a table), PyG Data or networkx graphs."
+    )
 
 
 def are_smiles(items: Sequence[Any]) -> bool:
@@ -111,21 +107,23 @@ def are_smiles(items: Sequence[Any]) -> bool:
     return isinstance(next(known, None), str)
 
 
-NAMES = {
+PHRASES = {
     " of graph 0": "",
     "graph 0 is": "it is",
     "in store 0": "in the first graph",
     "in store 1": "in this one",
 }
 """Phrases in error messages about one graph, and what the user reads instead."""
+Names = tuple[str, ...]
+"""Names of attributes."""
 Convert = Callable[[Sequence[Any]], GraphStore]
 """Converts graphs of another library to a store; raises an error for a bad graph."""
 
 
 def graphs_in_list(
     items: Sequence[Any],
-    node_attr: tuple[str, ...] = (),
-    edge_attr: tuple[str, ...] = (),
+    node_attr: Names = (),
+    edge_attr: Names = (),
     trained: bool = False,
     source: str = "the list of graphs",
 ) -> GraphRows:
@@ -137,20 +135,15 @@ def graphs_in_list(
     networkx graphs, all nodes or edges must have them.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
-    bad = [
-        BadRow(row + 1, it.reason) for row, it in enumerate(items) if row not in good
-    ]
+    bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
     first, unread = next(iter(good.values()), None), ""
     check = partial(check_attributes, source=source, trained=trained)
     if isinstance(first, nx.Graph):
         use = _networkx_features(list(good.values()), node_attr, edge_attr, check)
-
-        def convert(graphs: Sequence[Any]) -> GraphStore:
-            # Strings are bad rows, since training and prediction would number them
-            # differently.
-            return from_networkx(
-                graphs, use.nodes or None, use.edges or None, categories={}
-            )
+        # Without categories, strings are bad rows: training and prediction would number
+        # them differently.
+        named = partial(from_networkx, node_attr=use.nodes or None, categories={})
+        convert: Convert = partial(named, edge_attr=use.edges or None)
     else:
         data = [graph for graph in good.values() if isinstance(graph, Data)]
         if node_attr or edge_attr:
@@ -160,14 +153,11 @@ def graphs_in_list(
         level = target_level(list(good.values()))
         if unread := UNREAD.get(level, ""):
             good = {row: without_targets(graph) for row, graph in good.items()}
-
-        def convert(graphs: Sequence[Any]) -> GraphStore:
-            return from_pyg(graphs, level == "node", node_attr, edge_attr)
-
+        convert = partial(from_pyg, node_attr=node_attr, edge_attr=edge_attr)
+        convert = partial(convert, node_targets=level == "node")
     store, position, wrong = _convert(good, convert)
-    rows = GraphRows(
-        store, position, len(items), tuple(sorted(bad + wrong)), source=source
-    )
+    bad_rows = tuple(sorted(bad + wrong))
+    rows = GraphRows(store, position, len(items), bad_rows, source=source)
     if rows.is_one_graph:
         masks = node_masks(items[0])
         size = int(store.num_nodes)
@@ -187,8 +177,8 @@ def graphs_in_list(
 
 def node_masks(graph: Any) -> dict[str, Tensor]:
     """Return the masks of training, validation and test nodes that a PyG graph has."""
-    found = {name: getattr(graph, name, None) for name in MASKS}
-    return {name: mask for name, mask in found.items() if isinstance(mask, Tensor)}
+    found = ((name, getattr(graph, name, None)) for name in MASKS)
+    return {name: mask for name, mask in found if isinstance(mask, Tensor)}
 
 
 LEVELS = (
@@ -244,10 +234,8 @@ def without_targets(graph: Any) -> Any:
 
 
 def lacks_attribute(owner: str, name: str) -> GraphError:
-    return GraphError(
-        f"the model was trained with the {owner} attribute {name!r}; add it to the "
-        "graphs."
-    )
+    told = f"the model was trained with the {owner} attribute {name!r}"
+    return GraphError(f"{told}; add it to the graphs.")
 
 
 def check_attributes(
@@ -268,14 +256,11 @@ def check_attributes(
             raise lacks_attribute(owner, name)
         if name in others and name not in known:
             other = "edge" if owner == "node" else "node"
-            raise OptionError(
-                f"{name} belongs to the {other}s; use --{other}-attr ({other}_attr)."
-            )
+            flag = f"--{other}-attr ({other}_attr)"
+            raise OptionError(f"{name} belongs to the {other}s; use {flag}.")
         if not known:
-            raise OptionError(
-                f"the {owner}s of {source} have no attributes; leave out "
-                f"--{owner}-attr ({owner}_attr)."
-            )
+            told = f"the {owner}s of {source} have no attributes"
+            raise OptionError(f"{told}; leave out --{owner}-attr ({owner}_attr).")
         check_no_list(f"{owner}_attr", name, known)
         check_known(f"{owner} attribute", name, known, of=f" in {source}")
 
@@ -300,40 +285,32 @@ def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
 
 
 def _networkx_features(
-    graphs: Sequence[Any],
-    node_attr: tuple[str, ...],
-    edge_attr: tuple[str, ...],
-    check: Callable[..., None],
+    graphs: list[Any], node_attr: Names, edge_attr: Names, check: Callable[..., None]
 ) -> FeatureUse:
     """Choose the features of networkx graphs, by default `x` and `edge_attr`."""
     graphs = [graph for graph in graphs if isinstance(graph, nx.Graph)]
     nodes = [data for graph in graphs for _, data in graph.nodes(data=True)]
     edges = [data for graph in graphs for *_, data in graph.edges(data=True)]
-    found, all_texts = [], list[str]()
     of_nodes, of_edges = (
         Counter(str(name) for row in rows for name in row) for rows in (nodes, edges)
     )
-    for owner, wanted, default, rows, counts, others in (
-        ("node", node_attr, "x", nodes, of_nodes, of_edges),
-        ("edge", edge_attr, "edge_attr", edges, of_edges, of_nodes),
+    check("node", node_attr, of_nodes, of_edges)
+    check("edge", edge_attr, of_edges, of_nodes)
+    used, unused, all_texts = [], [], list[str]()
+    for wanted, default, rows, counts in (
+        (node_attr, "x", nodes, of_nodes),
+        (edge_attr, "edge_attr", edges, of_edges),
     ):
-        check(owner, wanted, counts, others)
-        used = wanted or (default,) * (counts[default] == len(rows) > 0)
+        used.append(wanted or (default,) * (counts[default] == len(rows) > 0))
         texts = {str(n) for row in rows for n, v in row.items() if isinstance(v, str)}
-        unused = sorted(
-            counts.keys() - set(used), key=lambda name: (name in texts, name)
-        )
-        found.append((used, tuple(unused)))
+        others = sorted(counts.keys() - set(used[-1]), key=lambda n: (n in texts, n))
+        unused.append(tuple(others))
         all_texts += sorted(texts)
-    (chosen, other), (chosen_edges, other_edges) = found
-    return FeatureUse(chosen, chosen_edges, other, other_edges, texts=tuple(all_texts))
+    return FeatureUse(used[0], used[1], unused[0], unused[1], texts=tuple(all_texts))
 
 
 def _pyg_features(
-    store: GraphStore,
-    graphs: Sequence[Any],
-    node_attr: tuple[str, ...],
-    edge_attr: tuple[str, ...],
+    store: GraphStore, graphs: Sequence[Any], node_attr: Names, edge_attr: Names
 ) -> FeatureUse:
     """Name the features of PyG graphs, which are in the store, and their other fields.
 
@@ -353,11 +330,10 @@ def _convert(
     good: dict[int, Any], convert: Convert
 ) -> tuple[GraphStore, Tensor, list[BadRow]]:
     """Convert all graphs at once; if that fails, one by one to find the bad ones."""
-    try:
+    with suppress(Exception):  # other libraries' objects raise many types
         return convert(list(good.values())), torch.tensor(list(good)).long(), []
-    except Exception:  # other libraries' objects raise many types
-        parts: list[GraphStore] = []
-        position, bad = [], []
+    parts: list[GraphStore] = []
+    position, bad = [], []
     for row, graph in good.items():
         try:
             one = convert([graph])
@@ -378,7 +354,7 @@ def _reason(error: Exception) -> str:
     if not isinstance(error, GnnakError):
         return f"it is malformed ({type(error).__name__})"
     text = " ".join(str(error).split()).removeprefix("graph 0: ").rstrip(".")
-    for here, told in NAMES.items():
+    for here, told in PHRASES.items():
         text = text.replace(here, told)
     return text
 
@@ -391,8 +367,5 @@ def _attributes(
     names = dict.fromkeys(name for row in per_row for name in row)
     columns = {str(name): [row.get(name) for row in per_row] for name in names}
     nodes = [data for row in position for _, data in items[row].nodes(data=True)]
-    shared = set(nodes[0]) if nodes else set()
-    for data in nodes:
-        shared &= set(data)
-    per_node = {str(name): [data[name] for data in nodes] for name in shared}
-    return columns, per_node
+    shared = set(nodes[0]).intersection(*nodes) if nodes else set()
+    return columns, {str(name): [data[name] for data in nodes] for name in shared}

@@ -8,14 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
+from gnnak.datasets.own import splits
 from gnnak.datasets.own.options import OwnData
-from gnnak.datasets.own.splits import (
-    check_column,
-    check_split,
-    column_split,
-    random_split,
-)
 from gnnak.datasets.own.targets import Column, Targets, as_text, encode_targets
 from gnnak.datasets.own.which import find_columns, refuse_features
 from gnnak.errors import FileFormatError, OptionError, counted
@@ -76,21 +70,18 @@ def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
     """Return the split that the user or the file gives; None for a random one."""
     size = int(rows.store.node_ptr[-1])
     if given is not None:
-        if isinstance(given, list | tuple) and all(isinstance(p, str) for p in given):
-            given = column_split("split", given)
-        return check_split(given, size, "node")
+        given = list(given) if isinstance(given, tuple) else given
+        return splits.check_split(given, size, "node")
     if own.folds is not None or own.split == "random":
         if own.split not in (None, "random"):
-            raise OptionError(
-                f"folds cannot be combined with split {own.split!r}; leave out one of "
-                "both."
-            )
+            told = f"folds cannot be combined with split {own.split!r}"
+            raise OptionError(f"{told}; leave out one of both.")
         return None
     if own.split_column is not None:
         name = own.split_column
-        check_column(name, list(rows.node_columns), rows.source)
+        splits.check_column(name, list(rows.node_columns), rows.source)
         texts = [str(value) for value in rows.node_columns[name]]
-        return column_split(f"attribute {name}", texts)
+        return splits.column_split(f"attribute {name}", texts)
     if own.split is not None:
         raise OptionError(
             f"split {own.split!r} is for many graphs, but {rows.source} is one graph, "
@@ -106,20 +97,15 @@ def _random_split(
     """Return a random split of the used nodes, [n]; with k folds, k splits, [k, n]."""
     node, count = used.nonzero().flatten(), int(used.sum())
     if count < (own.folds or 3):
-        raise FileFormatError(
-            f"{rows.source} has {counted(count, 'node')} with a known target; give at "
-            f"least {own.folds or 3}, for training, validation and test."
-        )
+        told = f"{rows.source} has {counted(count, 'node')} with a known target"
+        raise FileFormatError(f"{told}; give at least {own.folds or 3}.")
     classes = targets.y[node] if targets.task == "classification" else None
     if own.folds is None:
         split = torch.full(used.shape, -1)
-        split[node] = random_split(count, seed, classes)
+        split[node] = splits.random_split(count, seed, classes)
         return split
-    if classes is None:
-        is_test = folds_by_group(torch.arange(count), own.folds, seed)
-    else:
-        is_test = stratified_folds(classes, own.folds, seed)
-    splits = torch.full((own.folds, used.numel()), -1)
+    is_test = splits.random_folds(count, own.folds, seed, classes)
+    parts = torch.full((own.folds, used.numel()), -1)
     # One fold is for test, the next for validation.
-    splits[:, node] = 2 * is_test + is_test.roll(-1, dims=0)
-    return splits
+    parts[:, node] = 2 * is_test + is_test.roll(-1, dims=0)
+    return parts

@@ -64,27 +64,20 @@ class OwnData:
             object.__setattr__(self, "task", task)
         if self.split is not None and not self.split_column:
             check_choice("split", self.split, (*SPLITS, "column:NAME"))
-        self._check_targets()
-        files = [name for name in ("validation", "test") if getattr(self, name)]
-        if files and self.split not in (None, "files"):
-            raise OptionError(
-                f"split is {self.split!r}, but a {files[0]} file is given; leave out "
-                "one of both."
-            )
-        if self.folds is not None:
-            check_count("folds", self.folds, least=2)
-        if self.graphs is not None:
-            check_count("graphs", self.graphs, least=1)
-
-    def _check_targets(self) -> None:
         for place, name in enumerate(self.targets):
             if name in self.targets[:place]:
                 raise OptionError(f"the target {name} is named twice; name it once.")
         if self.labels is None and self.split_column in self.targets:
-            raise OptionError(
-                f"the target {self.split_column} is the column that splits the data; "
-                "name another target, or another column with --split."
-            )
+            told = f"the target {self.split_column} is the column that splits the data"
+            raise OptionError(f"{told}; name another target, or another --split.")
+        files = [name for name in ("validation", "test") if getattr(self, name)]
+        if files and self.split not in (None, "files"):
+            told = f"split is {self.split!r}, but a {files[0]} file is given"
+            raise OptionError(f"{told}; leave out one of both.")
+        if self.folds is not None:
+            check_count("folds", self.folds, least=2)
+        if self.graphs is not None:
+            check_count("graphs", self.graphs, least=1)
 
     @property
     def split_column(self) -> str | None:

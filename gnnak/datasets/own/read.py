@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,8 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     if isinstance(data, GraphStore):
         data = GraphFile(data.check())
     if isinstance(data, GraphFile):
-        return _limited(_from_file(data, "the list of graphs"), reading.limit)
-    items = as_items(data)
-    if are_smiles(items):
+        rows = _from_file(data, "the list of graphs")
+    elif are_smiles(items := as_items(data)):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
     else:
         rows = graphs_in_list(items, *reading.attributes)
@@ -90,10 +90,9 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
         raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if suffix not in READERS:
         kind, advice = OTHERS.get(suffix, (f"of the unknown kind {suffix!r}", "give"))
-        raise FileFormatError(
-            f"{path} is {kind}; {advice} a folder or a file that ends in one of: "
-            f"{', '.join((*TABLE_SUFFIXES, *READERS))}; see docs/formats.md."
-        )
+        told = f"{path} is {kind}; {advice} a folder or a file that ends in one of"
+        known = ", ".join((*TABLE_SUFFIXES, *READERS))
+        raise FileFormatError(f"{told}: {known}; see docs/formats.md.")
     return replace(READERS[suffix](path, reading), source=str(path))
 
 
@@ -101,23 +100,18 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
     """Read all graph files of a folder; `graph2.pt` comes before `graph10.pt`."""
     every = [file for file in path.iterdir() if not file.name.startswith(".")]
     files = [file for file in every if format_suffix(file) not in TABLE_SUFFIXES]
-    if every and not files:
-        raise FileFormatError(
-            f"the folder {path} has tables and no graph files; give the path of one "
-            "table; see docs/formats.md#folders."
-        )
     if not files:
-        raise FileFormatError(
-            f"the folder {path} has no graph files; see docs/formats.md#folders."
-        )
+        told = f"the folder {path} has no graph files"
+        if every:
+            wanted = "give the path of one table"
+            told = f"the folder {path} has tables and no graph files; {wanted}"
+        raise FileFormatError(f"{told}; see docs/formats.md#folders.")
     items: list[Any] = []
     for file in sorted(files, key=lambda file: _natural(file.name)):
-        suffix = format_suffix(file)
+        suffix, known = format_suffix(file), ", ".join(LISTS)
         if suffix not in LISTS:
-            raise FileFormatError(
-                f"{file} is not a graph file; files of a folder end in one of: "
-                f"{', '.join(LISTS)}; see docs/formats.md#folders."
-            )
+            told = f"{file} is not a graph file; files of a folder end in one of"
+            raise FileFormatError(f"{told}: {known}; see docs/formats.md#folders.")
         items.extend(LISTS[suffix](file))
     return graphs_in_list(items, *reading.attributes, str(path))
 
@@ -146,20 +140,12 @@ def _read_graph6(path: Path, _: Reading) -> GraphRows:
 
 
 def _from_file(file: GraphFile, source: str) -> GraphRows:
-    store, every = file.store, torch.arange(len(file.store))
+    store, size = file.store, len(file.store)
     # A file without features is read with zeros as `x`.
     has_x = store.x is not None and bool(store.x.any())
-    return GraphRows(
-        store,
-        every,
-        len(every),
-        source=source,
-        split=file.split,
-        folds=file.folds,
-        features=FeatureUse(
-            ("x",) * has_x, ("edge_attr",) * (store.edge_attr is not None)
-        ),
-    )
+    use = FeatureUse(("x",) * has_x, ("edge_attr",) * (store.edge_attr is not None))
+    rows = GraphRows(store, torch.arange(size), size, source=source, features=use)
+    return replace(rows, split=file.split, folds=file.folds)
 
 
 def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
@@ -182,20 +168,17 @@ def is_one_graph(data: Any) -> bool:
 
     Data that cannot be read are not; reading them raises the error.
     """
-    try:
+    with suppress(GnnakError):
         if isinstance(data, GraphStore):
             return len(data) == 1
         if not isinstance(data, str | os.PathLike):
             return len(as_items(data)) == 1
         path = Path(data)
-        if path.is_dir():
-            return False
         if format_suffix(path) == ".npz":
-            return holds_one_graph(path)
+            return not path.is_dir() and holds_one_graph(path)
         read = LISTS.get(format_suffix(path))
-        return read is not None and len(read(path)) == 1
-    except GnnakError:
-        return False
+        return read is not None and not path.is_dir() and len(read(path)) == 1
+    return False
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

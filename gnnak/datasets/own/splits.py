@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnnak.datasets.benchmarks import folds_by_group
+from gnnak.datasets.benchmarks import folds_by_group, stratified_folds
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
 
 SHARES = (0.8, 0.1, 0.1)
 """The shares of the training, validation and test graphs."""
+CODES = "0 (train), 1 (validation) or 2 (test)"
 PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
     **dict.fromkeys(("validation", "valid", "val", "dev", "1"), 1),
@@ -43,6 +44,15 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
     return split
 
 
+def random_folds(
+    num_graphs: int, num_folds: int, seed: int, classes: Tensor | None
+) -> Tensor:
+    """Assign graphs to random folds, [k, g], with equal shares of any classes."""
+    if classes is None:
+        return folds_by_group(torch.arange(num_graphs), num_folds, seed)
+    return stratified_folds(classes, num_folds, seed)
+
+
 def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
     """Group molecules by their Bemis-Murcko scaffold (rings and linkers).
 
@@ -67,10 +77,8 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     room = [share * len(smiles) for share in SHARES]
     groups = scaffold_groups(smiles)
     if len(groups) < 3:
-        raise OptionError(
-            f"the molecules have {counted(len(groups), 'scaffold')}, but split "
-            "'scaffold' needs three; use --split random."
-        )
+        told = f"the molecules have {counted(len(groups), 'scaffold')}, but split"
+        raise OptionError(f"{told} 'scaffold' needs three; use --split random.")
     parts = [0]
     room[0] -= len(groups[0])
     for group in groups[1:]:
@@ -97,11 +105,9 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
     """Convert words such as train, validation and test to a split, [g]: 0, 1 or 2."""
     parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
-    for text, part in zip(texts, parts, strict=True):
-        if part is None:
-            raise FileFormatError(
-                f"{name} has {text[:40]!r}; write train, validation or test."
-            )
+    if None in parts:
+        text = texts[parts.index(None)][:40]
+        raise FileFormatError(f"{name} has {text!r}; write train, validation or test.")
     return torch.tensor(parts, dtype=torch.long)
 
 
@@ -111,22 +117,20 @@ def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
     A split of the nodes of one graph (`what` is "node") may have -1 for unused nodes.
     """
     least = -1 if what == "node" else 0
+    if isinstance(split, list) and split and all(isinstance(p, str) for p in split):
+        return check_split(column_split("split", split), num_graphs, what)
     try:
         codes = torch.as_tensor(split)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise OptionError(
-            "split is not a name or a list of numbers; give 0 (train), 1 (validation) "
-            f"or 2 (test) for every {what}."
-        ) from error
+        told = f"split is not a name or a list of numbers; for every {what}, give"
+        raise OptionError(f"{told} {CODES}.") from error
     whole = not codes.is_floating_point() and not codes.is_complex()
     inside = whole and codes.numel() and codes.min() >= least and codes.max() <= 2
-    if codes.shape != (num_graphs,) or not inside:
-        fits = codes.shape == (num_graphs,)
+    fits = codes.shape == (num_graphs,)
+    if not fits or not inside:
         wrong = "other values" if fits else f"shape {list(codes.shape)}"
-        raise GraphError(
-            f"split has {wrong}; give {counted(num_graphs, 'number')}, one for every "
-            f"{what}: 0 (train), 1 (validation) or 2 (test)."
-        )
+        told = f"split has {wrong}; give {counted(num_graphs, 'number')}, one for every"
+        raise GraphError(f"{told} {what}: {CODES}.")
     return codes.to(torch.long)
 
 

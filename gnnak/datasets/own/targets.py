@@ -321,16 +321,12 @@ def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> N
     if len(set(first)) == 1:
         _refuse_constant(targets.names[0], first)
     elif len(first) > 2:
-        raise GraphError(
-            f"the values of {targets.names[0]} are equal in single precision, in which "
-            "networks are trained; subtract their mean, and use another unit."
-        )
+        told = f"the values of {targets.names[0]} are equal in single precision"
+        raise GraphError(f"{told}; subtract their mean, and use another unit.")
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:
     """Raise `GraphError` for a constant target if more than two values are known."""
     if len(values) > 2:
-        raise GraphError(
-            f"{name} is {values[0]} in all {len(values)} rows, so there is nothing to "
-            "learn; name another target."
-        )
+        told = f"{name} is {values[0]} in all {len(values)} rows"
+        raise GraphError(f"{told}, so there is nothing to learn; name another target.")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -48,21 +49,13 @@ LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 """Matches numbers such as 1.234, whose point or comma may separate thousands."""
 
 
-def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
+Columns = Mapping[str, Sequence[str]]
+
+
+def with_points(
+    columns: Columns, source: str, targets: Sequence[str], task: str | None
+) -> Columns:
     """Replace decimal commas in the columns `targets`, or in all columns if empty."""
-    if not rows.decimal_commas:
-        return rows
-    read = columns_with_points(rows.columns, rows.source, targets, task)
-    return replace(rows, columns=read)
-
-
-def columns_with_points(
-    columns: Mapping[str, Sequence[str]],
-    source: str,
-    targets: Sequence[str],
-    task: str | None,
-) -> Mapping[str, Sequence[str]]:
-    """Replace decimal commas in columns of a table, as `with_points` does."""
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -80,8 +73,8 @@ def as_points(
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
     """
-    found = [NUMBER.fullmatch(text) for text in texts]
-    kinds = [None if match is None else match.lastgroup for match in found]
+    found = (NUMBER.fullmatch(text) for text in texts)
+    kinds = [match and match.lastgroup for match in found]
     _warn_of_thousands(name, texts, kinds, source)
     if "comma" not in kinds and "grouped" not in kinds:
         return texts
@@ -94,10 +87,8 @@ def as_points(
         return texts
     if "grouped" in kinds:
         row = kinds.index("grouped")
-        raise GraphError(
-            f"{source}: {name} is {texts[row]!r} in row {row + 1}, a number with a "
-            f"thousands separator; write it without this separator, or {AS_CLASSES}."
-        )
+        told = f"{source}: {name} is {texts[row]!r} in row {row + 1}, a number with a"
+        raise GraphError(f"{told} thousands separator; leave it out, or {AS_CLASSES}.")
     if mixed:
         comma, point = kinds.index("comma"), kinds.index("point")
         raise GraphError(
@@ -117,9 +108,8 @@ def _warn_of_thousands(
     In a column of decimal numbers, not all would have exactly three decimals.
     """
     rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
-    if not rows or "whole" not in kinds:
-        return
-    if all(LIKE_THOUSANDS.fullmatch(texts[row]) for row in rows):
+    like = all(LIKE_THOUSANDS.fullmatch(texts[row]) for row in rows)
+    if rows and "whole" in kinds and like:
         text = texts[rows[0]]
         logging.getLogger("gnnak").warning(
             "%s: %s is %r in row %d, which is read as %s and not as %s; leave out "
@@ -145,15 +135,10 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
         if not rows.store.node_targets:
             pairs = zip(values, sizes, strict=True)
             values = [value for value, size in pairs for _ in range(size)]
-        target, feature = (
-            class_names([as_text(value) for value in each])
-            for each in (values, rows.node_columns[name])
-        )
-        if target == feature:
-            raise OptionError(
-                f"{name} is the target and also a node feature; name only other "
-                "attributes with --node-attr (node_attr)."
-            )
+        texts = [list(map(as_text, v)) for v in (values, rows.node_columns[name])]
+        if class_names(texts[0]) == class_names(texts[1]):
+            told = "name only other attributes with --node-attr (node_attr)"
+            raise OptionError(f"{name} is the target and also a node feature; {told}.")
 
 
 def find_columns(
@@ -190,24 +175,16 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
     use = rows.features
     for name in own.targets:
         if name in (*use.nodes, *use.unused_nodes, *use.unused_graphs):
-            raise OptionError(
-                f"{name} is a field of the graphs, but their targets are in y; set y "
-                "to it, or name the columns of y otherwise."
-            )
+            told = f"{name} is a field of the graphs, but their targets are in y"
+            raise OptionError(f"{told}; set y to it, or name the columns otherwise.")
     if rows.unread_y:
         raise GraphError(rows.unread_y)
-    if rows.store.y is None and own.targets:
-        raise OptionError(
-            f"{rows.source} has no targets, and so no {', '.join(own.targets)}; give "
-            "the table that has it with --targets (labels=...), or y; see "
-            "docs/formats.md#targets."
-        )
     if rows.store.y is None:
-        raise OptionError(
-            f"{rows.source} has no targets; name a column or attribute with "
-            "--target, or give a table with --targets (labels=...), or y; see "
-            "docs/formats.md#targets."
-        )
+        what = "; name a column or attribute with --target, or give a table"
+        if own.targets:
+            what = f", and so no {', '.join(own.targets)}; give the table that has it"
+        told = f"{rows.source} has no targets{what} with --targets (labels=...), or y"
+        raise OptionError(f"{told}; see docs/formats.md#targets.")
     table = rows.store.y.reshape(rows.store.y.size(0), -1).cpu().numpy()
     return _named(table, own.targets, others=use.unused_graphs)
 
@@ -223,10 +200,8 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
         return
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     if smiles in names:
-        raise OptionError(
-            f"the target {smiles} is the column of SMILES strings, which is the input; "
-            "name another target, or another column with --smiles (smiles=...)."
-        )
+        told = f"the target {smiles} is the column of SMILES strings, the input"
+        raise OptionError(f"{told}; name another target, or use --smiles (smiles=...).")
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
@@ -234,13 +209,13 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 
     If `y` or `own.labels` has the targets, the targets in the graphs are removed.
     """
-    named = own.targets and set(own.targets) <= set(rows.node_columns)
+    store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
-        return replace(rows, store=replace(rows.store, y=None, node_targets=False))
-    if named and not set(own.targets) <= set(rows.columns):
-        none = torch.zeros(int(rows.store.node_ptr[-1]))
-        return replace(rows, store=replace(rows.store, y=none, node_targets=True))
-    return rows
+        store = replace(store, y=None, node_targets=False)
+    elif names and names <= set(rows.node_columns) and not names <= set(rows.columns):
+        zeros = torch.zeros(int(store.node_ptr[-1]))
+        store = replace(store, y=zeros, node_targets=True)
+    return replace(rows, store=store)
 
 
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
@@ -248,18 +223,18 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
     assert own.labels is not None
     columns, decimal_commas = read_table(own.labels)
     if decimal_commas:
-        columns = columns_with_points(columns, own.labels, own.targets, own.task)
+        columns = with_points(columns, own.labels, own.targets, own.task)
     length = len(next(iter(columns.values())))
     if length != rows.num_rows:
+        graphs = counted(rows.num_rows, "graph")
         raise GraphError(
             f"{own.labels} has {counted(length, 'row')}, but {rows.source} has "
-            f"{counted(rows.num_rows, 'graph')}; give a header line, and one row for "
-            "every graph, in the same order."
+            f"{graphs}; give a header line, and one row for every graph, in order."
         )
     names = own.targets or tuple(columns)
     if not own.targets and len(names) > 1:
-        names = tuple(name for name in names if _is_numeric(columns[name]))
-        names = tuple(n for n in names if n.lower() not in ("id", "index", "graph"))
+        known = (n for n in names if n.lower() not in ("id", "index", "graph"))
+        names = tuple(name for name in known if _is_numeric(columns[name]))
     for name in names:
         check_no_list("target", name, columns)
         check_column(name, list(columns), own.labels)
@@ -274,28 +249,23 @@ def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
     """
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
-    names = tuple(name for name in others if _is_numeric(rows.columns[name]))
     if len(others) == 1:
         return tuple(others)
+    names = tuple(name for name in others if _is_numeric(rows.columns[name]))
     if not others:
-        raise OptionError(
-            f"{rows.source} has no named column besides {smiles}; add a column with "
-            "the target, and its name in the header."
-        )
+        told = f"{rows.source} has no named column besides {smiles}"
+        raise OptionError(f"{told}; add a column with the target, and name it.")
     if len(names) != 1:
-        raise OptionError(
-            f"{rows.source} has {len(others)} columns besides {smiles}; name the ones "
-            f"to predict with --target, of: {', '.join(others[:20])}."
-        )
+        told = f"{rows.source} has {len(others)} columns besides {smiles}; name the"
+        names_of = ", ".join(others[:20])
+        raise OptionError(f"{told} ones to predict with --target, of: {names_of}.")
     return names
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:
-    known = [
-        str(value).lower() for value in values if str(value).lower() not in MISSING
-    ]
-    right = sum(as_number(value) is not None for value in known[:1000])
-    return 2 * right > len(known[:1000])
+    texts = (str(value).lower() for value in values)
+    known = list(islice((text for text in texts if text not in MISSING), 1000))
+    return 2 * sum(as_number(text) is not None for text in known) > len(known)
 
 
 def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
@@ -306,16 +276,12 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
         sized = (getattr(row, "ndim", 1) and hasattr(row, "__len__") for row in y)
         lengths = [len(row) if n else 1 for row, n in zip(y, sized, strict=True)]
         _refuse_parts(lengths, rows)
-        raise GraphError(
-            "y has rows of different lengths; give equally many targets for every "
-            "graph."
-        ) from error
+        told = "y has rows of different lengths"
+        raise GraphError(f"{told}; give every graph equally many targets.") from error
     if table.ndim not in (1, 2) or len(table) != rows.num_rows:
         _refuse_parts(list(table.shape[:1]), rows)
-        raise GraphError(
-            f"y has shape {list(table.shape)}; give {counted(rows.num_rows, 'row')}, "
-            "one for every graph."
-        )
+        wanted = f"{counted(rows.num_rows, 'row')}, one for every graph"
+        raise GraphError(f"y has shape {list(table.shape)}; give {wanted}.")
     table = table.reshape(len(table), -1)[rows.position.numpy()]
     return _named(table, names, target_names(y))
 
@@ -357,11 +323,9 @@ def _named(
     known = known or default_names(width)
     if not set(wanted) <= set(known):
         if len(wanted) != width:
-            raise OptionError(
-                f"there are {counted(width, 'target')}, but "
-                f"{counted(len(wanted), 'name')}; name every target, or give some of: "
-                f"{', '.join(known[:10])}."
-            )
+            told = f"{counted(width, 'target')}, but {counted(len(wanted), 'name')}"
+            some = f"name every target, or give some of: {', '.join(known[:10])}"
+            raise OptionError(f"there are {told}; {some}.")
         names, partly = (*known, *others), not set(wanted).isdisjoint(known)
         for name in wanted:
             if name not in known and (partly or get_close_matches(name, names)):

@@ -24,14 +24,11 @@ except ImportError:  # Windows
 
 def try_lock(file: FileIO) -> bool:
     """Lock an open file; return False if another process has locked it."""
-    if fcntl is None:
-        return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
     return True
 
 
@@ -57,27 +54,46 @@ def open_bytes(path: FilePath) -> IO[bytes]:
     where = Path(path)
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
-    try:
+    with (
+        refusing(f"{where} cannot be read", OSError, ValueError, reason=True),
+        refusing(f"there is no file {where}; check the path.", FileNotFoundError),
+    ):
         if is_packed(where):
             return cast("IO[bytes]", PackedFile(where))
         return open(where, "rb")
-    except FileNotFoundError as error:
-        raise FileFormatError(f"there is no file {where}; check the path.") from error
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{where} cannot be read: {error}.") from error
 
 
 def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
-    with open_bytes(path) as file:
-        try:
-            content = file.read(-1 if at_most is None else at_most + 1)
-        except OSError as error:
-            raise FileFormatError(f"{path} cannot be read: {error}.") from error
+    failed = refusing(f"{path} cannot be read", OSError, reason=True)
+    with open_bytes(path) as file, failed:
+        content = file.read(-1 if at_most is None else at_most + 1)
     if at_most is not None and len(content) > at_most:
-        raise FileFormatError(
-            f"{path} has more than {at_most} bytes; give a smaller file."
-        )
+        told = f"{path} has more than {at_most} bytes"
+        raise FileFormatError(f"{told}; give a smaller file.")
     return content
+
+
+@contextmanager
+def refusing(
+    told: str, *kinds: type[Exception], reason: bool = False
+) -> Iterator[None]:
+    """Context manager: errors (of `kinds`) become a `FileFormatError` with this text.
+
+    If `reason`, the text of the error is appended.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, FileFormatError) or not isinstance(error, kinds or object):
+            raise
+        text = f"{told}: {str(error).rstrip('.')}." if reason else told
+        raise FileFormatError(text) from error
+
+
+def read_text(path: FilePath, see: str, at_most: int | None = None) -> str:
+    """Return the text of a UTF-8 file; errors refer to a section of docs/formats.md."""
+    with refusing(f"{path} is not UTF-8 text; see {see}.", UnicodeDecodeError):
+        return read_bytes(path, at_most).decode("utf-8-sig")
 
 
 def make_folder(path: FilePath) -> Path:
@@ -85,9 +101,8 @@ def make_folder(path: FilePath) -> Path:
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileFormatError(
-            f"the folder {where} cannot be made: {error.strerror}; choose another one."
-        ) from error
+        told = f"the folder {where} cannot be made: {error.strerror}"
+        raise FileFormatError(f"{told}; choose another one.") from error
     return where
 
 
@@ -106,9 +121,8 @@ def write_bytes(path: FilePath, content: bytes) -> None:
         os.replace(draft, where)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise FileFormatError(
-            f"{where} cannot be written: {error.strerror}; check its folder."
-        ) from error
+        told = f"{where} cannot be written: {error.strerror}"
+        raise FileFormatError(f"{told}; check its folder.") from error
 
 
 SMALLEST_BUDGET = 2**30
@@ -132,11 +146,9 @@ def memory_budget(file_size: int) -> int:
 
 def check_budget(needed: int, file_size: int) -> None:
     if needed > memory_budget(file_size):
-        raise GraphError(
-            f"its arrays need {needed / 1e9:.1f} GB of memory, too much for a file of "
-            f"{file_size / 1e6:.1f} MB; if the data are real, write the file without "
-            "compression, with numpy.savez."
-        )
+        told = f"its arrays need {needed / 1e9:.1f} GB of memory, too much for a file"
+        advice = "if the data are real, write the file without compression, with"
+        raise GraphError(f"{told} of {file_size / 1e6:.1f} MB; {advice} numpy.savez.")
 
 
 def check_size(content: IO[bytes]) -> None:
@@ -149,28 +161,19 @@ def check_size(content: IO[bytes]) -> None:
 def _bytes_needed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
     """Return the memory in bytes that a member of an npz file needs when it is read."""
     with archive.open(info) as member:
-        header = _shape_and_dtype(member)
-    if header is None:
-        return info.file_size
-    shape, dtype = header
+        try:
+            read = HEADERS[np.lib.format.read_magic(member)]
+        except (ValueError, KeyError):
+            return info.file_size
+        shape, _, dtype = read(member)
     if math.prod(shape) * dtype.itemsize > info.file_size:
-        raise GraphError(
-            f"{info.filename.removesuffix('.npy')} cannot be read: its header "
-            f"announces shape {list(shape)}, more than the file contains."
-        )
+        told = f"{info.filename.removesuffix('.npy')} cannot be read: its header"
+        shown = f"announces shape {list(shape)}, more than the file contains"
+        raise GraphError(f"{told} {shown}.")
     least = BYTES_PER_NUMBER if dtype.kind in "biuf" else BYTES_PER_NAME
     # An empty axis counts as 1, so that an array of shape [0, 10^12] is not free.
     entries = math.prod(max(length, 1) for length in shape)
     return entries * max(dtype.itemsize, least)
-
-
-def _shape_and_dtype(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype] | None:
-    try:
-        read = HEADERS[np.lib.format.read_magic(member)]
-    except (ValueError, KeyError):
-        return None
-    shape, _, dtype = read(member)
-    return shape, dtype
 
 
 TEXT_SUFFIXES = frozenset(
@@ -229,10 +232,9 @@ class PackedFile(gzip.GzipFile):
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise FileFormatError(f"{self._path} {_problem(error)}.") from error
         if self.tell() > self._budget:
-            raise FileFormatError(
-                f"{self._path} unpacks to more than {self._budget / 1e9:.1f} GB, too "
-                "much for its size; if the data are real, unpack the file first."
-            )
+            told = f"{self._path} unpacks to more than {self._budget / 1e9:.1f} GB, too"
+            advice = "if the data are real, unpack the file first"
+            raise FileFormatError(f"{told} much for its size; {advice}.")
 
 
 def _problem(error: Exception) -> str:

@@ -14,7 +14,12 @@ import torch
 
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs.readers.files import FilePath, read_bytes, write_bytes
-from gnnak.graphs.store import GraphStore, with_reverse_edges, without_reverse_edges
+from gnnak.graphs.store import (
+    GraphStore,
+    store_graphs,
+    with_reverse_edges,
+    without_reverse_edges,
+)
 
 HEADER = b">>graph6<<"
 OTHERS = {b":": "sparse6", b"&": "digraph6", b";": "incremental sparse6"}
@@ -44,7 +49,7 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
             [1, 0, 2, 0, 2, 1]])
     """
     content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    sizes, edges = [], [np.zeros((2, 0), np.int64)]
+    graphs = []
     for number, line in enumerate(content.split(b"\n"), start=1):
         line = line.strip()
         if number == 1:
@@ -54,18 +59,10 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
         try:
             size, ends = _decode(line)
         except ValueError as error:
-            raise FileFormatError(
-                f"{name}, line {number}: {error}; see docs/formats.md#graph6."
-            ) from error
-        sizes.append(size)
-        edges.append(ends)
-    counts = [ends.shape[1] for ends in edges[1:]]
-    store = GraphStore(
-        torch.tensor(sizes, dtype=torch.long),
-        torch.tensor(counts, dtype=torch.long),
-        torch.from_numpy(np.concatenate(edges, axis=1)),
-    )
-    return with_reverse_edges(store)
+            told = f"{name}, line {number}: {error}"
+            raise FileFormatError(f"{told}; see docs/formats.md#graph6.") from error
+        graphs.append((torch.from_numpy(ends), size))
+    return with_reverse_edges(store_graphs(graphs))
 
 
 def format_graph6(store: GraphStore) -> str:
@@ -79,9 +76,8 @@ def format_graph6(store: GraphStore) -> str:
     bare = GraphStore(store.num_nodes, store.num_edges, store.edge_index).check()
     once = without_reverse_edges(bare.to("cpu"))
     if once is None:
-        raise GraphError(
-            "an edge has no reverse edge; graph6 is for undirected graphs only."
-        )
+        told = "an edge has no reverse edge"
+        raise GraphError(f"{told}; graph6 is for undirected graphs only.")
     sizes = once.num_nodes.tolist()
     columns = np.split(once.edge_index.numpy(), once.edge_ptr[1:-1].tolist(), axis=1)
     lines = []
@@ -89,10 +85,8 @@ def format_graph6(store: GraphStore) -> str:
         low, high = ends.min(axis=0), ends.max(axis=0)
         place = high * (high - 1) // 2 + low
         if (low == high).any() or np.unique(place).size != place.size:
-            raise GraphError(
-                f"graph {graph} has a self loop or an edge twice; graph6 is for simple "
-                "graphs only."
-            )
+            told = f"graph {graph} has a self loop or an edge twice"
+            raise GraphError(f"{told}; graph6 is for simple graphs only.")
         lines.append(_encode(size, place) + "\n")
     return "".join(lines)
 
@@ -115,16 +109,13 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
     wrong = np.flatnonzero((value < 63) | (value > 126))
     if wrong.size:
         at = int(wrong[0])
-        raise ValueError(
-            f"byte {at + 1} is {int(value[at])}; graph6 has only 63 to 126 ('?' to '~')"
-        )
+        told = f"byte {at + 1} is {int(value[at])}"
+        raise ValueError(f"{told}; graph6 has only 63 to 126 ('?' to '~')")
     size, rest = _decode_size(value - 63)
     pairs = size * (size - 1) // 2
     if rest.size != -(-pairs // 6):
-        raise ValueError(
-            f"{size} nodes need {-(-pairs // 6)} characters after their number, got "
-            f"{rest.size}; the line is truncated or damaged"
-        )
+        told = f"{size} nodes need {-(-pairs // 6)} characters after their number"
+        raise ValueError(f"{told}, got {rest.size}; the line is truncated or damaged")
     bits = np.unpackbits(rest[:, None], axis=1)[:, 2:].reshape(-1)
     place = np.flatnonzero(bits)
     if place.size and place[-1] >= pairs:
@@ -156,9 +147,8 @@ def _ends(place: np.ndarray) -> np.ndarray:
 def _encode(size: int, place: np.ndarray) -> str:
     """Encode a graph of `size` nodes whose bits at the positions `place` are 1."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
-    number = "".join(
-        chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))
-    )
+    places = reversed(range(digits))
+    number = "".join(chr(63 + (size >> 6 * place & 63)) for place in places)
     bits = np.zeros((-(-(size * (size - 1) // 2) // 6), 6), np.uint8)
     bits.reshape(-1)[place] = 1
     six = bits @ np.array([32, 16, 8, 4, 2, 1], np.uint8) + np.uint8(63)

@@ -1,15 +1,16 @@
 """Convert networkx graphs, also from node-link JSON, to a `GraphStore`, and back."""
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import networkx as nx
 import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError, kind_of
+from gnnak.graphs.fields import Names, listed
 from gnnak.graphs.readers.files import FilePath, format_suffix, read_bytes
 from gnnak.graphs.readers.rows import BadRow
 from gnnak.graphs.store import GraphStore, with_reverse_edges
@@ -42,10 +43,16 @@ def find_categories(
     """
     found: dict[str, set[str]] = {}
     for graph in graphs:
-        for data, names in _attributes(graph, node_attr, edge_attr, graph_attr):
-            for name in names:
-                if isinstance(data.get(name), str):
-                    found.setdefault(name, set()).add(data[name])
+        attributes = [
+            (graph_attr, [graph.graph]),
+            (node_attr, (data for _, data in graph.nodes(data=True))),
+            (edge_attr, (data for *_, data in graph.edges(data=True))),
+        ]
+        for names, rows in attributes:
+            for data in rows if names else ():
+                for name in names:
+                    if isinstance(data.get(name), str):
+                        found.setdefault(name, set()).add(data[name])
     return {name: tuple(sorted(values)) for name, values in found.items()}
 
 
@@ -53,43 +60,18 @@ def as_numbers(name: str, value: Any, categories: Categories, where: str) -> lis
     """Convert the value of an attribute to numbers; `where` is for error messages."""
     known = categories.get(name)
     value = value.tolist() if hasattr(value, "tolist") else value
+    told = f"the attribute {name!r} of {where} is {value!r}"
     if known is None and isinstance(value, str):
-        raise GraphError(
-            f"the attribute {name!r} of {where} is {value!r}; give numbers, such as "
-            "the position of each text in a list of all texts."
-        )
+        raise GraphError(f"{told}; give numbers, such as the position in a list.")
     if known is None:
         return list(value) if isinstance(value, list | tuple) else [value]
     if not isinstance(value, str):
-        raise GraphError(
-            f"the attribute {name!r} of {where} is {value!r}, but it is a string "
-            "elsewhere; give numbers only, or strings only."
-        )
+        wanted = "give numbers only, or strings only"
+        raise GraphError(f"{told}, but it is a string elsewhere; {wanted}.")
     if value not in known:
         shown = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-        raise GraphError(
-            f"the attribute {name!r} of {where} is {value!r}; the known categories are "
-            f"{shown}."
-        )
+        raise GraphError(f"{told}; the known categories are {shown}.")
     return [list(known).index(value)]
-
-
-def _attributes(
-    graph: nx.Graph,
-    node_attr: Sequence[str],
-    edge_attr: Sequence[str],
-    graph_attr: Sequence[str],
-) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
-    """Yield pairs (attributes, names to read) of the graph, its nodes and its edges."""
-    yield graph.graph, graph_attr
-    if node_attr:
-        yield from ((data, node_attr) for _, data in graph.nodes(data=True))
-    if edge_attr:
-        yield from ((data, edge_attr) for *_, data in graph.edges(data=True))
-
-
-Names = str | Sequence[str]
-"""One or more attribute names; the values are concatenated as columns."""
 
 
 def from_networkx(
@@ -127,31 +109,37 @@ def from_networkx(
     if isinstance(graphs, nx.Graph):
         raise GraphError("this is one networkx graph; give a list of them.")
     if target is not None and node_target is not None:
-        raise GraphError(
-            f"target is {target!r} and node_target is {node_target!r}; give one of "
-            "them."
-        )
+        both = f"target is {target!r} and node_target is {node_target!r}"
+        raise GraphError(f"{both}; give one of them.")
     graphs = list(graphs)
     for number, graph in enumerate(graphs):
         if not isinstance(graph, nx.Graph):
             kind = kind_of(graph)
             raise GraphError(f"graph {number} is {kind}; give networkx graphs.")
     if categories is None:
-        per_node = [*_listed(node_attr), *_listed(node_target)]
-        categories = find_categories(
-            graphs, per_node, _listed(edge_attr), _listed(target)
-        )
-    names = _Names(node_attr, edge_attr, target, node_target, categories)
-    raws = [_one(number, graph, names) for number, graph in enumerate(graphs)]
-    ends = torch.tensor([pair for raw in raws for pair in raw.ends], dtype=torch.long)
-    directed = [raw.directed for raw in raws for _ in raw.ends]
+        of_nodes = [*listed(node_attr), *listed(node_target)]
+        others = listed(edge_attr), listed(target)
+        categories = find_categories(graphs, of_nodes, *others)
+    names = node_attr, edge_attr, target, node_target
+    parts = [_rows(f"graph {i}", g, names, categories) for i, g in enumerate(graphs)]
+    x, edge_rows, per_graph, per_node = (
+        [row for part in parts for row in part[place]] for place in range(4)
+    )
+    numbers = [{node: number for number, node in enumerate(graph)} for graph in graphs]
+    ends = [
+        (number[source], number[end])
+        for graph, number in zip(graphs, numbers, strict=True)
+        for source, end, *_ in graph.edges
+    ]
+    directed = [graph.is_directed() for graph in graphs for _ in graph.edges]
+    y = _table(per_node if node_target else per_graph, target or node_target)
     store = GraphStore(
-        torch.tensor([raw.size for raw in raws], dtype=torch.long),
-        torch.tensor([len(raw.ends) for raw in raws], dtype=torch.long),
-        ends.reshape(-1, 2).t().contiguous(),
-        _table([row for raw in raws for row in raw.node_rows], node_attr),
-        _table([row for raw in raws for row in raw.edge_rows], edge_attr),
-        _targets([row for raw in raws for row in raw.targets], target or node_target),
+        torch.tensor([len(graph) for graph in graphs], dtype=torch.long),
+        torch.tensor([len(graph.edges) for graph in graphs], dtype=torch.long),
+        torch.tensor(ends, dtype=torch.long).reshape(-1, 2).t().contiguous(),
+        _table(x, node_attr),
+        _table(edge_rows, edge_attr),
+        y if y is None or y.size(1) != 1 else y.flatten(),
         node_targets=node_target is not None,
     )
     return with_reverse_edges(store.check(), torch.tensor(directed, dtype=torch.bool))
@@ -183,60 +171,28 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
     return graph
 
 
-class _Names(NamedTuple):
-    node_attr: Names | None
-    edge_attr: Names | None
-    target: Names | None
-    node_target: Names | None
-    categories: Categories
-
-
-class _Raw(NamedTuple):
-    size: int
-    directed: bool
-    ends: list[tuple[int, int]]
-    node_rows: list[list[float]]
-    edge_rows: list[list[float]]
-    targets: list[list[float]]
-
-
-def _one(number: int, graph: nx.Graph, names: _Names) -> _Raw:
-    place: dict[Hashable, int] = {node: index for index, node in enumerate(graph)}
-    nodes = list(graph.nodes(data=True))
-    edges = list(graph.edges(data=True))
-
-    def row(what: str, data: Mapping[str, Any], wanted: Names | None) -> list[float]:
-        where = f"{what} of graph {number}" if what else f"graph {number}"
-        return _row(where, data, wanted, names.categories)
-
-    targets = [row("", graph.graph, names.target)] if names.target else []
-    if names.node_target:
-        targets = [row(f"node {n!r}", data, names.node_target) for n, data in nodes]
-    return _Raw(
-        len(place),
-        graph.is_directed(),
-        [(place[source], place[target]) for source, target, _ in edges],
-        [row(f"node {item[0]!r}", item[-1], names.node_attr) for item in nodes],
-        [row(f"edge {item[:2]!r}", item[-1], names.edge_attr) for item in edges],
-        targets,
-    )
+def _rows(
+    where: str, graph: nx.Graph, names: Sequence[Names | None], categories: Categories
+) -> list[list[list[float]]]:
+    """Return the attributes, as in `names`, of nodes, edges, the graph and nodes."""
+    nodes = [(f"node {n!r} of {where}", data) for n, data in graph.nodes(data=True)]
+    edges = [(f"edge {(s, t)!r} of {where}", d) for s, t, d in graph.edges(data=True)]
+    parts = zip(names, (nodes, edges, [(where, graph.graph)], nodes), strict=True)
+    return [
+        [_row(*item, wanted, categories) for item in items if wanted is not None]
+        for wanted, items in parts
+    ]
 
 
 def _row(
     where: str, data: Mapping[str, Any], names: Names | None, categories: Categories
 ) -> list[float]:
     row: list[float] = []
-    for name in _listed(names):
+    for name in listed(names):
         if name not in data:
             raise GraphError(f"{where} has no attribute {name!r}; set it.")
         row.extend(as_numbers(name, data[name], categories, where))
     return row
-
-
-def _targets(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Return a tensor [rows], or [rows, c] if a row has several numbers."""
-    table = _table(rows, names)
-    return table if table is None or table.size(1) != 1 else table.flatten()
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
@@ -244,22 +200,15 @@ def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
     if names is None:
         return None
     if not rows:
-        return torch.zeros(0, len(_listed(names)), dtype=torch.long)
+        return torch.zeros(0, len(listed(names)), dtype=torch.long)
     try:
         table = torch.tensor(rows)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise GraphError(
-            f"the attributes {names!r} are not numbers or differ in length: {error}."
-        ) from error
+        told = f"the attributes {names!r} are not numbers or differ in length"
+        raise GraphError(f"{told}: {error}.") from error
     if table.is_complex():
         raise GraphError(f"the attributes {names!r} are complex; give real numbers.")
     return table.float() if table.is_floating_point() else table.long()
-
-
-def _listed(names: Names | None) -> Sequence[str]:
-    if names is None:
-        return ()
-    return (names,) if isinstance(names, str) else names
 
 
 LARGEST = 2 << 30
@@ -278,10 +227,9 @@ def read_node_link(path: FilePath) -> list[Row]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(
-            f"{where} is not JSON ({_reason(error)}); give networkx graphs as "
-            "node-link JSON; see docs/formats.md#json."
-        ) from error
+        told = f"{where} is not JSON ({_reason(error)}); give networkx graphs as"
+        see = "node-link JSON; see docs/formats.md#json"
+        raise FileFormatError(f"{told} {see}.") from error
     items = content if isinstance(content, list) else [content]
     return [_graph(number, item) for number, item in enumerate(items, start=1)]
 

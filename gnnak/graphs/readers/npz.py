@@ -15,14 +15,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError
-from gnnak.graphs.readers.files import (
-    BYTES_PER_NUMBER,
-    FilePath,
-    check_budget,
-    check_size,
-    open_bytes,
-    write_bytes,
-)
+from gnnak.graphs.readers import files
 from gnnak.graphs.readers.one_graph import KEYS as ONE_GRAPH_KEYS
 from gnnak.graphs.readers.one_graph import in_usual_layout
 from gnnak.graphs.store import (
@@ -88,35 +81,29 @@ class GraphFile:
         """
         self.store.check()
         size = len(self.store)
-        if self.split is not None and splits_nodes(self.store, self.split):
-            _check_codes("split", self.split, "[k, n]", -1, 2)
-        elif self.split is not None:
-            _check_codes("split", self.split, f"[{size}]", 0, 2)
-            if list(self.split.shape) != [size]:
-                raise GraphError(
-                    f"split has shape {list(self.split.shape)}; give [{size}], one "
-                    "entry for every graph."
-                )
+        if self.split is not None:
+            of_nodes = splits_nodes(self.store, self.split)
+            shape = "[k, n]" if of_nodes else f"[{size}], one entry for every graph"
+            _check_codes("split", self.split, shape, -1 if of_nodes else 0, 2)
+            if not of_nodes and list(self.split.shape) != [size]:
+                found = list(self.split.shape)
+                raise GraphError(f"split has shape {found}; give {shape}.")
         if self.folds is not None:
-            _check_codes("folds", self.folds, f"[k, {size}]", -1, 1)
+            shape = f"[k, {size}], one row for every fold"
+            _check_codes("folds", self.folds, shape, -1, 1)
             if self.folds.dim() != 2 or self.folds.size(1) != size:
-                raise GraphError(
-                    f"folds has shape {list(self.folds.shape)}; give [k, {size}], one "
-                    "row for every fold."
-                )
+                found = list(self.folds.shape)
+                raise GraphError(f"folds has shape {found}; give {shape}.")
         for key in self.names:
             if not key.endswith("_names"):
-                raise GraphError(
-                    f"names has the key {key!r}; keys must end in '_names'."
-                )
+                raise GraphError(f"names has {key!r}; keys must end in '_names'.")
         return self
 
 
 def splits_nodes(store: GraphStore, split: Tensor) -> bool:
     """Return whether `split`, [n] or [k, n], splits the nodes of a single graph."""
     whole = len(store) == 1 and store.node_targets and isinstance(split, Tensor)
-    nodes = int(store.node_ptr[-1])
-    return whole and split.dim() in (1, 2) and split.size(-1) == nodes
+    return whole and split.dim() in (1, 2) and split.size(-1) == int(store.node_ptr[-1])
 
 
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
@@ -124,9 +111,8 @@ def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> N
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
     wrong = value[(value < low) | (value > high)]
     if wrong.numel():
-        raise GraphError(
-            f"{name} holds {int(wrong[0])}; only {low} to {high} are valid codes."
-        )
+        codes = f"only {low} to {high} are valid codes"
+        raise GraphError(f"{name} holds {int(wrong[0])}; {codes}.")
 
 
 END = b"PK\x05\x06"
@@ -147,10 +133,8 @@ def check_entries(content: IO[bytes]) -> None:
     with zipfile.ZipFile(content) as archive:
         found = len(archive.infolist())
     if place < 0 or (announced != MANY and announced != found):
-        raise GraphError(
-            f"it lists {found} arrays, but should have {announced}; the file is "
-            "damaged, copy it again"
-        )
+        told = f"it lists {found} arrays, but should have {announced}"
+        raise GraphError(f"{told}; the file is damaged, copy it again")
 
 
 LARGEST = np.iinfo(np.int64).max
@@ -181,28 +165,22 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
     if array.dtype.kind == "f":
         return array
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    if low >= 0:
-        return array.astype(np.min_scalar_type(high))
-    return array.astype(np.min_scalar_type(min(low, -high - 1)))
+    return array.astype(np.min_scalar_type(high if low >= 0 else min(low, -high - 1)))
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
     if array is None:
         return False
     if array.dtype.kind != "b" or array.size != 1:
-        raise GraphError(
-            f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
-            "bool."
-        )
+        found = f"dtype {array.dtype} and shape {list(array.shape)}"
+        raise GraphError(f"{key} has {found}; write one bool.")
     return bool(array.item())
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
     if array.dtype.kind != "U" or array.ndim != 1:
-        raise GraphError(
-            f"{key} has dtype {array.dtype} and shape {list(array.shape)}; write one "
-            "row of strings."
-        )
+        found = f"dtype {array.dtype} and shape {list(array.shape)}"
+        raise GraphError(f"{key} has {found}; write one row of strings.")
     return tuple(array.tolist())
 
 
@@ -214,7 +192,7 @@ Result = TypeVar("Result")
 
 
 def read_npz(
-    path: FilePath, allow_no_edges: bool = False, required: Sequence[str] = ()
+    path: files.FilePath, allow_no_edges: bool = False, required: Sequence[str] = ()
 ) -> GraphFile:
     """Read a data set in the npz layout, which `docs/formats.md` describes.
 
@@ -231,14 +209,13 @@ def read_npz(
             read as graphs without edges; if False, it raises an error.
         required: Optional keys, such as `x`, that the file must have.
     """
-    with open_bytes(path) as content:
+    with files.open_bytes(path) as content:
         arrays = _load(path, content)
         size = os.fstat(content.fileno()).st_size
     try:
         for key in required:
             _check_present(key, arrays)
-        usual = in_usual_layout(arrays)
-        file, directed = _assemble(usual, allow_no_edges, size)
+        file, directed = _assemble(in_usual_layout(arrays), allow_no_edges, size)
         file.check()
         if not directed:
             _check_written_once(file.store)
@@ -255,15 +232,13 @@ def _check_written_once(store: GraphStore) -> None:
         edge = int(two_way[0])
         graph = int(torch.searchsorted(store.num_edges.cumsum(0), edge, right=True))
         source, target = store.edge_index[:, edge].tolist()
-        raise GraphError(
-            f"edge_index has both directions of the edge between nodes {source} and "
-            f"{target} of graph {graph}; set directed=True, or write each edge once."
-        )
+        told = f"edge_index has both directions of the edge between nodes {source} and"
+        raise GraphError(f"{told} {target} of graph {graph}; set directed=True.")
 
 
-def holds_one_graph(path: FilePath) -> bool:
+def holds_one_graph(path: files.FilePath) -> bool:
     """Return whether an npz file has one graph; `FileFormatError` if it is no such."""
-    with open_bytes(path) as content:
+    with files.open_bytes(path) as content:
         found = _try(f"{path}", lambda: np.load(content, allow_pickle=False))
         if not isinstance(found, np.lib.npyio.NpzFile) or "edge_index" not in found:
             return False
@@ -272,7 +247,7 @@ def holds_one_graph(path: FilePath) -> bool:
         return _try(f"{path}", lambda: found["num_nodes"].size == 1)
 
 
-def write_npz(path: FilePath, file: GraphFile) -> None:
+def write_npz(path: files.FilePath, file: GraphFile) -> None:
     """Write a data set in the npz layout, atomically; `read_npz` is the inverse.
 
     If every edge has a reverse edge with the same attributes, only one direction is
@@ -286,14 +261,13 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
         file: The graphs and their splits.
     """
     once = without_reverse_edges(file.check().store)
-    if once is not None and two_way_edges(once).numel():
-        once = None
-    if once is not None:
-        file = replace(file, store=once)
-    write_arrays(path, file, directed=once is None)
+    if once is None or two_way_edges(once).numel():
+        write_arrays(path, file, directed=True)
+    else:
+        write_arrays(path, replace(file, store=once))
 
 
-def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> None:
+def write_arrays(path: files.FilePath, file: GraphFile, directed: bool = False) -> None:
     """Write a data set in the npz layout, atomically, with all the edges that it has.
 
     Unless `directed`, the graphs must have only one direction of each edge. This is
@@ -305,32 +279,29 @@ def write_arrays(path: FilePath, file: GraphFile, directed: bool = False) -> Non
         value = getattr(file if key in ("split", "folds") else store, key)
         if value is not None:
             arrays[key] = to_array(key, value)
-    for key, flag in zip(FLAGS, (store.node_targets, directed), strict=True):
-        if flag:
-            arrays[key] = np.array(True)
+    flags = zip(FLAGS, (store.node_targets, directed), strict=True)
+    arrays |= {key: np.array(True) for key, flag in flags if flag}
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
-    write_bytes(path, content.getvalue())
+    files.write_bytes(path, content.getvalue())
 
 
-def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
+def _load(path: files.FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     what = f"{path} is not an npz file"
     opened = _try(what, lambda: np.load(content, allow_pickle=False))
     if not isinstance(opened, np.lib.npyio.NpzFile):
-        raise FileFormatError(
-            f"{path} contains a single array; see docs/formats.md#npz."
-        )
+        told = "contains a single array; see docs/formats.md#npz"
+        raise FileFormatError(f"{path} {told}.")
     _try(f"{path}", lambda: check_entries(content))
-    _try(f"{path}", lambda: check_size(content))
+    _try(f"{path}", lambda: files.check_size(content))
     arrays = {}
     for key in opened.files:
         known = (*COUNTS, *VALUES, *FLAGS, *ONE_GRAPH_KEYS)
         if key not in known and not key.endswith("_names"):
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}? See" if near else "see"
-            raise FileFormatError(
-                f"{path} has an unknown key {key}; {hint} docs/formats.md#npz."
-            )
+            told = f"{path} has an unknown key {key}"
+            raise FileFormatError(f"{told}; {hint} docs/formats.md#npz.")
         what = f"{path}: {key} cannot be read"
         arrays[key] = _try(what, lambda key=key: opened[key])  # type: ignore[misc]
         if not isinstance(arrays[key], np.ndarray):
@@ -373,15 +344,12 @@ def _assemble(
     if store.x is None:
         nodes = int(store.node_ptr[-1])
         try:
-            check_budget(nodes * BYTES_PER_NUMBER, file_size)
+            files.check_budget(nodes * files.BYTES_PER_NUMBER, file_size)
         except GraphError as error:
             raise GraphError(f"num_nodes adds up to {nodes}, so {error}") from error
         store = replace(store, x=torch.zeros(nodes, 1, dtype=torch.long))
-    names = {
-        key: to_names(key, value)
-        for key, value in arrays.items()
-        if key.endswith("_names")
-    }
+    named = [key for key in arrays if key.endswith("_names")]
+    names = {key: to_names(key, arrays[key]) for key in named}
     return GraphFile(store, split, folds, names), directed
 
 

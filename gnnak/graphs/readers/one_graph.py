@@ -34,23 +34,17 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
     columns = {}
     for name, mask in masks.items():
         if mask.dtype != torch.bool or mask.dim() not in (1, 2):
-            raise GraphError(
-                f"{name} is {mask.dtype} {list(mask.shape)}; give a bool for every "
-                "node, [n], or one column of bools per split, [n, k]."
-            )
+            told = f"{name} is {mask.dtype} {list(mask.shape)}; give a bool for every"
+            raise GraphError(f"{told} node, [n], or one column per split, [n, k].")
         columns[name] = mask[:, None] if mask.dim() == 1 else mask
         if mask.size(0) != num_nodes:
-            raise GraphError(
-                f"{name} has {mask.size(0)} rows, but the graph has {num_nodes} nodes; "
-                "give one row for every node."
-            )
+            told = f"{name} has {mask.size(0)} rows, but the graph has {num_nodes}"
+            raise GraphError(f"{told} nodes; give one row for every node.")
     widths = {mask.size(1) for mask in columns.values()}
     count = max(widths)
     if widths - {1, count}:
-        raise GraphError(
-            f"the masks have {' and '.join(map(str, sorted(widths)))} columns; give "
-            "all masks one column per split."
-        )
+        told = f"the masks have {' and '.join(map(str, sorted(widths)))} columns"
+        raise GraphError(f"{told}; give all masks one column per split.")
     split = torch.full((num_nodes, count), -1)
     for part, name in enumerate(MASKS):
         if name not in columns:
@@ -58,10 +52,8 @@ def split_of_masks(masks: Mapping[str, Tensor], num_nodes: int) -> Tensor:
         chosen = columns[name].cpu().expand(-1, count)
         twice = (chosen & (split >= 0)).any(dim=1).nonzero()
         if twice.numel():
-            raise GraphError(
-                f"node {int(twice[0])} is in {name} and in another mask of the same "
-                "split; put every node into at most one."
-            )
+            told = f"node {int(twice[0])} is in {name} and in another mask of the same"
+            raise GraphError(f"{told} split; put every node into at most one.")
         split[chosen] = part
     return split[:, 0] if count == 1 else split.t().contiguous()
 
@@ -93,8 +85,7 @@ def in_usual_layout(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             reason = "a split, too" if "split" in found else "more than one graph"
             raise GraphError(f"it has {masks[0]}, but {reason}; leave out one of both")
         named = {key: torch.from_numpy(arrays[key]) for key in masks}
-        split = split_of_masks(named, int(found["num_nodes"][0]))
-        found["split"] = split.numpy()
+        found["split"] = split_of_masks(named, int(found["num_nodes"][0])).numpy()
     return found
 
 
@@ -103,9 +94,8 @@ def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     missing = [key for key in SPARSE_X[:3] if key not in arrays]
     if missing or "x" in arrays:
         told = f"lacks {missing[0]}" if missing else "has x and a sparse x"
-        raise GraphError(
-            f"it {told}; give x, or x_indptr, x_indices and x_shape of its CSR form"
-        )
+        wanted = "x, or x_indptr, x_indices and x_shape of its CSR form"
+        raise GraphError(f"it {told}; give {wanted}")
     start, column, shape, *_ = (arrays[key] for key in SPARSE_X[:3])
     whole = all(each.dtype.kind in "iu" for each in (start, column, shape))
     fits = whole and shape.shape == (2,) and start.shape == (int(shape[0]) + 1,)
@@ -119,16 +109,12 @@ def _dense(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         or counts.sum() != len(column)
         or (len(column) and not 0 <= column.min() <= column.max() < shape[1])
     ):
-        raise GraphError(
-            "x_indptr, x_indices, x_shape and x_values are not a matrix in CSR form; "
-            "write those of a scipy.sparse.csr_matrix"
-        )
+        told = "x_indptr, x_indices, x_shape and x_values are not a matrix in CSR form"
+        raise GraphError(f"{told}; write those of a scipy.sparse.csr_matrix")
     size = int(shape[0]) * int(shape[1])
     if size > DENSE_PER_ENTRY * max(len(column), 1 << 20):
-        raise GraphError(
-            f"x would have {size:,} entries, {DENSE_PER_ENTRY} times as many as the "
-            "sparse x; reduce its columns, for example to their principal components"
-        )
+        told = f"x would have {size:,} entries, {DENSE_PER_ENTRY} times as many as the"
+        raise GraphError(f"{told} sparse x; reduce its columns")
     dense = np.zeros(tuple(shape.tolist()), np.float32)
     np.add.at(dense, (np.repeat(np.arange(len(counts)), counts), column), value)
     return dense

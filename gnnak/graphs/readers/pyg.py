@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Number
@@ -23,9 +24,15 @@ from gnnak.errors import (
     with_article,
 )
 from gnnak.graphs.adjacency import check_edge_shape
-from gnnak.graphs.fields import check_alike, check_local_edges, check_rows
+from gnnak.graphs.fields import (
+    Names,
+    check_alike,
+    check_local_edges,
+    check_rows,
+    listed,
+)
 from gnnak.graphs.ragged import pointers, ragged_ranges
-from gnnak.graphs.readers.files import FilePath, read_bytes
+from gnnak.graphs.readers.files import FilePath, read_bytes, refusing
 from gnnak.graphs.store import GraphStore
 from gnnak.typing import as_count
 
@@ -37,9 +44,7 @@ def check_is_list(graphs: object) -> None:
     from torch_geometric.data import Batch, Data  # takes seconds to import
 
     if isinstance(graphs, Batch):
-        raise GraphError(
-            "this is one Batch; give a list of its graphs, batch.to_data_list()."
-        )
+        raise GraphError("this is one Batch; give a list, batch.to_data_list().")
     if isinstance(graphs, Data):
         raise GraphError("this is one Data; give a list of them.")
 
@@ -50,10 +55,8 @@ def check_is_graph(number: int, value: object) -> None:
     if isinstance(value, Batch):
         size = getattr(value, "_num_graphs", None)
         content = "" if size is None else f" of {counted(size, 'graph')}"
-        raise GraphError(
-            f"graph {number} is a Batch{content}; give the graphs themselves, for "
-            "example batch.to_data_list()."
-        )
+        told = f"graph {number} is a Batch{content}"
+        raise GraphError(f"{told}; give the graphs in batch.to_data_list().")
     if not isinstance(value, Data):
         kind = kind_of(value)
         raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
@@ -62,10 +65,8 @@ def check_is_graph(number: int, value: object) -> None:
 def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
     for name, value in fields:
         if isinstance(value, Tensor) and value.is_meta:
-            raise GraphError(
-                f"{name} of the graphs is on the meta device, so it has no values; "
-                "give graphs on 'cpu' or 'cuda'."
-            )
+            told = f"{name} of the graphs is on the meta device, so it has no values"
+            raise GraphError(f"{told}; give graphs on 'cpu' or 'cuda'.")
 
 
 def as_num_nodes(value: object, of: str = "") -> int:
@@ -75,9 +76,8 @@ def as_num_nodes(value: object, of: str = "") -> int:
     try:
         return as_count("num_nodes", value)
     except OptionError as error:
-        raise GraphError(
-            f"num_nodes{of} is {described(value)}; give a whole number of at least 0."
-        ) from error
+        told = f"num_nodes{of} is {described(value)}"
+        raise GraphError(f"{told}; give a whole number of at least 0.") from error
 
 
 FIELDS = frozenset({"x", "edge_index", "num_nodes"})
@@ -101,31 +101,26 @@ def read_pyg(path: FilePath) -> list[Data]:
     # The classes that a pickled Data consists of; building them runs no foreign code.
     harmless = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
     content = io.BytesIO(read_bytes(path))
-    try:
-        with torch.serialization.safe_globals(harmless):
-            found = torch.load(content, map_location="cpu", weights_only=True)
-    except Exception as error:  # PyTorch raises errors of any type on damaged files
-        raise FileFormatError(
-            f"{path} is damaged, or has objects other than tensors and PyG Data, which "
-            "could run code; save a list of Data with torch.save; see "
-            "docs/formats.md#pyg."
-        ) from error
+    told = (
+        f"{path} is damaged, or has objects other than tensors and PyG Data, which "
+        "could run code; save a list of Data with torch.save; see docs/formats.md#pyg."
+    )
+    with refusing(told), torch.serialization.safe_globals(harmless):
+        found = torch.load(content, map_location="cpu", weights_only=True)
     items = list(found) if isinstance(found, list | tuple) else [found]
     graphs = [Data(**item) if _is_graph(item) else item for item in items]
     for number, graph in enumerate(graphs, start=1):
         if not isinstance(graph, Data):
-            raise FileFormatError(
-                f"{path}, item {number} is {kind_of(graph)}; give PyG Data, or "
-                "dicts with edge_index; see docs/formats.md#pyg."
-            )
+            told = f"{path}, item {number} is {kind_of(graph)}; give PyG Data, or dicts"
+            raise FileFormatError(f"{told} with edge_index; see docs/formats.md#pyg.")
     return graphs
 
 
 def from_pyg(
     data_list: Iterable[Data],
     node_targets: bool = False,
-    node_attr: str | Sequence[str] | None = None,
-    edge_attr: str | Sequence[str] | None = None,
+    node_attr: Names | None = None,
+    edge_attr: Names | None = None,
 ) -> GraphStore:
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
@@ -149,7 +144,18 @@ def from_pyg(
     >>> from_pyg([Data(edge_index=edge_index, num_nodes=2), Data(num_nodes=3)])
     GraphStore(graphs=2, nodes=5, edges=2, x=None, edge_attr=None, y=None, device='cpu')
     """
-    sizes, parts = _collect(data_list, node_targets, node_attr, edge_attr)
+    check_is_list(data_list)
+    sizes: list[int] = []
+    parts: dict[str, list[Any]] = {}
+    for graph, data in enumerate(data_list):
+        check_is_graph(graph, data)
+        try:
+            size, fields = _one(data, node_targets, node_attr, edge_attr)
+        except GraphError as error:
+            raise GraphError(f"graph {graph}: {error}") from error
+        sizes.append(size)
+        for name, value in fields.items():
+            parts.setdefault(name, []).append(value)
     if not sizes:
         none = torch.zeros(0, dtype=torch.long)
         return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
@@ -162,8 +168,7 @@ def from_pyg(
     device = parts["edge_index"][0].device
     num_nodes = torch.tensor(sizes, device=device)
     num_edges = torch.tensor([v.size(1) for v in parts["edge_index"]], device=device)
-    store = GraphStore(num_nodes, num_edges, **joined, node_targets=node_targets)
-    return store.check()
+    return GraphStore(num_nodes, num_edges, **joined, node_targets=node_targets).check()
 
 
 def to_pyg(store: GraphStore) -> list[Data]:
@@ -186,33 +191,8 @@ def to_pyg(store: GraphStore) -> list[Data]:
     return [Data(**dict(zip(parts, row, strict=True))) for row in rows]
 
 
-def _collect(
-    data_list: Iterable[Data],
-    node_targets: bool,
-    node_attr: str | Sequence[str] | None,
-    edge_attr: str | Sequence[str] | None,
-) -> tuple[list[int], dict[str, list[Any]]]:
-    """Return the number of nodes of each graph, and for each field a list of values."""
-    check_is_list(data_list)
-    sizes: list[int] = []
-    parts: dict[str, list[Any]] = {}
-    for graph, data in enumerate(data_list):
-        check_is_graph(graph, data)
-        try:
-            size, fields = _one(data, node_targets, node_attr, edge_attr)
-        except GraphError as error:
-            raise GraphError(f"graph {graph}: {error}") from error
-        sizes.append(size)
-        for name, value in fields.items():
-            parts.setdefault(name, []).append(value)
-    return sizes, parts
-
-
 def _one(
-    data: Data,
-    node_targets: bool,
-    node_attr: str | Sequence[str] | None,
-    edge_attr: str | Sequence[str] | None,
+    data: Data, node_targets: bool, node_attr: Names | None, edge_attr: Names | None
 ) -> tuple[int, dict[str, Tensor | None]]:
     # PyG would infer the number from edge_index, which misses isolated nodes.
     if "num_nodes" in data and data["num_nodes"] is not None:
@@ -225,9 +205,8 @@ def _one(
     device = next((v.device for _, v in data if isinstance(v, Tensor)), None)
     edge_index = data.edge_index
     if edge_index is None and "adj_t" in data:
-        raise GraphError(
-            "it has adj_t and no edge_index; leave out the transform ToSparseTensor."
-        )
+        told = "leave out the transform ToSparseTensor"
+        raise GraphError(f"it has adj_t and no edge_index; {told}.")
     if edge_index is None:
         edge_index = torch.zeros(2, 0, dtype=torch.long, device=device)
     check_edge_shape(edge_index)
@@ -236,22 +215,17 @@ def _one(
         y = torch.as_tensor(y, device=device).reshape(-1)
     x = _features(data, "x", node_attr, size, "node")
     edges = _features(data, "edge_attr", edge_attr, edge_index.size(1), "edge")
-    if y is not None:
-        wanted, owner = (size, "node") if node_targets else (1, "graph")
-        check_rows("y", y, wanted, owner, columns=False)
+    wanted, owner = (size, "node") if node_targets else (1, "graph")
+    check_rows("y", y, wanted, owner, columns=False)
     return size, {"x": x, "edge_index": edge_index, "edge_attr": edges, "y": y}
 
 
-def _listed(names: str | Sequence[str] | None) -> Sequence[str]:
-    return (names,) if isinstance(names, str) else names or ()
-
-
 def _features(
-    data: Data, default: str, names: str | Sequence[str] | None, rows: int, owner: str
+    data: Data, default: str, names: Names | None, rows: int, owner: str
 ) -> Tensor | None:
     """Concatenate named fields to [rows, c]; without `names`, return `default`."""
     columns, fields = [], data.to_dict()
-    for name in _listed(names) or (default,):
+    for name in listed(names) or (default,):
         value = fields.get(name)
         if value is None and not names:
             return None
@@ -267,15 +241,12 @@ def _features(
 
 def field_axes(graphs: Sequence[Data], store: GraphStore) -> dict[str, FieldAxis]:
     """Return what each field of the graphs in a store has one row for."""
-
-    def count(value: object) -> int:
-        rows = isinstance(value, Tensor) and value.dim() > 0
-        return value.size(0) if rows else 1  # type: ignore[attr-defined]
-
     fields = [graph.to_dict() for graph in graphs]
     axes: dict[str, FieldAxis] = {}
     for name in sorted({name for each in fields for name in each} - MADE - {"y"}):
-        counts = torch.tensor([count(each.get(name)) for each in fields])
+        values = [each.get(name) for each in fields]
+        shapes = [v.shape if isinstance(v, Tensor) else () for v in values]
+        counts = torch.tensor([shape[0] if shape else 1 for shape in shapes])
         axes[name] = _axis(name, counts, *store.counts) or "graphs"
     return axes
 
@@ -306,6 +277,11 @@ class Attribute:
         """[g + 1], on the CPU: position of the first row of each graph."""
         return pointers(self.count)
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether the field has one row per node, edge or graph, and no indices."""
+        return self.axis is not None and self.step is None and not self.dim
+
     def of(self, graphs: Tensor) -> Tensor:
         device, count = self.value.device, self.count[graphs]
         graph, row = ragged_ranges(self.start[graphs], count)
@@ -326,12 +302,12 @@ class Attributes:
 
     @property
     def aligned(self) -> dict[str, Attribute]:
-        return {k: v for k, v in self.tensors.items() if is_aligned(v)}
+        return {k: v for k, v in self.tensors.items() if v.is_aligned}
 
     @property
     def irregular(self) -> list[str]:
         """Names of the tensor fields that cannot be padded: those not in `aligned`."""
-        return [k for k, v in self.tensors.items() if not is_aligned(v)]
+        return [k for k, v in self.tensors.items() if not v.is_aligned]
 
     def rows(self, store: GraphStore, graphs: Tensor) -> dict[str, Tensor]:
         """Return the rows of all fields in `aligned` for some graphs, by field name."""
@@ -354,16 +330,9 @@ class Attributes:
         return tensors | lists
 
     def to(self, device: torch.device) -> Attributes:
-        moved = {
-            name: replace(attribute, value=attribute.value.to(device))
-            for name, attribute in self.tensors.items()
-        }
-        return replace(self, tensors=moved)
-
-
-def is_aligned(attribute: Attribute) -> bool:
-    """Return whether a field has one row per node, edge or graph, and no indices."""
-    return attribute.axis is not None and attribute.step is None and not attribute.dim
+        tensors = self.tensors.items()
+        there = {name: replace(v, value=v.value.to(device)) for name, v in tensors}
+        return replace(self, tensors=there)
 
 
 def _rows(store: GraphStore, axis: FieldAxis, host: Tensor, there: Tensor) -> Tensor:
@@ -388,8 +357,13 @@ def concatenate_field(
 ) -> Attribute:
     """Concatenate the values of one field in all graphs, as PyG's `Batch` does."""
     tensors = isinstance(values[0], Tensor)
-    if tensors:
-        _check_tensors(name, values)
+    for number, value in enumerate(values if tensors else ()):
+        if not isinstance(value, Tensor) or value.dim() != values[0].dim():
+            raise GraphError(_differ(name, values, number))
+        if value.layout != torch.strided:
+            kind = with_article(str(value.layout).removeprefix("torch."))
+            told = f"field {name!r} of graph {number} is {kind} tensor"
+            raise GraphError(f"{told}; {DENSE}")
     numbered = enumerate(zip(data, values, strict=True))
     shifts = [_step(name, i, each, value) for i, (each, value) in numbered]
     steps = torch.tensor(shifts, device="cpu")
@@ -408,33 +382,6 @@ def concatenate_field(
     return Attribute(rows.contiguous(), count, axis, dim, step)
 
 
-def check_shifts(data: Sequence[Data], num_nodes: Tensor) -> None:
-    """Raise `GraphError` if `__inc__` of `edge_index` is not the number of nodes."""
-    from torch_geometric.data import Data
-
-    for number, (each, size) in enumerate(zip(data, num_nodes.tolist(), strict=True)):
-        if type(each).__inc__ is Data.__inc__:
-            continue
-        step = _step("edge_index", number, each, each.edge_index)
-        if step != size:
-            raise GraphError(
-                f"__inc__ of field 'edge_index' of graph {number} is {step}, but the "
-                f"graph has {counted(size, 'node')}; use PyG's DataLoader for such "
-                "graphs."
-            )
-
-
-def _check_tensors(name: str, values: list) -> None:
-    for number, value in enumerate(values):
-        if not isinstance(value, Tensor) or value.dim() != values[0].dim():
-            raise GraphError(_differ(name, values, number))
-        if value.layout != torch.strided:
-            kind = with_article(str(value.layout).removeprefix("torch."))
-            raise GraphError(
-                f"field {name!r} of graph {number} is {kind} tensor; {DENSE}"
-            )
-
-
 def _numbers(name: str, values: list) -> Tensor:
     try:
         return torch.tensor(values, device="cpu")
@@ -442,22 +389,18 @@ def _numbers(name: str, values: list) -> Tensor:
         for number, value in enumerate(values):
             if not isinstance(value, Number):
                 raise GraphError(_differ(name, values, number)) from error
-        raise GraphError(
-            f"field {name!r} has a whole number that does not fit into 64 bits; give "
-            "floats or texts."
-        ) from error
+        told = f"field {name!r} has a whole number that does not fit into 64 bits"
+        raise GraphError(f"{told}; give floats or texts.") from error
 
 
 def _differ(name: str, values: list, number: int) -> str:
-    first, other = (
-        f"a tensor of shape {list(value.shape)}"
-        if isinstance(value, Tensor)
-        else kind_of(value)
-        for value in (values[0], values[number])
-    )
-    return (
-        f"{name} is {first} in graph 0 but {other} in graph {number}; make them equal."
-    )
+    def shown(value: object) -> str:
+        if isinstance(value, Tensor):
+            return f"a tensor of shape {list(value.shape)}"
+        return kind_of(value)
+
+    told = f"{name} is {shown(values[0])} in graph 0 but {shown(values[number])} in"
+    return f"{told} graph {number}; make them equal."
 
 
 def _step(name: str, number: int, data: Data, value: object) -> int:
@@ -468,18 +411,14 @@ def _step(name: str, number: int, data: Data, value: object) -> int:
         if not isinstance(value, Tensor) or value.numel():
             raise
         raise GraphError(
-            f"field {name!r} of graph {number} is empty, but PyG adds the largest "
-            "number of a field with 'batch' in its name to the next graph; rename the "
-            "field."
+            f"field {name!r} of graph {number} is empty, but PyG reads the largest "
+            "number of a field with 'batch' in its name; rename the field."
         ) from error
-    if isinstance(step, Tensor) and step.numel() == 1:
-        step = int(step)
+    if isinstance(step, Tensor):
+        step = int(step) if step.numel() == 1 else step.tolist()
     if not isinstance(step, int):
-        shown = step.tolist() if isinstance(step, Tensor) else repr(step)
-        raise GraphError(
-            f"__inc__ of field {name!r} of graph {number} is {shown}; give one whole "
-            "number, or use PyG's DataLoader."
-        )
+        told = f"__inc__ of field {name!r} of graph {number} is {step!r}"
+        raise GraphError(f"{told}; give one whole number, or use PyG's DataLoader.")
     return step
 
 
@@ -505,11 +444,10 @@ def check_objects(name: str, values: list) -> list:
         if any(isinstance(part, SparseTensor) for part in parts):
             raise GraphError(f"field {name!r} of graph {number} is sparse; {DENSE}")
         if any(isinstance(part, Tensor | dict) for part in parts):
-            kind = kind_of(value)
             raise GraphError(
-                f"field {name!r} of graph {number} is {kind}; GraphLoader takes "
-                "tensors, numbers, texts and lists without tensors, so remove the "
-                "field or use PyG's DataLoader."
+                f"field {name!r} of graph {number} is {kind_of(value)}; GraphLoader "
+                "takes tensors, numbers, texts and lists of them, so remove the field "
+                "or use PyG's DataLoader."
             )
     return values
 
@@ -552,7 +490,6 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
     # Counts are on the CPU, also if a user has set another default device.
     counts = [_num_nodes(number, each) for number, each in enumerate(data)]
     sizes = torch.tensor(counts, device="cpu")
-    has_edges = "edge_index" in data[0]
     edge_index, num_edges = _edges(data, sizes)
     given: dict[str, Any] = {"node_targets": False}
     tensors, objects = {}, {}
@@ -560,7 +497,7 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
         values = [each[name] for each in data]
         if isinstance(values[0], Tensor | int | float):
             attribute = concatenate_field(name, values, data, sizes, num_edges)
-            if is_aligned(attribute) and attribute.axis in STORED.get(name, ()):
+            if attribute.is_aligned and attribute.axis in STORED.get(name, ()):
                 given[name] = attribute.value
                 given["node_targets"] |= name == "y" and attribute.axis == "nodes"
             else:
@@ -569,9 +506,8 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
             objects[name] = check_objects(name, values)
     device = edge_index.device
     store = GraphStore(sizes.to(device), num_edges.to(device), edge_index, **given)
-    attributes = Attributes(tensors, objects)
-    has_counts = "num_nodes" in data[0]
-    return FieldStore(store, attributes, type(data[0]), has_edges, has_counts)
+    has = "edge_index" in data[0], "num_nodes" in data[0]
+    return FieldStore(store, Attributes(tensors, objects), type(data[0]), *has)
 
 
 def _checked(graphs: Iterable[Data]) -> list[Data]:
@@ -590,10 +526,8 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
         if names != first:
             name = min(names ^ first)
             without, having = (number, 0) if name in first else (0, number)
-            raise GraphError(
-                f"graph {having} has a field {name!r}, but graph {without} has not; "
-                "give all graphs the same fields."
-            )
+            told = f"graph {having} has a field {name!r}, but graph {without} has not"
+            raise GraphError(f"{told}; give all graphs the same fields.")
     check_has_values(data[0])
     return data
 
@@ -601,18 +535,12 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
 def _num_nodes(number: int, data: Data) -> int:
     if "num_nodes" in data:
         return as_num_nodes(data["num_nodes"], f" of graph {number}")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), suppress(UserWarning):
         warnings.simplefilter("error")
-        try:
-            size = data.num_nodes
-        except UserWarning:
-            size = None
-    if size is None:
-        raise GraphError(
-            f"graph {number} has neither num_nodes nor x; set num_nodes, since "
-            "isolated nodes are not in edge_index."
-        )
-    return size
+        if data.num_nodes is not None:
+            return data.num_nodes
+    told = f"graph {number} has neither num_nodes nor x; set num_nodes"
+    raise GraphError(f"{told}, since isolated nodes are not in edge_index.")
 
 
 def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
@@ -624,13 +552,20 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
     for number, value in enumerate(values):
         dense = isinstance(value, Tensor) and value.layout == torch.strided
         if not dense or value.dtype != torch.long or value.shape[:-1] != (2,):
-            kind = kind_of(value)
-            if isinstance(value, Tensor):
-                kind = f"{value.dtype} {list(value.shape)}"
-            raise GraphError(
-                f"edge_index of graph {number} is {kind}; give an int64 tensor [2, e]."
-            )
-    check_shifts(data, sizes)
+            shaped = isinstance(value, Tensor)
+            kind = f"{value.dtype} {list(value.shape)}" if shaped else kind_of(value)
+            told = f"edge_index of graph {number} is {kind}"
+            raise GraphError(f"{told}; give an int64 tensor [2, e].")
+    from torch_geometric.data import Data
+
+    for number, (each, size) in enumerate(zip(data, sizes.tolist(), strict=True)):
+        if type(each).__inc__ is Data.__inc__:  # adds the number of nodes
+            continue
+        step = _step("edge_index", number, each, each.edge_index)
+        if step != size:
+            told = f"__inc__ of field 'edge_index' of graph {number} is {step}, but the"
+            nodes = counted(size, "node")
+            raise GraphError(f"{told} graph has {nodes}; use PyG's DataLoader.")
     check_alike("edge_index", values, "graph", axis=1)
     counts = torch.tensor([value.size(1) for value in values], device="cpu")
     edge_index = torch.cat(values, dim=1)

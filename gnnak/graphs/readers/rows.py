@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, counted
@@ -42,11 +43,9 @@ class FeatureUse:
     """Attributes of nodes and edges that have texts as values."""
 
     def without(self, names: Collection[str | None]) -> FeatureUse:
-        nodes, edges, graphs = (
-            tuple(name for name in given if name not in names)
-            for given in (self.unused_nodes, self.unused_edges, self.unused_graphs)
-        )
-        return FeatureUse(self.nodes, self.edges, nodes, edges, graphs, self.texts)
+        unused = self.unused_nodes, self.unused_edges, self.unused_graphs
+        left = [tuple(name for name in each if name not in names) for each in unused]
+        return FeatureUse(self.nodes, self.edges, left[0], left[1], left[2], self.texts)
 
     def line(self, are_columns: bool = False) -> str:
         """Name the features and the unused attributes, and say how to add features.
@@ -68,8 +67,7 @@ class FeatureUse:
             kind = "columns" if are_columns else "graph attributes"
             ignored.append(f"ignored {kind}: {_listed(self.unused_graphs)}")
         if flags:
-            hint = f"add numbers with {' '.join(flags)} ({', '.join(python)})"
-            ignored.append(hint)
+            ignored.append(f"add numbers with {' '.join(flags)} ({', '.join(python)})")
         elif self.unused_nodes or self.unused_edges:
             ignored.append("only numbers can be features")
         elif ignored:
@@ -133,20 +131,43 @@ class GraphRows:
         return [values[row] for row in self.position.tolist()]
 
     def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
-        molecules = self.molecules
+        molecules, split = self.molecules, self.split
+        if split is not None and not self.is_one_graph:
+            split = split[indices]
         return replace(
             self,
             store=self.store.subset(indices),
             position=self.position[indices],
             bad=tuple(sorted([*self.bad, *also_bad])),
             molecules=molecules and tuple(molecules[i] for i in indices.tolist()),
-            split=self.split if self.is_one_graph else _take(self.split, indices),
+            split=split,
             folds=None if self.folds is None else self.folds[:, indices],
         )
 
 
-def _take(values: Tensor | None, indices: Tensor) -> Tensor | None:
-    return None if values is None else values[indices]
+def joined_rows(parts: Sequence[GraphRows], source: str) -> GraphRows:
+    """Concatenate the rows of several files, or of several parts of one file."""
+    first, position, bad = 0, [], []
+    for part in parts:
+        position.append(part.position + first)
+        bad += [BadRow(row.number + first, row.reason) for row in part.bad]
+        first += part.num_rows
+    names, per_node = parts[0].columns, parts[0].node_columns
+    shared = [name for name in per_node if all(name in p.node_columns for p in parts)]
+    molecules = [part.molecules for part in parts]
+    return GraphRows(
+        GraphStore.concatenate([part.store for part in parts]),
+        torch.cat(position),
+        first,
+        tuple(bad),
+        {name: [v for p in parts for v in p.columns[name]] for name in names},
+        {name: [v for p in parts for v in p.node_columns[name]] for name in shared},
+        source,
+        None if None in molecules else tuple(t for m in molecules for t in m or ()),
+        decimal_commas=parts[0].decimal_commas,
+        features=parts[0].features,
+        one_way=all(part.one_way for part in parts),
+    )
 
 
 def check_any(rows: GraphRows) -> None:
@@ -154,17 +175,13 @@ def check_any(rows: GraphRows) -> None:
     if not rows.num_rows:
         raise FileFormatError(f"{rows.source} has no graphs; add some.")
     if not len(rows):
-        shown = "; ".join(str(row) for row in rows.bad[:SHOWN])
-        count = rows.num_rows
+        shown, count = "; ".join(map(str, rows.bad[:SHOWN])), rows.num_rows
         which = "the only row cannot" if count == 1 else f"none of the {count} rows can"
-        raise FileFormatError(
-            f"{rows.source}: {which} be used ({shown}); correct the data."
-        )
+        told = f"{rows.source}: {which} be used ({shown})"
+        raise FileFormatError(f"{told}; correct the data.")
     if not int(rows.store.node_ptr[-1]):
-        raise FileFormatError(
-            f"{rows.source}: none of the {len(rows)} graphs has a node; give graphs "
-            "with nodes."
-        )
+        told = f"none of the {len(rows)} graphs has a node; give graphs with nodes"
+        raise FileFormatError(f"{rows.source}: {told}.")
 
 
 class BadRowsError(FileFormatError):
@@ -183,7 +200,5 @@ def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
         return
     shown = "; ".join(str(row) for row in bad[:SHOWN])
     more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-    raise BadRowsError(
-        f"{source}: {len(bad)} of {counted(num_rows, 'row')} cannot be used "
-        f"({shown}{more})"
-    )
+    which = f"{len(bad)} of {counted(num_rows, 'row')}"
+    raise BadRowsError(f"{source}: {which} cannot be used ({shown}{more})")

@@ -169,11 +169,8 @@ def zinc_from_molecules(molecules: Sequence[Any]) -> GraphStore:
     bonds = [bond for molecule in kekulized for bond in molecule.GetBonds()]
     types = [str(bond.GetBondType()) for bond in bonds]
     numbers = [BOND_TYPES.index(t) + 1 if t in BOND_TYPES else 0 for t in types]
-    x, edge_attr = (
-        torch.tensor(values, dtype=torch.long).reshape(-1, 1)
-        for values in (atoms, numbers)
-    )
-    return _store(kekulized, x, edge_attr)
+    columns = (torch.tensor(each, dtype=torch.long) for each in (atoms, numbers))
+    return _store(kekulized, *(column.reshape(-1, 1) for column in columns))
 
 
 def atom_name(atom: Any, is_centre: bool) -> str:
@@ -196,10 +193,8 @@ def atom_name(atom: Any, is_centre: bool) -> str:
 
 
 def _atoms(chem: Any, molecule: Any) -> list[int]:
-    found = chem.FindMolChiralCenters(
-        molecule, includeUnassigned=True, useLegacyImplementation=True
-    )
-    centres = {index for index, _ in found}
+    options = {"includeUnassigned": True, "useLegacyImplementation": True}
+    centres = {index for index, _ in chem.FindMolChiralCenters(molecule, **options)}
     names = [atom_name(atom, atom.GetIdx() in centres) for atom in molecule.GetAtoms()]
     return [ATOM_TYPES.index(n) if n in ATOM_TYPES else OTHER_ATOM for n in names]
 
@@ -209,8 +204,6 @@ def _kekulized(chem: Any, molecule: Any) -> Any:
     # Without marks, atoms and bonds alone determine which atoms are stereocentres.
     copy = chem.Mol(molecule)
     chem.RemoveStereochemistry(copy)
-    try:
+    with suppress(Exception):  # of rings without a Kekulé form, as in c1cc*cc1
         chem.Kekulize(copy, clearAromaticFlags=True)
-    except Exception:  # rdkit's errors for rings without a Kekulé form, as in c1cc*cc1
-        return copy
     return copy

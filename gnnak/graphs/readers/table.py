@@ -12,8 +12,7 @@ from typing import NamedTuple
 import networkx as nx
 
 from gnnak.errors import FileFormatError, counted
-from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read_bytes
-from gnnak.typing import check_known
+from gnnak.graphs.readers.files import FilePath, format_suffix, open_bytes, read_text
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 DELIMITERS = ",;\t"
@@ -85,11 +84,6 @@ def read_table(path: FilePath) -> Table:
     return Table(columns, table.decimal_commas)
 
 
-def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
-    for name in wanted:
-        check_known("column", name, names, of=f" in {Path(path).name}")
-
-
 def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableRow]:
     """Yield the rows of a table that has `width` columns; skip blank lines."""
     number = 0
@@ -145,19 +139,16 @@ def _fits(text: io.TextIOWrapper, delimiter: str) -> bool:
 
 
 def _check_header(path: Path, header: list[str]) -> None:
+    name, times = Counter(header).most_common(1)[0] if header else ("", 0)
+    told = None
     if len(header) > MAX_COLUMNS:
-        raise FileFormatError(
-            f"{path} has {len(header)} columns; give at most {MAX_COLUMNS}."
-        )
-    if not any(header):
-        raise FileFormatError(
-            f"{path} is empty; give a table with a header; see docs/formats.md#tables."
-        )
-    name, times = Counter(header).most_common(1)[0]
-    if times > 1 and name:
-        raise FileFormatError(
-            f"{path} has {times} columns named {name!r}; rename all but one of them."
-        )
+        told = f"has {len(header)} columns; give at most {MAX_COLUMNS}"
+    elif not any(header):
+        told = "is empty; give a table with a header; see docs/formats.md#tables"
+    elif times > 1 and name:
+        told = f"has {times} columns named {name!r}; rename all but one of them"
+    if told is not None:
+        raise FileFormatError(f"{path} {told}.")
 
 
 def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
@@ -185,51 +176,43 @@ def read_edge_lists(path: FilePath) -> list[nx.Graph]:
     With two words per line, the file is one graph. With three words per line, the first
     word names the graph. Nodes that are whole numbers are sorted by number.
     """
-    try:
-        text = read_bytes(path, at_most=LARGEST).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"{path} is not UTF-8 text; see docs/formats.md#edge-lists."
-        ) from error
+    text = read_text(path, "docs/formats.md#edge-lists", LARGEST)
     graphs: dict[str, nx.Graph] = {}
     width = 0
     for number, line in enumerate(text.splitlines(), start=1):
         words = [word for word in SEPARATOR.split(line) if word]
         if not words or words[0].startswith(COMMENTS):
             continue
-        if len(words) > 2 and words[2].startswith("{") and words[-1].endswith("}"):
-            raise FileFormatError(
-                f"{path}, line {number}: {' '.join(words[2:])} holds edge attributes "
-                "and is no node; write the file with nx.write_edgelist(graph, path, "
-                "data=False), or as JSON to keep attributes; see docs/formats.md#json."
-            )
-        if not graphs and len(words) > 1 and {w.lower() for w in words[-2:]} <= HEADER:
-            raise FileFormatError(
-                f"{path}, line {number}: {' '.join(words)} is a header; remove it, or "
-                "begin it with #; see docs/formats.md#edge-lists."
-            )
         width = max(width, len(words))
+        if wrong := _wrong_line(words, width, first=not graphs):
+            raise FileFormatError(f"{path}, line {number}: {wrong}.")
         name, nodes = ("", words) if len(words) < 3 else (words[0], words[1:])
-        if len(nodes) > 2 or (width == 3 and len(words) < 3):
-            raise FileFormatError(
-                f"{path}, line {number}: got {len(words)} words; write two nodes, or "
-                "a graph and two nodes, in every line; see docs/formats.md#edge-lists."
-            )
-        if len(words) == 3 and WEIGHT.fullmatch(words[2]):
-            raise FileFormatError(
-                f"{path}, line {number}: {words[2]} is a weight and no node; write "
-                "graphs with weights as JSON; see docs/formats.md#json."
-            )
         graph = graphs.setdefault(name, nx.Graph())
         graph.add_nodes_from(nodes)
         if len(nodes) == 2:
             graph.add_edge(*nodes)
     if width == 3 and "" in graphs:
-        raise FileFormatError(
-            f"{path} has lines with two and with three words; write the same number "
-            "in every line; see docs/formats.md#edge-lists."
-        )
+        told = "lines with two and with three words; write equally many in every line"
+        raise FileFormatError(f"{path} has {told}; see docs/formats.md#edge-lists.")
     return [_sorted(graph) for graph in graphs.values()]
+
+
+def _wrong_line(words: list[str], width: int, first: bool) -> str | None:
+    """Return what is wrong with a line of an edge list; None if nothing is."""
+    shown, see = " ".join(words), "see docs/formats.md"
+    if len(words) > 2 and words[2].startswith("{") and words[-1].endswith("}"):
+        how = "nx.write_edgelist(graph, path, data=False), or as JSON to keep them"
+        shown = f"{' '.join(words[2:])} holds edge attributes and is no node"
+        return f"{shown}; write the file with {how}; {see}#json"
+    if first and len(words) > 1 and {word.lower() for word in words[-2:]} <= HEADER:
+        return f"{shown} is a header; remove or begin it with #; {see}#edge-lists"
+    if len(words) > 3 or (width == 3 and len(words) < 3):
+        wanted = "write two nodes, or a graph and two nodes, in every line"
+        return f"got {len(words)} words; {wanted}; {see}#edge-lists"
+    if len(words) == 3 and WEIGHT.fullmatch(words[2]):
+        told = f"{words[2]} is a weight and no node"
+        return f"{told}; write graphs with weights as JSON; {see}#json"
+    return None
 
 
 def _sorted(graph: nx.Graph) -> nx.Graph:
