@@ -5,38 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.groups import DataOptions, TrainingMachine, expanded
 from gnnak.cli.names import GROWING
-from gnnak.cli.options import (
-    AcceleratorOption,
-    DataDir,
-    EdgeAttr,
-    Experiment,
-    Json,
-    Labels,
-    MaxCopies,
-    Model,
-    NodeAttr,
-    Plain,
-    Recompute,
-    ResultsFolder,
-    Settings,
-    SkipBad,
-    Smiles,
-    Target,
-    TaskOption,
-    find_model,
-    given,
-    make_machine,
-    own_values,
-)
+from gnnak.cli.options import JSON, RESULTS, flag, option
 from gnnak.errors import OptionError
-from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
@@ -56,53 +34,23 @@ Examples:
 """
 
 
+@expanded
 def bench(
-    experiment: Experiment,
-    model: Model = None,
-    target: Target = None,
-    smiles: Smiles = None,
-    targets: Labels = None,
-    task: TaskOption = None,
-    skip_bad: SkipBad = False,
-    node_attr: NodeAttr = None,
-    edge_attr: EdgeAttr = None,
-    graphs: Annotated[
-        int | None,
-        typer.Option(
-            min=2, help="Train on this many graphs; times are scaled to all graphs."
-        ),
-    ] = None,
-    epochs: Annotated[
-        int, typer.Option(min=1, help="Number of epochs to measure.")
-    ] = 3,
-    plain: Plain = False,
-    compare: Annotated[
-        bool,
-        typer.Option("--compare", help="Measure with --plain and in bf16, too."),
-    ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="On a GPU: list the slowest kernels.")
-    ] = False,
-    evaluation: Annotated[
-        bool, typer.Option("--evaluation", help="Also measure the validation pass.")
-    ] = False,
-    growing: Annotated[
-        str | None,
-        typer.Option(
-            "--grow",
-            help=f"Repeat for growing values of one of: {', '.join(GROWING)}.",
-        ),
-    ] = None,
-    settings: Settings = None,
-    data_dir: DataDir = None,
-    accelerator: AcceleratorOption = "auto",
-    recompute: Recompute = False,
-    max_copies: MaxCopies = None,
-    record: Annotated[
-        bool, typer.Option("--record", help="Append the records to `bench.jsonl`.")
-    ] = False,
-    results: ResultsFolder = Path("results"),
-    as_json: Json = False,
+    chosen: DataOptions,
+    device: TrainingMachine,
+    graphs: int | None = option(
+        min=2, help="Train on this many graphs; times are scaled to all graphs."
+    ),
+    epochs: int = typer.Option(3, min=1, help="Number of epochs to measure."),
+    compare: bool = flag("--compare", help="Measure with --plain and in bf16, too."),
+    profile: bool = flag("--profile", help="On a GPU: list the slowest kernels."),
+    evaluation: bool = flag("--evaluation", help="Also measure the validation pass."),
+    growing: str | None = option(
+        "--grow", help=f"Repeat for growing values of one of: {', '.join(GROWING)}."
+    ),
+    record: bool = flag("--record", help="Append the records to `bench.jsonl`."),
+    results: Path = RESULTS,
+    as_json: bool = JSON,
 ) -> None:
     """Train for a few epochs; print the time and memory of one epoch.
 
@@ -113,27 +61,16 @@ def bench(
     """
     if growing is not None:
         check_choice("--grow", growing, GROWING)
-    if compare and (plain or growing is not None):
+    if compare and (device.plain or growing is not None):
         raise OptionError("--compare measures both paths once; drop --plain or --grow.")
     with stoppable_at_once():
-        from gnnak.training.config.experiment import find_config
         from gnnak.training.launch import Places
         from gnnak.training.measure.bench import BenchOptions, measure
         from gnnak.training.records.results import append_record, check_appendable
         from gnnak.training.run import run_title
 
-    own = own_values(
-        targets=target,
-        smiles=smiles,
-        labels=targets,
-        task=task,
-        skip_bad=skip_bad,
-        node_attr=node_attr,
-        edge_attr=edge_attr,
-    )
-    named = given(model=model and find_model(model))
-    _, config = find_config(experiment, named | parse_settings(settings or []), own)
-    machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
+    _, config = chosen.config()
+    machine = device.machine()
     options = BenchOptions(graphs, epochs, profile=profile, evaluation=evaluation)
     if record:
         check_appendable(results / "bench.jsonl")
@@ -144,7 +81,7 @@ def bench(
             status.update(f"{title}: {words}")
 
         for each in measure(
-            config, Places(data_dir), machine, options, growing, compare, notify
+            config, Places(chosen.data_dir), machine, options, growing, compare, notify
         ):
             if record:
                 append_record(results / "bench.jsonl", each)

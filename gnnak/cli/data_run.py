@@ -8,10 +8,11 @@ from typing import Any
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
+from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
+from gnnak.cli.options import progress_bar
 from gnnak.datasets import (
     DATASETS,
     Dataset,
@@ -45,13 +46,8 @@ def loading(
     total: int, seed: int, data_dir: Path | None
 ) -> Iterator[Callable[[Entry], Dataset]]:
     """Context manager: show progress; yield a function that loads a data set."""
-    columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
     folder = None if data_dir is None else str(data_dir)
-    hidden = not console.is_terminal
-    with Progress(
-        *columns, console=console, transient=True, disable=hidden
-    ) as progress:
+    with progress_bar() as progress:
         overall = progress.add_task("data sets", total=total)
 
         def load(entry: Entry) -> Dataset:

@@ -1,14 +1,14 @@
 """`gnnak datasets`: list, describe and prepare data sets."""
 
 import json
-from typing import Annotated
+from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import check_datasets
-from gnnak.cli.options import DataDir, Json
+from gnnak.cli.names import check_dataset, check_each
+from gnnak.cli.options import DATA_DIR, JSON
 from gnnak.training.processes.stopping import stoppable_at_once
 
 LIST_EXAMPLES = """
@@ -35,7 +35,7 @@ Examples:
     gnnak datasets prepare zinc --json
 """
 
-Seed = Annotated[int, typer.Option(min=0, help="Seed of generated data sets.")]
+SEED = typer.Option(0, min=0, help="Seed of generated data sets.")
 
 app = typer.Typer(
     help="List, describe and prepare data sets.",
@@ -47,7 +47,7 @@ app = typer.Typer(
 
 
 @app.command(name="list", epilog=LIST_EXAMPLES)
-def list_datasets(data_dir: DataDir = None, as_json: Json = False) -> None:
+def list_datasets(data_dir: Path | None = DATA_DIR, as_json: bool = JSON) -> None:
     """List all data sets, their task and metric, and where they are loaded from."""
     with stoppable_at_once():
         from gnnak.cli.data_run import rows
@@ -69,12 +69,12 @@ def list_datasets(data_dir: DataDir = None, as_json: Json = False) -> None:
 
 @app.command(epilog=DESCRIBE_EXAMPLES)
 def describe(
-    names: Annotated[
-        list[str] | None, typer.Argument(callback=check_datasets, help="Data sets.")
-    ] = None,
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    as_json: Json = False,
+    names: list[str] | None = typer.Argument(
+        None, callback=check_each(check_dataset), help="Data sets."
+    ),
+    seed: int = SEED,
+    data_dir: Path | None = DATA_DIR,
+    as_json: bool = JSON,
 ) -> None:
     """Measure data sets and compare them with the figures in the paper.
 
@@ -100,12 +100,12 @@ def describe(
 
 @app.command(epilog=PREPARE_EXAMPLES)
 def prepare(
-    names: Annotated[
-        list[str], typer.Argument(callback=check_datasets, help="Data sets.")
-    ],
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    as_json: Json = False,
+    names: list[str] = typer.Argument(
+        callback=check_each(check_dataset), help="Data sets."
+    ),
+    seed: int = SEED,
+    data_dir: Path | None = DATA_DIR,
+    as_json: bool = JSON,
 ) -> None:
     """Generate or download data sets now, so that later commands find them cached."""
     with stoppable_at_once():

@@ -6,12 +6,13 @@ import json
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.options import flag
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -30,14 +31,12 @@ Examples:
 
 
 def demo(
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each model.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of graphs and weights.")] = 0,
-    picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
-        "demo/gnnak-demo.png"
+    epochs: int = typer.Option(20, min=1, help="Epochs of each model."),
+    seed: int = typer.Option(0, min=0, help="Seed of graphs and weights."),
+    picture: Path = typer.Option(
+        Path("demo/gnnak-demo.png"), help="Where to write the picture."
     ),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: bool = flag("--json", help="Print one JSON object instead of a table."),
 ) -> None:
     """Train a GIN and a GIN-AK+, which runs the GIN on subgraphs; compare both.
 

@@ -7,39 +7,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
+from rich.progress import track
 from rich.table import Table
 
 from gnnak.cli import brec
+from gnnak.cli.groups import WLGraphOptions, expanded
 from gnnak.cli.names import (
     WL_FAMILIES,
     WL_NETWORKS,
     WL_TESTS,
+    check_each,
     check_file,
-    check_files,
-    check_models,
+    check_model,
     check_test,
 )
 from gnnak.cli.options import (
-    D2C,
-    Centroid,
-    Context,
-    Hash,
-    Hops,
-    InitialLabels,
-    Json,
-    Mark,
-    Memory,
-    Readout,
-    Smiles,
-    Tests,
-    Undirected,
+    GRAPH_FILES,
+    JSON,
+    MEMORY,
+    SMILES,
+    TESTS,
+    flag,
     given,
+    option,
     options_by_test,
+    progress_bar,
 )
 from gnnak.errors import FileFormatError, GraphError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -81,6 +77,7 @@ Examples:
 
     gnnak wl explain A.g6 B.g6 --test 3-wl --json
 """
+FAMILY_NAMES, NETWORK_NAMES = ", ".join(WL_FAMILIES), ", ".join(WL_NETWORKS)
 
 app = typer.Typer(
     help="Weisfeiler-Leman tests on hard families of graphs and on your own graphs.",
@@ -93,29 +90,20 @@ app = typer.Typer(
 
 @app.command(epilog=LAB_EXAMPLES)
 def lab(
-    family: Annotated[
-        list[str] | None,
-        typer.Option(help=f"May be repeated. One of: {', '.join(WL_FAMILIES)}."),
-    ] = None,
-    test: Tests = None,
-    networks: Annotated[bool, typer.Option(help="Run networks as well.")] = True,
-    network: Annotated[
-        list[str] | None,
-        typer.Option(
-            callback=check_models,
-            help="Network to run, such as gin-ak+ or sswl+-gin; may be repeated.",
-            show_default=", ".join(WL_NETWORKS),
-        ),
-    ] = None,
-    num_hops: Annotated[
-        int | None,
-        typer.Option(
-            help="Radius of the egonets, for networks.",
-            show_default="1; whole graphs for sswl and sswl+",
-        ),
-    ] = None,
-    max_memory: Memory = 2.0,
-    as_json: Json = False,
+    family: list[str] | None = option(help=f"May be repeated. One of: {FAMILY_NAMES}."),
+    test: list[str] | None = TESTS,
+    networks: bool = typer.Option(True, help="Run networks as well."),
+    network: list[str] | None = option(
+        callback=check_each(check_model),
+        help="Network to run, such as gin-ak+ or sswl+-gin; may be repeated.",
+        show_default=NETWORK_NAMES,
+    ),
+    num_hops: int | None = option(
+        help="Radius of the egonets, for networks.",
+        show_default="1; whole graphs for sswl and sswl+",
+    ),
+    max_memory: float = MEMORY,
+    as_json: bool = JSON,
 ) -> None:
     """Run Weisfeiler-Leman (WL) tests and networks on hard families of graphs.
 
@@ -164,10 +152,8 @@ def lab(
 
 
 def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
-    columns = (TextColumn("{task.description:44}"), BarColumn(), TimeElapsedColumn())
     found = []
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("building", total=total)
         for result in results:
             found.append(result)
@@ -199,56 +185,31 @@ def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
 
 
 app.command(name="brec", epilog=brec.WL_EXAMPLES)(brec.wl_brec)
-KINDS = (
-    "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-    "folder of graphs."
-)
 
 
 @app.command(epilog=COMPARE_EXAMPLES)
+@expanded
 def compare(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            callback=check_files, help=f"Two graphs or more; each is a {KINDS}"
-        ),
-    ],
-    test: Tests = None,
-    num_hops: Hops = None,
-    hash_name: Hash = None,
-    d2c: D2C = None,
-    root_mark: Mark = None,
-    centroid: Centroid = None,
-    context: Context = None,
-    readout: Readout = None,
-    undirected: Undirected = None,
-    labels: InitialLabels = None,
-    smiles: Smiles = None,
-    max_memory: Memory = 8.0,
-    as_json: Json = False,
+    chosen: WLGraphOptions,
+    files: list[Path] = typer.Argument(
+        callback=check_each(check_file),
+        help=f"Two graphs or more; each is a {GRAPH_FILES}.",
+    ),
+    test: list[str] | None = TESTS,
+    smiles: str | None = SMILES,
+    as_json: bool = JSON,
 ) -> None:
     """Show which Weisfeiler-Leman tests distinguish the given graphs.
 
     For each test, graphs that it does not distinguish are listed as one class. Without
     --test, all tests are run. A test ignores the options that it does not support.
     """
-    options = given(
-        max_memory=max_memory,
-        num_hops=num_hops,
-        hash=hash_name,
-        d2c=d2c,
-        root_mark=root_mark,
-        centroid=centroid,
-        context=context,
-        readout=readout,
-        undirected=undirected,
-        labels=labels,
-    )
+    options = given(**vars(chosen))
     tests = test or list(WL_TESTS)
     with stoppable_at_once():
         import gnnak.wl  # noqa: F401, PyTorch and other large packages
 
-    chosen = options_by_test(tests, options)
+    by_test = options_by_test(tests, options)
     named, counts = _read_files(files, smiles)
     if len(named) < 2:
         raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
@@ -256,7 +217,7 @@ def compare(
     rows = []
     console = Console(stderr=True)
     for name in track(tests, "comparing", console=console, transient=True):
-        rows.append(_compare(name, graphs, chosen[name], only_test))
+        rows.append(_compare(name, graphs, by_test[name], only_test))
     if as_json:
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
         return
@@ -264,60 +225,33 @@ def compare(
     table = Table("test", "pairs", "told apart", "rounds", "classes")
     for name, row in zip(tests, rows, strict=True):
         _, *cells = ("" if cell is None else str(cell) for cell in row.values())
-        table.add_row(_title(name, chosen[name]), *cells)
+        table.add_row(_title(name, by_test[name]), *cells)
     Console().print(table)
 
 
 @app.command(epilog=EXPLAIN_EXAMPLES)
+@expanded
 def explain(
-    first: Annotated[
-        Path, typer.Argument(callback=check_file, help=f"One graph: a {KINDS}")
-    ],
-    second: Annotated[
-        Path,
-        typer.Argument(callback=check_file, help="One graph, in any of these formats."),
-    ],
-    test: Annotated[
-        str,
-        typer.Option(
-            callback=check_test,
-            help=f"One of: {', '.join(WL_TESTS)}; or a network, such as gin-ak+, for "
-            "the test that bounds it.",
-        ),
-    ] = "subgraph-1-wl*",
-    num_hops: Hops = None,
-    hash_name: Hash = None,
-    d2c: D2C = None,
-    root_mark: Mark = None,
-    centroid: Centroid = None,
-    context: Context = None,
-    readout: Readout = None,
-    undirected: Undirected = None,
-    labels: InitialLabels = None,
-    smiles: Smiles = None,
-    max_memory: Memory = 8.0,
-    picture: Annotated[
-        Path | None, typer.Option(help="Plot both graphs, coloured, into this file.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    chosen: WLGraphOptions,
+    first: Path = typer.Argument(
+        callback=check_file, help=f"One graph: a {GRAPH_FILES}."
+    ),
+    second: Path = typer.Argument(
+        callback=check_file, help="One graph, in any of these formats."
+    ),
+    test: str = typer.Option(
+        "subgraph-1-wl*",
+        callback=check_test,
+        help=f"One of: {', '.join(WL_TESTS)}; or a network, such as gin-ak+, for the "
+        "test that bounds it.",
+    ),
+    smiles: str | None = SMILES,
+    picture: Path | None = option(help="Plot both graphs, coloured, into this file."),
+    as_json: bool = flag("--json", help="Print one JSON object instead of text."),
 ) -> None:
     """Show in which round, and by which colours, a WL test distinguishes two graphs."""
     if picture is not None and picture.suffix not in (".png", ".pdf", ".svg"):
         raise OptionError(f"--picture is {picture}; end it in .png, .pdf or .svg.")
-    options = given(
-        num_hops=num_hops,
-        hash=hash_name,
-        d2c=d2c,
-        root_mark=root_mark,
-        centroid=centroid,
-        context=context,
-        readout=readout,
-        undirected=undirected,
-        labels=labels,
-        max_memory=max_memory,
-    )
     with stoppable_at_once():
         from gnnak import wl
         from gnnak.report.pictures import save
@@ -330,7 +264,7 @@ def explain(
         )
     console = Console(stderr=True)
     with console.status(f"running {test}"):
-        found = wl.explain(test, *named.values(), **options)
+        found = wl.explain(test, *named.values(), **given(**vars(chosen)))
     if picture is not None:
         try:
             save(plot_explanation(found), picture)
