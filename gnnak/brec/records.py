@@ -19,8 +19,7 @@ from gnnak.errors import OptionError
 from gnnak.models.bases import is_own_name
 from gnnak.models.factory import build_model, parse_name
 from gnnak.training.records.results import Record, environment, read_records, six_digits
-from gnnak.wl.bounds import Bound, find_bound
-from gnnak.wl.lab import Contender
+from gnnak.wl.bounds import Contender, find_bound
 from gnnak.wl.options import read_options
 
 WORDS = {
@@ -31,7 +30,7 @@ WORDS = {
 """Maps each kind of rooted subgraphs, except egonets, to words for messages."""
 
 
-def ceiling_of(options: TrialOptions) -> Bound | None:
+def ceiling_of(options: TrialOptions) -> Contender | None:
     """Return the WL test that bounds a network; None if no such test is known."""
     marked = options.pairs is None or len(options.pairs) > 0
     return find_bound(options.model, options.num_hops, marked, options.subgraphs)
@@ -44,7 +43,7 @@ def no_ceiling(options: TrialOptions) -> str:
 
 def count_ceiling(
     groups: Mapping[str, Sequence[Pair]],
-    bound: Bound,
+    bound: Contender,
     records: Path,
     progress: Callable[[int], None],
 ) -> Record:
@@ -55,11 +54,10 @@ def count_ceiling(
         if group in groups
     }
     missing = {name: pairs for name, pairs in groups.items() if name not in counts}
-    contender = Contender(bound.test, bound.options)
-    rows = run_brec(missing, [contender], progress=progress)
+    rows = run_brec(missing, [bound], progress=progress)
     counts |= {row.group: (row.apart, len(row.not_run)) for row in rows}
     return {
-        "test": contender.label,
+        "test": bound.label,
         "apart": {group: counts[group][0] for group in groups},
         "not_run": sum(counts[group][1] for group in groups),
         "not_run_by_group": {group: counts[group][1] for group in groups},
@@ -75,9 +73,9 @@ def ceiling_range(apart: int, not_run: int) -> str:
     return f"{apart} to {apart + not_run}" if not_run else str(apart)
 
 
-def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
+def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
     """Read from a file, by group, the numbers of distinguished and untested pairs."""
-    wanted = read_options(bound.test, **bound.options)
+    wanted = bound.read()
     counts = {}
     for record in read_records(path):
         if record["test"] != bound.test:

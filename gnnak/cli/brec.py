@@ -38,7 +38,7 @@ from gnnak.typing import check_choice, check_seed
 if TYPE_CHECKING:
     from gnnak.brec.data import Pair
     from gnnak.training.records.results import Record
-    from gnnak.wl.lab import Contender
+    from gnnak.wl.bounds import Contender
 
 EXAMPLES = """
 Examples:
@@ -215,13 +215,13 @@ def choose_contenders(
 ) -> list[Contender]:
     """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs."""
     from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
-    from gnnak.wl.lab import Contender
+    from gnnak.wl.bounds import find_test
 
     tests = tests or [test for test in WL_TESTS if test not in COSTLY]
     by_test = options_by_test(tests, options)
     if options:
-        return [Contender.of(name, chosen) for name, chosen in by_test.items()]
-    networks = [Contender.of(name, {}) for name in tests if name not in WL_TESTS]
+        return [find_test(name, chosen) for name, chosen in by_test.items()]
+    networks = [find_test(name, {}) for name in tests if name not in WL_TESTS]
     return [*(c for c in BREC_CONTENDERS if c.test in tests), *networks]
 
 

@@ -103,7 +103,6 @@ def options_by_test(
 ) -> dict[str, dict[str, object]]:
     """Select, for each Weisfeiler-Leman test, the options that this test supports."""
     from gnnak.wl.bounds import find_test, options_of
-    from gnnak.wl.options import read_options
 
     known = {test: options_of(test) for test in tests}
     for option in options:
@@ -115,8 +114,7 @@ def options_by_test(
     chosen = {}
     for test, names in known.items():
         chosen[test] = {k: v for k, v in options.items() if k in names}
-        found = find_test(test, chosen[test])
-        read_options(found.test, **found.options)
+        find_test(test, chosen[test])  # raises an error if a value is wrong
     return chosen
 
 

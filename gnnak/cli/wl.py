@@ -121,15 +121,15 @@ def lab(
         raise OptionError("--network and --no-networks exclude each other; drop one.")
     with stoppable_at_once():
         from gnnak.models.factory import normal_name
-        from gnnak.wl.bounds import options_of
-        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, Contender, run_lab
+        from gnnak.wl.bounds import find_test, options_of
+        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
         from gnnak.wl.networks import run_networks
 
     families = tuple(family or LAB_FAMILIES)
     contenders = [c for c in LAB_CONTENDERS if not test or c.test in test]
     for name in (name for name in test or () if name not in WL_TESTS):
         radius = {"num_hops": num_hops} if "num_hops" in options_of(name) else {}
-        contenders.append(Contender.of(name, given(**radius)))
+        contenders.append(find_test(name, given(**radius)))
     results = run_lab(families, contenders, max_memory)
     of_tests = total = len(families) * len(contenders)
     if networks:
@@ -139,7 +139,7 @@ def lab(
         total += len(families) * len(names) * 3
     found = _collect(results, total)
     if as_json:
-        typer.echo(json.dumps([row.as_dict() for row in found]))
+        typer.echo(json.dumps([asdict(row) for row in found]))
         return
     console = Console()
     console.print(_table("Tests", "test", found[:of_tests]))
@@ -318,12 +318,12 @@ def _title(name: str, options: dict[str, object]) -> str:
     >>> _title("gin-ak", {"num_hops": 2, "max_memory": 8.0})
     'gin-ak: subgraph-1-wl* (centroid, num_hops=2)'
     """
-    from gnnak.wl.lab import Contender
+    from gnnak.wl.bounds import find_test
 
     if name in WL_TESTS:
         return name
     shown = {key: value for key, value in options.items() if key != "max_memory"}
-    return f"{name}: {Contender.of(name, shown).label}"
+    return f"{name}: {find_test(name, shown).label}"
 
 
 def _compare(

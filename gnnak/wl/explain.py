@@ -12,10 +12,9 @@ from gnnak.subgraphs import egonets
 from gnnak.wl.bounds import find_test
 from gnnak.wl.compare import run_test
 from gnnak.wl.inputs import Graph, GraphUnion, LabeledGraph, read_graph, read_union
-from gnnak.wl.options import Options, read_options
+from gnnak.wl.options import Options
 from gnnak.wl.pair_tests import PAIR_TESTS
-from gnnak.wl.refinement import Coloring
-from gnnak.wl.subgraph import REFINEMENTS
+from gnnak.wl.refinement import REFINEMENTS, Coloring
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ which had colour 0 and saw colours 2 x 0.
 which had colour 0 and saw colours 3 x 0.
     """
     found = find_test(test, options)
-    chosen = read_options(found.test, **found.options)
+    chosen = found.read()
     union, history = _rounds(found.test, [first, second], chosen)
     deciding = next(
         (n for n, c in enumerate(history) if c.fingerprints(2).unique().numel() == 2),

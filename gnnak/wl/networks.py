@@ -1,13 +1,11 @@
 """Count the pairs of graphs that a network distinguishes, before and after training."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from time import perf_counter
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from gnnak.errors import GraphError
 from gnnak.graphs.named import Graph
 from gnnak.graphs.store import store_graphs
 from gnnak.models.factory import build_model, parse_name
@@ -22,7 +20,7 @@ from gnnak.typing import Encoding
 from gnnak.wl.bounds import bound_of, check_bound
 from gnnak.wl.compare import partition
 from gnnak.wl.families import Groups, family, pairs_apart
-from gnnak.wl.lab import Contender, LabResult
+from gnnak.wl.lab import LabResult, timed
 
 TOLERANCE = 1e-9
 """Relative difference above which two float64 embeddings count as different. It is far
@@ -173,7 +171,6 @@ def _results(
 ) -> Iterator[LabResult]:
     """Yield three results of one network on one family: bound, random and trained."""
     embedder, chosen = PlainEmbedder(network, num_hops), bound_of(network, num_hops)
-    label = Contender(chosen.test, chosen.options).label
 
     def bound() -> int:
         graphs = [graph for group in groups for graph in group]
@@ -191,11 +188,8 @@ def _results(
 
     total = pairs_apart(groups, [0] * sum(map(len, groups)))[0]
     for run in (bound, random, trained):
-        contender, test = f"{network}, {run.__name__}", label if run is bound else ""
-        start, apart, note = perf_counter(), None, ""
-        try:
-            apart = run()
-        except GraphError as error:
-            note = str(error)
-        seconds = 0.0 if apart is None else perf_counter() - start
+        apart, seconds, note = timed(run)
+        contender, test = f"{network}, {run.__name__}", ""
+        if run is bound:
+            test = chosen.label
         yield LabResult(name, contender, total, apart, None, seconds, note, test)
