@@ -64,7 +64,7 @@ class LabResult:
 
 
 def timed(run: Callable[[], Result]) -> tuple[Result | None, float, str]:
-    """Return the result of `run` and its seconds; on an error None, 0.0 and the text."""
+    """Return the result of `run`, its seconds and ""; if it fails, why (None, 0.0)."""
     start = perf_counter()
     try:
         found = run()
