@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.groups import DataOptions, TrainingMachine, expanded
-from gnnak.cli.names import GROWING
+from gnnak.cli.names import GROWING, examples
 from gnnak.cli.options import JSON, RESULTS, flag, option
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -21,17 +22,12 @@ from gnnak.typing import check_choice
 if TYPE_CHECKING:
     from gnnak.training.records.results import Record
 
-EXAMPLES = """
-Examples:
-
-    gnnak bench zinc --model gin-ak+ --compare --profile
-
-    gnnak bench cifar10 --graphs 1536 --record
-
-    gnnak bench molecules.csv --target logp
-
-    gnnak bench zinc --grow channels --graphs 1280 --json
-"""
+EXAMPLES = examples(
+    "gnnak bench zinc --model gin-ak+ --compare --profile",
+    "gnnak bench cifar10 --graphs 1536 --record",
+    "gnnak bench molecules.csv --target logp",
+    "gnnak bench zinc --grow channels --graphs 1280 --json",
+)
 
 
 @expanded
@@ -64,14 +60,13 @@ def bench(
     if compare and (device.plain or growing is not None):
         raise OptionError("--compare measures both paths once; drop --plain or --grow.")
     with stoppable_at_once():
-        from gnnak.training.launch import Places
+        from gnnak.training.launch import Places, find_dataset
         from gnnak.training.measure.bench import BenchOptions, measure
         from gnnak.training.records.results import append_record, check_appendable
         from gnnak.training.run import run_title
 
     _, config = chosen.config()
     machine = device.machine()
-    options = BenchOptions(graphs, epochs, profile=profile, evaluation=evaluation)
     if record:
         check_appendable(results / "bench.jsonl")
     records, title = [], run_title(config)
@@ -80,9 +75,9 @@ def bench(
         def notify(words: str) -> None:
             status.update(f"{title}: {words}")
 
-        for each in measure(
-            config, Places(chosen.data_dir), machine, options, growing, compare, notify
-        ):
+        options = BenchOptions(graphs, epochs, 1, profile, evaluation, notify)
+        load = partial(find_dataset, config, Places(chosen.data_dir))
+        for each in measure(config, load, machine, options, growing, compare):  # type: ignore[arg-type]
             if record:
                 append_record(results / "bench.jsonl", each)
             records.append(each)

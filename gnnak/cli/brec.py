@@ -17,7 +17,7 @@ from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from gnnak.cli.groups import WLOptions, expanded
-from gnnak.cli.names import BREC_GROUPS, WL_TESTS, check_each, check_model
+from gnnak.cli.names import BREC_GROUPS, WL_TESTS, check_each, check_model, examples
 from gnnak.cli.options import (
     ACCELERATOR,
     DATA_DIR,
@@ -40,26 +40,17 @@ if TYPE_CHECKING:
     from gnnak.training.records.results import Record
     from gnnak.wl.bounds import Contender
 
-EXAMPLES = """
-Examples:
-
-    gnnak brec --model gin-ak+
-
-    gnnak brec --model gin-ak+ --group basic --group regular --seed 100 --seed 200
-
-    gnnak brec --model sswl+-gin --jobs 8
-
-    gnnak brec --model ppgn --group basic --no-ceiling --json
-"""
-WL_EXAMPLES = """
-Examples:
-
-    gnnak wl brec
-
-    gnnak wl brec --test sswl --test 2-fwl --group cfi
-
-    gnnak wl brec --test swl --num-hops 1 --no-root-mark --json
-"""
+EXAMPLES = examples(
+    "gnnak brec --model gin-ak+",
+    "gnnak brec --model gin-ak+ --group basic --group regular --seed 100 --seed 200",
+    "gnnak brec --model sswl+-gin --jobs 8",
+    "gnnak brec --model ppgn --group basic --no-ceiling --json",
+)
+WL_EXAMPLES = examples(
+    "gnnak wl brec",
+    "gnnak wl brec --test sswl --test 2-fwl --group cfi",
+    "gnnak wl brec --test swl --num-hops 1 --no-root-mark --json",
+)
 FILE, WL_FILE = "brec.jsonl", "wl_brec.jsonl"
 """Names of the files in the results folder that records are appended to."""
 GROUPS = option(

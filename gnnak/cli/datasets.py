@@ -7,33 +7,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import check_dataset, check_each
+from gnnak.cli.names import check_dataset, check_each, examples
 from gnnak.cli.options import DATA_DIR, JSON
 from gnnak.training.processes.stopping import stoppable_at_once
 
-LIST_EXAMPLES = """
-Examples:
-
-    gnnak datasets list
-
-    gnnak datasets list --data-dir data --json
-"""
-DESCRIBE_EXAMPLES = """
-Examples:
-
-    gnnak datasets describe
-
-    gnnak datasets describe zinc counting --data-dir data
-
-    gnnak datasets describe sr25 --json
-"""
-PREPARE_EXAMPLES = """
-Examples:
-
-    gnnak datasets prepare pattern properties
-
-    gnnak datasets prepare zinc --json
-"""
+LIST_EXAMPLES = examples(
+    "gnnak datasets list",
+    "gnnak datasets list --data-dir data --json",
+)
+DESCRIBE_EXAMPLES = examples(
+    "gnnak datasets describe",
+    "gnnak datasets describe zinc counting --data-dir data",
+    "gnnak datasets describe sr25 --json",
+)
+PREPARE_EXAMPLES = examples(
+    "gnnak datasets prepare pattern properties",
+    "gnnak datasets prepare zinc --json",
+)
 
 SEED = typer.Option(0, min=0, help="Seed of generated data sets.")
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.names import examples
 from gnnak.cli.options import flag
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -19,15 +20,11 @@ from gnnak.training.processes.stopping import stoppable_at_once
 if TYPE_CHECKING:
     from gnnak.training.records.results import Record
 
-EXAMPLES = """
-Examples:
-
-    gnnak demo
-
-    gnnak demo --seed 1 --epochs 60 --picture curves.png
-
-    gnnak demo --json
-"""
+EXAMPLES = examples(
+    "gnnak demo",
+    "gnnak demo --seed 1 --epochs 60 --picture curves.png",
+    "gnnak demo --json",
+)
 
 
 def demo(

@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.groups import MachineOptions, expanded
-from gnnak.cli.names import PARTS, check_file, check_metric, check_name, check_trained
+from gnnak.cli.names import (
+    PARTS,
+    check_file,
+    check_metric,
+    check_name,
+    check_trained,
+    examples,
+)
 from gnnak.cli.options import (
     DATA_DIR,
     JSON,
@@ -33,17 +40,12 @@ from gnnak.training.processes.stopping import stoppable_at_once
 if TYPE_CHECKING:
     from gnnak.training.evaluation import Evaluation
 
-EXAMPLES = """
-Examples:
-
-    gnnak evaluate runs/zinc-gin-ak+-1b2c3d4e5f6a/best.ckpt
-
-    gnnak evaluate best.ckpt --part validation --json
-
-    gnnak evaluate best.ckpt labelled.csv --metric r2
-
-    gnnak evaluate best.ckpt graphs.g6 --targets labels.csv
-"""
+EXAMPLES = examples(
+    "gnnak evaluate runs/zinc-gin-ak+-1b2c3d4e5f6a/best.ckpt",
+    "gnnak evaluate best.ckpt --part validation --json",
+    "gnnak evaluate best.ckpt labelled.csv --metric r2",
+    "gnnak evaluate best.ckpt graphs.g6 --targets labels.csv",
+)
 
 
 @expanded

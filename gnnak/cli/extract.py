@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import check_graphs
+from gnnak.cli.names import check_graphs, examples
 from gnnak.cli.options import (
     DATA_DIR,
     GRAPH_FILES,
@@ -29,19 +29,13 @@ if TYPE_CHECKING:
     from gnnak.models.options import SubgraphKind
     from gnnak.subgraphs.extractors import Extractor
 
-EXAMPLES = """
-Examples:
-
-    gnnak extract zinc --num-hops 3
-
-    gnnak extract pattern --walks --length 10 --repeats 5 --batch-size 32
-
-    gnnak extract counting --num-hops 2 --max-neighbors 5 --sample 500 --json
-
-    gnnak extract counting --pagerank --size 16 --channels 64
-
-    gnnak extract molecules.csv --smiles smiles --num-hops 3
-"""
+EXAMPLES = examples(
+    "gnnak extract zinc --num-hops 3",
+    "gnnak extract pattern --walks --length 10 --repeats 5 --batch-size 32",
+    "gnnak extract counting --num-hops 2 --max-neighbors 5 --sample 500 --json",
+    "gnnak extract counting --pagerank --size 16 --channels 64",
+    "gnnak extract molecules.csv --smiles smiles --num-hops 3",
+)
 KINDS = {
     "egonets": ("num_hops", "max_neighbors"),
     "walks": ("length", "repeats"),

@@ -90,6 +90,11 @@ TABLES = sorted(path.stem for path in CONFIGS.glob("tables/[!_]*.yaml"))
 """Names of the paper's tables."""
 
 
+def examples(*commands: str) -> str:
+    """Return the end of the help of a command: examples, as Markdown."""
+    return "\n\n".join(["\nExamples:", *(f"    {each}" for each in commands)]) + "\n"
+
+
 def check_each(check: Callable[[Any], object]) -> Callable[[list | None], list | None]:
     """Return a check of an option with several values: `check` takes one value."""
 

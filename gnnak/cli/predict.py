@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gnnak.cli.groups import MachineOptions, expanded
-from gnnak.cli.names import DATASETS, check_file, check_trained
+from gnnak.cli.names import DATASETS, check_file, check_trained, examples
 from gnnak.cli.options import (
     DATA_DIR,
     GRAPH_FILES,
@@ -29,19 +29,13 @@ from gnnak.errors import FileFormatError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
-EXAMPLES = """
-Examples:
-
-    gnnak predict runs/molecules-gin-ak+-1b2c3d4e5f6a/best.ckpt new.csv -o out.csv
-
-    gnnak predict seed0.ckpt seed1.ckpt seed2.ckpt new.csv -o out.csv
-
-    gnnak predict best.ckpt graphs.g6 -o out.jsonl --embeddings states.npz
-
-    gnnak predict my_model/ new.csv -o out.csv
-
-    gnnak predict best.ckpt minesweeper --nodes 1,2 -o out.csv
-"""
+EXAMPLES = examples(
+    "gnnak predict runs/molecules-gin-ak+-1b2c3d4e5f6a/best.ckpt new.csv -o out.csv",
+    "gnnak predict seed0.ckpt seed1.ckpt seed2.ckpt new.csv -o out.csv",
+    "gnnak predict best.ckpt graphs.g6 -o out.jsonl --embeddings states.npz",
+    "gnnak predict my_model/ new.csv -o out.csv",
+    "gnnak predict best.ckpt minesweeper --nodes 1,2 -o out.csv",
+)
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".npz")
 """Suffixes of files with predictions."""
 

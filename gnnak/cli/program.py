@@ -17,16 +17,13 @@ from gnnak.cli import (
     train,
     wl,
 )
+from gnnak.cli.names import examples
 
-EXAMPLES = """
-Examples:
-
-    gnnak demo
-
-    gnnak train triangles
-
-    gnnak table simulation
-"""
+EXAMPLES = examples(
+    "gnnak demo",
+    "gnnak train triangles",
+    "gnnak table simulation",
+)
 
 app = typer.Typer(
     name="gnnak",

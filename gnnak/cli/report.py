@@ -6,19 +6,16 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from gnnak.cli.names import examples
 from gnnak.cli.options import flag, option
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
-EXAMPLES = """
-Examples:
-
-    gnnak report
-
-    gnnak report --results results --out public/index.html
-
-    gnnak report --json
-"""
+EXAMPLES = examples(
+    "gnnak report",
+    "gnnak report --results results --out public/index.html",
+    "gnnak report --json",
+)
 
 
 def report(

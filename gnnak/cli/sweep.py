@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.groups import RunOptions, ScheduleOptions, TrainingMachine, expanded
-from gnnak.cli.names import check_each, check_over
+from gnnak.cli.names import check_each, check_over, examples
 from gnnak.cli.options import JSON, find_model, next_step, option
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -19,19 +19,13 @@ if TYPE_CHECKING:
     from gnnak.training.config.run_config import RunConfig
     from gnnak.training.schedule.sweep import SweepRow
 
-EXAMPLES = """
-Examples:
-
-    gnnak sweep zinc --over model=gin,gin-ak+ --seeds 3
-
-    gnnak sweep mutag --over channels=32,64 --over lr=1e-2,1e-3 --epochs 50
-
-    gnnak sweep zinc --over num_hops=1,2,3 --jobs 8 --minutes 25
-
-    gnnak sweep counting --over target=triangle,star --dry-run
-
-    gnnak sweep molecules.csv --target logp --over train.clip=1,null
-"""
+EXAMPLES = examples(
+    "gnnak sweep zinc --over model=gin,gin-ak+ --seeds 3",
+    "gnnak sweep mutag --over channels=32,64 --over lr=1e-2,1e-3 --epochs 50",
+    "gnnak sweep zinc --over num_hops=1,2,3 --jobs 8 --minutes 25",
+    "gnnak sweep counting --over target=triangle,star --dry-run",
+    "gnnak sweep molecules.csv --target logp --over train.clip=1,null",
+)
 
 
 @expanded

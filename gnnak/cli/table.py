@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.groups import ScheduleOptions, TrainingMachine, expanded
-from gnnak.cli.names import check_each, check_table, check_tables
+from gnnak.cli.names import check_each, check_table, check_tables, examples
 from gnnak.cli.options import DATA_DIR, JSON, RESULTS, RUNS, SETTINGS, flag, option
 from gnnak.errors import OptionError
 from gnnak.report.formats import FORMATS, text
@@ -29,23 +29,15 @@ if TYPE_CHECKING:
     from gnnak.training.schedule.queue import Job
     from gnnak.training.schedule.schedule import Schedule
 
-EXAMPLES = """
-Examples:
-
-    gnnak table
-
-    gnnak table simulation --format markdown
-
-    gnnak table encodings --run --only zinc --seeds 1 --set train.epochs=20
-
-    gnnak table --tables simulation,base-depth --run --jobs 8 --minutes 25
-
-    gnnak table --tables all --seeds 1 --folds 1 --dry-run --jobs 8
-
-    gnnak table real-world --run --only cifar10 --seeds 1 --shorten 5
-
-    gnnak table --summary
-"""
+EXAMPLES = examples(
+    "gnnak table",
+    "gnnak table simulation --format markdown",
+    "gnnak table encodings --run --only zinc --seeds 1 --set train.epochs=20",
+    "gnnak table --tables simulation,base-depth --run --jobs 8 --minutes 25",
+    "gnnak table --tables all --seeds 1 --folds 1 --dry-run --jobs 8",
+    "gnnak table real-world --run --only cifar10 --seeds 1 --shorten 5",
+    "gnnak table --summary",
+)
 
 
 @expanded

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.groups import RunOptions, TrainingMachine, expanded
+from gnnak.cli.names import examples
 from gnnak.cli.options import JSON, flag, next_step
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -19,27 +20,17 @@ if TYPE_CHECKING:
     from gnnak.training.launch import Places
     from gnnak.training.records.results import Record
 
-EXAMPLES = """
-Examples:
-
-    gnnak train zinc --model gin-ak+ --seed 0
-
-    gnnak train molecules.csv --smiles smiles --target logp --skip-bad
-
-    gnnak train graphs.g6 --targets labels.csv --metric roc-auc --folds 5
-
-    gnnak train counting --target star --epochs 50 --channels 64
-
-    gnnak train mutag --model gin-ak+ --num-hops 2 --fold 0
-
-    gnnak train zinc --model my_layers:MyConv-ak+ --graphs 1000
-
-    gnnak train zinc --devices 4 --resume
-
-    gnnak train minesweeper --model gcn-ak+ --fold 0
-
-    gnnak train graph.pt --target y --model sage-ak+ --max-copies 100000
-"""
+EXAMPLES = examples(
+    "gnnak train zinc --model gin-ak+ --seed 0",
+    "gnnak train molecules.csv --smiles smiles --target logp --skip-bad",
+    "gnnak train graphs.g6 --targets labels.csv --metric roc-auc --folds 5",
+    "gnnak train counting --target star --epochs 50 --channels 64",
+    "gnnak train mutag --model gin-ak+ --num-hops 2 --fold 0",
+    "gnnak train zinc --model my_layers:MyConv-ak+ --graphs 1000",
+    "gnnak train zinc --devices 4 --resume",
+    "gnnak train minesweeper --model gcn-ak+ --fold 0",
+    "gnnak train graph.pt --target y --model sage-ak+ --max-copies 100000",
+)
 
 
 @expanded

@@ -24,6 +24,7 @@ from gnnak.cli.names import (
     check_file,
     check_model,
     check_test,
+    examples,
 )
 from gnnak.cli.options import (
     GRAPH_FILES,
@@ -46,37 +47,23 @@ if TYPE_CHECKING:
 
     from gnnak.wl.lab import LabResult
 
-LAB_EXAMPLES = """
-Examples:
-
-    gnnak wl lab
-
-    gnnak wl lab --family csl --family srg25 --no-networks
-
-    gnnak wl lab --family cfi-petersen --test 2-fwl --json
-
-    gnnak wl lab --family cycles --test 1-wl --network sswl+-gin --network gin-ak+
-"""
-COMPARE_EXAMPLES = """
-Examples:
-
-    gnnak wl compare A.g6 B.g6
-
-    gnnak wl compare A.g6 B.g6 --test "subgraph-1-wl*" --num-hops 2 --d2c
-
-    gnnak wl compare A.edges B.edges --test gin-ak+ --test sswl+-gin
-
-    gnnak wl compare molecules.csv --test 1-wl --test 3-wl --json
-"""
-EXPLAIN_EXAMPLES = """
-Examples:
-
-    gnnak wl explain A.g6 B.g6
-
-    gnnak wl explain A.g6 B.g6 --test "subgraph-1-wl*" --picture colours.png
-
-    gnnak wl explain A.g6 B.g6 --test 3-wl --json
-"""
+LAB_EXAMPLES = examples(
+    "gnnak wl lab",
+    "gnnak wl lab --family csl --family srg25 --no-networks",
+    "gnnak wl lab --family cfi-petersen --test 2-fwl --json",
+    "gnnak wl lab --family cycles --test 1-wl --network sswl+-gin --network gin-ak+",
+)
+COMPARE_EXAMPLES = examples(
+    "gnnak wl compare A.g6 B.g6",
+    'gnnak wl compare A.g6 B.g6 --test "subgraph-1-wl*" --num-hops 2 --d2c',
+    "gnnak wl compare A.edges B.edges --test gin-ak+ --test sswl+-gin",
+    "gnnak wl compare molecules.csv --test 1-wl --test 3-wl --json",
+)
+EXPLAIN_EXAMPLES = examples(
+    "gnnak wl explain A.g6 B.g6",
+    'gnnak wl explain A.g6 B.g6 --test "subgraph-1-wl*" --picture colours.png',
+    "gnnak wl explain A.g6 B.g6 --test 3-wl --json",
+)
 FAMILY_NAMES, NETWORK_NAMES = ", ".join(WL_FAMILIES), ", ".join(WL_NETWORKS)
 
 app = typer.Typer(

@@ -24,7 +24,6 @@ from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.callbacks import RestoreSignals
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import DataConfig, RunConfig
-from gnnak.training.launch import Places, find_dataset
 from gnnak.training.measure.meters import (
     KernelTimes,
     Notify,
@@ -114,6 +113,7 @@ class BenchOptions:
     """Whether to also profile GPU kernels, in a separate run after the timing."""
     evaluation: bool = False
     """Whether to also time the evaluation on the validation graphs."""
+    notify: Notify | None = None
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, least=1)
@@ -123,37 +123,27 @@ class BenchOptions:
 
 
 def bench(
-    config: RunConfig,
-    dataset: Dataset,
-    machine: Machine | None = None,
-    options: BenchOptions | None = None,
-    notify: Notify | None = None,
+    config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> Record:
     """Train for a few epochs; return a record of time and memory."""
-    machine, options = machine or Machine(), options or BenchOptions()
-    record = _timed(config, dataset, machine, options, notify)
+    record = _timed(config, dataset, machine, options)
     if not options.profile:
         return record
-    return with_kernels(record, config, dataset, machine, options, notify)
+    return with_kernels(record, config, dataset, machine, options)
 
 
 def bench_both(
-    config: RunConfig,
-    dataset: Dataset,
-    machine: Machine | None = None,
-    options: BenchOptions | None = None,
-    notify: Notify | None = None,
+    config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> list[Record]:
     """Benchmark the fast backend and plain PyTorch; `ratio` is plain / fast seconds."""
-    machine, options = machine or Machine(), options or BenchOptions()
     machines = [replace(machine, fast=fast) for fast in (True, False)]
-    records = [_timed(config, dataset, each, options, notify) for each in machines]
+    records = [_timed(config, dataset, each, options) for each in machines]
     fast, plain = (record["seconds"]["epoch"] for record in records)
     records[0]["ratio"] = six_digits(plain / fast)
     if not options.profile:
         return records
     return [
-        with_kernels(record, config, dataset, each, options, notify)
+        with_kernels(record, config, dataset, each, options)
         for record, each in zip(records, machines, strict=True)
     ]
 
@@ -164,7 +154,6 @@ def with_kernels(
     dataset: Dataset,
     machine: Machine,
     options: BenchOptions,
-    notify: Notify | None = None,
 ) -> Record:
     """Add a profile of GPU kernels to a record; on a CPU, return it unchanged."""
     if not machine.is_gpu:
@@ -172,23 +161,22 @@ def with_kernels(
     _, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     kernels = KernelTimes(warm_up)
-    meters = Meters(Stopwatch(warm_up, 0, notify), PhaseTimes(), kernels)
+    meters = Meters(Stopwatch(warm_up, 0, options.notify), PhaseTimes(), kernels)
     short_run(config, dataset, parts, machine, meters)
     step_seconds = median(record["epochs"]) / record["batches"]
     return record | {"kernels": kernels_share(kernels, step_seconds)}
 
 
 def _timed(
-    config: RunConfig,
-    dataset: Dataset,
-    machine: Machine,
-    options: BenchOptions,
-    notify: Notify | None,
+    config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> Record:
     whole, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
-    meters = Meters(Stopwatch(warm_up, options.epochs, notify), PhaseTimes())
+    watch = Stopwatch(warm_up, options.epochs, options.notify)
+    meters = Meters(watch, PhaseTimes())
     trainer = short_run(config, dataset, parts, machine, meters, options.evaluation)
+    graphs, device = parts.train.numel(), trainer.strategy.root_device
+    parameters = trainer.lightning_module.parameters()
     return {
         "kind": "bench",
         "config": config.to_dict(),
@@ -199,8 +187,18 @@ def _timed(
         "recompute": machine.recompute,
         "max_copies": machine.max_copies,
         "source": dataset.info.source,
-        **_figures(meters, trainer, whole, parts),
-    } | environment(trainer.strategy.root_device)
+        "accelerator": device.type,
+        "parameters": sum(p.numel() for p in parameters),
+        "graphs": graphs,
+        "graphs_an_epoch": whole.train.numel(),
+        "batches": int(trainer.num_training_batches),
+        "epochs": [six_digits(seconds) for seconds in watch.training],
+        "seconds": _seconds(watch, meters.phases, whole, parts),
+        "graphs_per_second": six_digits(graphs / watch.seconds),
+        "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
+        "kernels": None,
+        **environment(device),
+    }
 
 
 def _parts(
@@ -237,24 +235,6 @@ def _warm_up(
     return max(options.warm_up, math.ceil(WARM_BATCHES / captured))
 
 
-def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
-    watch = meters.watch
-    graphs, batches = parts.train.numel(), int(trainer.num_training_batches)
-    module = trainer.lightning_module
-    return {
-        "accelerator": trainer.strategy.root_device.type,
-        "parameters": sum(p.numel() for p in module.parameters()),
-        "graphs": graphs,
-        "graphs_an_epoch": whole.train.numel(),
-        "batches": batches,
-        "epochs": [six_digits(seconds) for seconds in watch.training],
-        "seconds": _seconds(watch, meters.phases, whole, parts),
-        "graphs_per_second": six_digits(graphs / watch.seconds),
-        "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
-        "kernels": None,
-    }
-
-
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
@@ -289,43 +269,45 @@ def grow(
     what: Growing,
     config: RunConfig,
     load: Callable[[], Dataset],
-    machine: Machine | None = None,
-    options: BenchOptions | None = None,
-    notify: Notify | None = None,
+    machine: Machine,
+    options: BenchOptions,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
     """Benchmark a run once for each value of the quantity `what`; yield the records."""
     check_growing(what, config)
-    dataset = None if what == "nodes" else load()
+    dataset, notify = None if what == "nodes" else load(), options.notify
     for value in values or RANGES[what]:
         graphs = dataset or regular_graphs(value)
-        changed = _changed(config, what, value)
-        prefixed = notify and _prefixed(notify, f"{what} {value}, ")
-        record = bench(changed, graphs, machine, options, prefixed)
+        if notify is not None:
+            prefixed = partial(_notify, notify, f"{what} {value}, ")
+            options = replace(options, notify=prefixed)
+        record = bench(_changed(config, what, value), graphs, machine, options)
         yield record | {"kind": "growth", "what": what, "value": value}
+
+
+def _notify(notify: Notify, start: str, text: str) -> None:
+    notify(start + text)
 
 
 def measure(
     config: RunConfig,
-    places: Places,
+    load: Callable[[], Dataset],
     machine: Machine,
     options: BenchOptions,
-    growing: str | None = None,
+    growing: Growing | None = None,
     compare: bool = False,
-    notify: Notify | None = None,
 ) -> Iterator[Record]:
+    """Benchmark a run; or each value of a quantity; or each backend, and bfloat16."""
     if growing is not None:
-        what: Growing = growing  # type: ignore[assignment]
-        load = partial(find_dataset, config, places)
-        yield from grow(what, config, load, machine, options, notify)
-    elif compare:
-        dataset = find_dataset(config, places)
-        yield from bench_both(config, dataset, machine, options, notify)
+        yield from grow(growing, config, load, machine, options)
+    elif not compare:
+        yield bench(config, load(), machine, options)
+    else:
+        dataset = load()
+        yield from bench_both(config, dataset, machine, options)
         if machine.is_gpu and config.train.precision == "32":
             narrow = change(config, {"train.precision": "bf16"})
-            yield bench(narrow, dataset, machine, options, notify)
-    else:
-        yield bench(config, find_dataset(config, places), machine, options, notify)
+            yield bench(narrow, dataset, machine, options)
 
 
 def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
@@ -333,10 +315,6 @@ def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
         return change(config, {SETTINGS[what]: value})
     data = DataConfig(name=f"regular-{value}")
     return change(replace(config, data=data), {"train.loss": None})
-
-
-def _prefixed(notify: Notify, start: str) -> Notify:
-    return lambda text: notify(start + text)
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:
