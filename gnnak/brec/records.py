@@ -48,11 +48,7 @@ def count_ceiling(
     progress: Callable[[int], None],
 ) -> Record:
     """Count the pairs that `bound` distinguishes; reuse counts in `records`."""
-    counts = {
-        group: found
-        for group, found in _recorded(bound, records).items()
-        if group in groups
-    }
+    counts = _recorded(bound, records)
     missing = {name: pairs for name, pairs in groups.items() if name not in counts}
     rows = run_brec(missing, [bound], progress=progress)
     counts |= {row.group: (row.apart, len(row.not_run)) for row in rows}

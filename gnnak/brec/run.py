@@ -34,9 +34,7 @@ Place = tuple[int, str, int]
 class PairWork(Work):
     """Training on one pair of graphs, as it is sent to a worker process."""
 
-    seed: int
-    group: str
-    pair: int
+    place: Place
     graphs: tuple[tuple[list[list[int]], int], ...]
     """The two graphs, each as `edge_index` in two lists and the number of nodes.
     Tensors would be sent through shared memory, which is limited."""
@@ -45,11 +43,7 @@ class PairWork(Work):
     def of(place: Place, pair: Sequence[Graph]) -> PairWork:
         seed, group, index = place
         graphs = tuple((ends.tolist(), num_nodes) for ends, num_nodes in pair)
-        return PairWork(f"{group} {index}, seed {seed}", seed, group, index, graphs)
-
-    @property
-    def place(self) -> Place:
-        return self.seed, self.group, self.pair
+        return PairWork(f"{group} {index}, seed {seed}", place, graphs)
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,7 @@ class PairTraining:
             for ends, num_nodes in work.graphs
         )
         device = torch.device(self.device)
-        result = run_trial((first, second), self.options, work.seed, device)
+        result = run_trial((first, second), self.options, work.place[0], device)
         return json.dumps(asdict(result))
 
 

@@ -58,9 +58,7 @@ def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -
     nx.draw_networkx_edges(
         plotted, position, inside, ax=axes, width=2.0, edge_color=GRAPH_EDGES
     )
-    _plot_nodes(axes, plotted, position, hops)
-    axes.set_title(title, fontsize=10)
-    axes.set_axis_off()
+    _plot_nodes(axes, plotted, position, hops, title)
 
 
 def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
@@ -79,10 +77,8 @@ def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) 
     nx.draw_networkx_edges(
         plotted, position, ax=axes, width=2.0, edge_color=GRAPH_EDGES
     )
-    _plot_nodes(axes, plotted, position, hops)
-    axes.set_title(title, fontsize=10)
+    _plot_nodes(axes, plotted, position, hops, title)
     axes.margins(0.2)
-    axes.set_axis_off()
 
 
 def plot_curves(
@@ -107,8 +103,7 @@ def save(figure: Figure, path: Path) -> None:
 
 def _as_networkx(graph: Graph) -> nx.Graph:
     edge_index, num_nodes = graph
-    converted = nx.Graph()
-    converted.add_nodes_from(range(num_nodes))
+    converted = nx.empty_graph(num_nodes)
     converted.add_edges_from(edge_index.t().tolist())
     return converted
 
@@ -120,7 +115,11 @@ def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
 
 
 def _plot_nodes(
-    axes: Axes, graph: nx.Graph, position: dict[int, np.ndarray], hops: dict[int, int]
+    axes: Axes,
+    graph: nx.Graph,
+    position: dict[int, np.ndarray],
+    hops: dict[int, int],
+    title: str,
 ) -> None:
     colours = [
         HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE
@@ -128,6 +127,8 @@ def _plot_nodes(
     ]
     nx.draw_networkx_nodes(graph, position, ax=axes, node_color=colours, node_size=230)
     nx.draw_networkx_labels(graph, position, ax=axes, font_size=8)
+    axes.set_title(title, fontsize=10)
+    axes.set_axis_off()
 
 
 def inline_svg(figure: Figure, label: str) -> str:

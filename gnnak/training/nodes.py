@@ -142,11 +142,6 @@ class NodeData(GraphData):
     `train.batch_size` is smaller than the number of training nodes.
     """
 
-    def use(self, network: Network, config: RunConfig) -> NodeData:
-        """Set the network whose batches are wanted, and the options of its run."""
-        self.network, self.config = network, config
-        return self
-
     def setup(self, stage: str) -> None:
         """Move the graph to the device."""
         assert self.trainer is not None

@@ -9,7 +9,7 @@ import math
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,16 +149,11 @@ def predict(
     graphs: Any,
     batch_size: int | None = None,
     embeddings: bool = False,
-    progress: Callable[[int], None] | None = None,
     nodes: object = None,
 ) -> Predictions:
     """Predict for all rows of a file or list; several models are averaged."""
-    options = batch_size, embeddings, progress
-    parts = [
-        part.predictions
-        for part in predict_parts(models, graphs, *options, nodes=nodes)
-    ]
-    return joined(parts)
+    parts = predict_parts(models, graphs, batch_size, embeddings, nodes=nodes)
+    return joined([part.predictions for part in parts])
 
 
 def predict_parts(
@@ -368,14 +363,6 @@ def _check_alike(models: Sequence[Predictor]) -> None:
                 )
 
 
-def _check_new_columns(new: Iterable[str], columns: Iterable[str]) -> None:
-    for name in sorted(set(new) & set(columns) - {"error"}):
-        raise OptionError(
-            f"the data have a column {name}, which the predictions would replace; "
-            "rename the column."
-        )
-
-
 @contextmanager
 def open_writer(
     path: Path | None, info: DatasetInfo
@@ -424,7 +411,11 @@ class _TableWriter:
     def write(self, part: Part) -> None:
         given = _input_columns(part, self.count)
         new = _output_columns(self.info, part.predictions, self.count)
-        _check_new_columns(new, given)
+        for name in sorted(new.keys() & given.keys() - {"error"}):
+            raise OptionError(
+                f"the data have a column {name}, which the predictions would replace; "
+                "rename the column."
+            )
         columns = given | new
         self.count += part.rows.num_rows
         if self.kind == "jsonl":
@@ -449,14 +440,12 @@ class _ArrayWriter:
         self.parts.append(part.predictions)
 
     def content(self) -> bytes:
-        arrays: dict[str, Any] = {"columns": np.array(self.parts[0].columns)}
-        for name in ("values", "deviation", "graph", "node"):
-            found = [getattr(part, name) for part in self.parts]
-            if found[0] is not None:
-                arrays[name] = np.concatenate(found)
-        bad = [row.number for part in self.parts for row in part.bad]
-        arrays["bad"] = np.array(bad, dtype=np.int64)
-        return npz_file(**arrays)
+        found = joined(self.parts)
+        names = ("values", "deviation", "graph", "node")
+        arrays: dict[str, Any] = {name: getattr(found, name) for name in names}
+        arrays["columns"] = np.array(found.columns)
+        arrays["bad"] = np.array([row.number for row in found.bad], dtype=np.int64)
+        return npz_file(**{k: v for k, v in arrays.items() if v is not None})
 
 
 def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:

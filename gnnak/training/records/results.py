@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -75,7 +75,8 @@ def _checked(content: Any, line: bytes = b"") -> Record:
     told = content.pop(CHECKSUM, None)
     if told is None:
         return _without_damaged_key(content)
-    if told == _checksum_of_bytes(line):
+    begin = len(BEGIN) + DIGITS + len(b'", ')
+    if told == _checksum(b"{" + line.strip()[begin:]).decode():
         return content
     if told != _checksum(_plain_text(content).encode()).decode():
         raise ValueError("has a wrong checksum, so a value in it has changed")
@@ -88,11 +89,6 @@ def _without_damaged_key(content: Record) -> Record:
     others = {key: value for key, value in content.items() if key != first}
     expected = _checksum(_plain_text(others).encode()).decode()
     return others if content.get(first) == expected else content
-
-
-def _checksum_of_bytes(line: bytes) -> str:
-    before = len(BEGIN) + DIGITS + len(b'", ')
-    return _checksum(b"{" + line.strip()[before:]).decode()
 
 
 def _plain_text(record: Record) -> str:
@@ -286,14 +282,10 @@ def fingerprint(dataset: Dataset) -> str:
         for name, tensor in tensors.items():
             if tensor is not None:
                 whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-                for part in threads.map(_digest, _chunks(tensor)):
+                flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+                for part in threads.map(_digest, flat.split(CHUNK)):
                     whole.update(part)
     return whole.hexdigest()[:16]
-
-
-def _chunks(tensor: Tensor) -> Iterator[Tensor]:
-    flat = tensor.detach().cpu().contiguous().view(-1)
-    yield from flat.view(torch.uint8).split(CHUNK)
 
 
 def _digest(chunk: Tensor) -> bytes:
