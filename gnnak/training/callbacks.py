@@ -346,19 +346,13 @@ class ProgressLines(Callback):
         )
         self.progress.update(self.task, completed=history.epochs)
 
-    def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self._stop()
-
-    def on_exception(
-        self, trainer: Trainer, module: LightningModule, exception: BaseException
-    ) -> None:
-        """Stop updating the bar, so that it does not overwrite the error message."""
-        self._stop()
-
-    def _stop(self) -> None:
+    def on_fit_end(self, *_: Any) -> None:
+        """Stop updating the bar, so that it does not overwrite an error message."""
         if self.shown:
             self.progress.stop()
         self.shown = False
+
+    on_exception = on_fit_end
 
 
 class _BarAndText(Progress):

@@ -63,7 +63,7 @@ class GraphData(LightningDataModule):
 
     def train_dataloader(self) -> Loader:
         assert self.trainer is not None
-        self._close()
+        self.teardown()
         # On a CPU, the network itself extracts subgraphs that are not cached.
         on_gpu = self.store.device.type == "cuda"
         inside = self.subgraphs.extractor is not None and not on_gpu
@@ -96,15 +96,12 @@ class GraphData(LightningDataModule):
         module: Any = self.trainer.lightning_module
         return module.steps_done
 
-    def teardown(self, stage: str) -> None:
-        self._close()
-
-    def on_exception(self, exception: BaseException) -> None:
-        self._close()
-
-    def _close(self) -> None:
+    def teardown(self, *_: Any, stage: str = "") -> None:
+        """Stop the prefetching of training batches."""
         if self._training is not None:
             self._training.close()
+
+    on_exception = teardown
 
     def val_dataloader(self) -> Loader:
         return self._evaluation_loader(self.parts.validation)

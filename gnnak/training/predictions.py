@@ -122,25 +122,11 @@ class Predictor(Protocol):
     """Interface of the trained models that `predict` takes, such as `TrainedModel`."""
 
     network: Network
+    info: DatasetInfo
+    config: RunConfig
+    reading: Reading
 
-    @property
-    def info(self) -> DatasetInfo:
-        """Task, features, targets and classes of the training data."""
-
-    @property
-    def config(self) -> RunConfig:
-        """All options of the run."""
-
-    @property
-    def reading(self) -> Reading:
-        """The columns and attributes that are read from new data."""
-
-    def __call__(
-        self,
-        graphs: Any,
-        edge_index: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-    ) -> Tensor:
+    def __call__(self, graphs: Any, *edges: Tensor | None) -> Tensor:
         """Return predicted targets in their own units, or logits."""
 
 

@@ -6,7 +6,7 @@ import math
 import platform
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,21 +32,8 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.checkpoint import Checkpoint, check_layout, checkpoint_from
 
-FLAGS = {
-    "smiles": "--smiles",
-    "targets": "--target",
-    "labels": "--targets",
-    "task": "--task",
-    "metric": "--metric",
-    "split": "--split",
-    "validation": "--validation",
-    "test": "--test",
-    "folds": "--folds",
-    "node_attr": "--node-attr",
-    "edge_attr": "--edge-attr",
-    "graphs": "--graphs",
-}
-"""The command-line option of `gnnak train` for each field of `OwnData`."""
+FLAGS = {"targets": "target", "labels": "targets"}
+"""Options of `gnnak train` that are not named as their field of `OwnData`."""
 
 
 def train_command(config: RunConfig) -> str | None:
@@ -74,8 +61,9 @@ def train_command(config: RunConfig) -> str | None:
 
 def _own_words(own: OwnData) -> list[str]:
     words = []
-    for name, flag in FLAGS.items():
-        value: Any = getattr(own, name)
+    for name in (field.name for field in fields(own)):
+        flag = f"--{FLAGS.get(name, name).replace('_', '-')}"
+        value: Any = None if name in ("path", "skip_bad") else getattr(own, name)
         if name in ("labels", "validation", "test") and value is not None:
             value = Path(value).name
         for each in value if isinstance(value, tuple) else (value,):
@@ -226,10 +214,8 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def _without_folders(config: RunConfig) -> RunConfig:
-    own = config.data.own
-    names = ("path", "labels", "validation", "test")
-    paths = {name: getattr(own, name) for name in names}
-    short: dict[str, Any] = {
-        name: None if path is None else Path(path).name for name, path in paths.items()
-    }
+    own, short = config.data.own, {}
+    for name in ("path", "labels", "validation", "test"):
+        path = getattr(own, name)
+        short[name] = None if path is None else Path(path).name
     return replace(config, data=replace(config.data, own=replace(own, **short)))
