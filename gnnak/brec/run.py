@@ -23,7 +23,7 @@ from gnnak.errors import TrainingError, counted
 from gnnak.graphs.named import Graph
 from gnnak.training.records.results import Record, append_record, read_records
 from gnnak.training.schedule.estimate import Estimate
-from gnnak.training.schedule.pool import Ended, Pool, multi_process_service
+from gnnak.training.schedule.pool import Ended, Pool, Watcher, multi_process_service
 from gnnak.training.schedule.queue import Queue, Task, Work
 
 Place = tuple[int, str, int]
@@ -64,18 +64,12 @@ class PairTraining:
         return json.dumps(asdict(result))
 
 
-class _Results:
+class _Results(Watcher):
     """Passes each result of a worker process to `finish`, and collects failures."""
 
     def __init__(self, finish: Callable[[Place, TrialResult], None]) -> None:
         self.finish = finish
         self.failures: list[str] = []
-
-    def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
-        """Do nothing: the progress bar counts finished pairs only."""
-
-    def retried(self, task: Task, reason: str) -> None:
-        """Do nothing: a pair takes seconds, so users need not know of a second try."""
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
         if outcome.failed:

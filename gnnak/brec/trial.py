@@ -328,15 +328,7 @@ def run_trial(
     others = _embeddings(network, _batches(same, network, device))
     found = paired_test(rows[::2], rows[1::2])
     check = paired_test(others[:count], others[count:])
-    return TrialResult(
-        found.released,
-        found.corrected,
-        check.released,
-        check.corrected,
-        found.singular,
-        epochs,
-        loss,
-    )
+    return TrialResult(*found[:2], *check[:2], found.singular, epochs, loss)
 
 
 def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:

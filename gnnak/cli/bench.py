@@ -111,7 +111,7 @@ def _costs_table(records: Sequence[Record]) -> Table:
 
 def _cells(record: Record) -> dict[str, str]:
     """Map the title of each table row to the record's text, "" if not measured."""
-    from gnnak.training.measure.meters import PHASES
+    from gnnak.training.measure.bench import PHASES
 
     seconds, kernels = record["seconds"], record["kernels"] or {}
     phases = {f"  {name}, step by step": seconds.get(name) for name in PHASES}

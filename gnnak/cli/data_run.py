@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
@@ -196,16 +194,9 @@ def measure(
     generator = torch.Generator().manual_seed(seed)
     store = store.subset(graphs)
     chunks = subgraph_sizes(store, extractor, generator)
-    total, console = -(-len(store) // CHUNK), Console(stderr=True)
-    bar = track(
-        chunks,
-        "extracting",
-        total,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    return SubgraphSizes.join(list(bar))
+    total = -(-len(store) // CHUNK)
+    with progress_bar() as bar:
+        return SubgraphSizes.join([*bar.track(chunks, total, description="extracting")])
 
 
 def summary(

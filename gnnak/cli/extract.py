@@ -151,27 +151,25 @@ def _check_shape(kind: "SubgraphKind", shape: dict[str, Any]) -> None:
             check_count(shown, value, least=least)
 
 
-def _print(shown: dict[str, object]) -> None:
+def _print(shown: dict[str, Any]) -> None:
     title = f"{shown['dataset']}: {shown['subgraphs']}"
     table = Table("of a graph", title=title)
     for column in ("mean", "median", "max"):
         table.add_column(column, justify="right")
     for key in ("nodes", "node_copies", "edge_copies"):
-        figures: dict[str, float] = shown[key]  # type: ignore[assignment]
-        cells = [f"{figures[c]:,.{1 if c == 'mean' else 0}f}" for c in figures]
+        cells = [f"{v:,.{1 if c == 'mean' else 0}f}" for c, v in shown[key].items()]
         table.add_row(key.replace("_", " "), *cells)
     console = Console(highlight=False)
     console.print(table)
     if shown["sampled"] != shown["graphs"]:
         measured, total = shown["sampled"], shown["graphs"]
         console.print(f"Measured on {measured:,} of {total:,} graphs, at random.")
-    elif shown["graphs"] == 1:
-        nodes = int(shown["nodes"]["max"])  # type: ignore[index]
-        if nodes > int(str(shown["sample"])):
-            console.print(f"Estimated from {shown['sample']} of {nodes:,} nodes.")
+    elif shown["graphs"] == 1 and shown["nodes"]["max"] > shown["sample"]:
+        nodes = f"{shown['nodes']['max']:,.0f}"
+        console.print(f"Estimated from {shown['sample']} of {nodes} nodes.")
     batch = f"A batch of {shown['batch_size']}"
     batch = "The graph" if shown["graphs"] == 1 else batch
-    gib = float(str(shown["training_bytes"])) / 2**30
+    gib = shown["training_bytes"] / 2**30
     console.print(
         f"{batch} has about {shown['batch_node_copies']:,} "
         f"node copies and {shown['batch_edge_copies']:,} edge copies; training GIN-AK+ "

@@ -290,8 +290,10 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
     Typer then shows and parses each option. The command gets an object of the group.
     """
-    hints = get_type_hints(command)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    hints: dict[str, Any] = get_type_hints(command)
+    groups: dict[str, Any] = {
+        n: kind for n, kind in hints.items() if is_dataclass(kind)
+    }
     parameters = []
     for name, old in inspect.signature(command).parameters.items():
         found = {name: (hints[name], old.default)}

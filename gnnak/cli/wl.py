@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from gnnak.cli import brec
@@ -38,7 +37,7 @@ from gnnak.cli.options import (
     options_by_test,
     progress_bar,
 )
-from gnnak.errors import FileFormatError, GraphError, OptionError, counted
+from gnnak.errors import GraphError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_count
 
@@ -201,10 +200,11 @@ def compare(
     if len(named) < 2:
         raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
     graphs, only_test = list(named.values()), len(tests) == 1
-    rows = []
-    console = Console(stderr=True)
-    for name in track(tests, "comparing", console=console, transient=True):
-        rows.append(_compare(name, graphs, by_test[name], only_test))
+    with progress_bar() as bar:
+        rows = [
+            _compare(name, graphs, by_test[name], only_test)
+            for name in bar.track(tests, description="comparing")
+        ]
     if as_json:
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
         return
@@ -253,22 +253,10 @@ def explain(
     with console.status(f"running {test}"):
         found = wl.explain(test, *named.values(), **given(**vars(chosen)))
     if picture is not None:
-        try:
-            save(plot_explanation(found), picture)
-        except OSError as error:
-            raise FileFormatError(
-                f"{picture} cannot be written ({error.strerror}); name another file."
-            ) from None
+        save(plot_explanation(found), picture)
     if as_json:
-        told = {
-            "test": found.test,
-            "options": asdict(found.options),
-            "distinguished": found.distinguished,
-            "round": found.round,
-            "rounds": found.rounds,
-            "colors": [asdict(color) for color in found.colors],
-            "node_colors": found.node_colors,
-        }
+        told = asdict(found) | {"distinguished": found.distinguished}
+        del told["graphs"]
         typer.echo(json.dumps(told))
         return
     Console(highlight=False).print(str(found), markup=False)

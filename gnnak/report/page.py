@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gnnak.errors import GnnakError, counted
-from gnnak.graphs.readers.files import write_bytes
+from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.models.factory import parse_name
 from gnnak.report import pictures
 from gnnak.report.cells import load_table, table_names
@@ -102,7 +102,7 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
 
 def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None:
     content = report_page(results, own_runs).encode()
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     write_bytes(out, content)
 
 

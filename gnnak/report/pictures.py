@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from gnnak.graphs.named import Graph, four_regular_pair
+from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.subgraphs import egonets
 from gnnak.training.records.results import Record
 
@@ -94,11 +95,11 @@ def plot_curves(
 
 
 def save(figure: Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    content = io.BytesIO()
     FigureCanvasAgg(figure)
-    figure.savefig(partial, format=path.suffix.removeprefix(".") or "png", dpi=130)
-    partial.replace(path)
+    figure.savefig(content, format=path.suffix.removeprefix(".") or "png", dpi=130)
+    make_folder(path.parent)
+    write_bytes(path, content.getvalue())
 
 
 def _as_networkx(graph: Graph) -> nx.Graph:

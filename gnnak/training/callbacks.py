@@ -352,7 +352,7 @@ class ProgressLines(Callback):
             self.progress.stop()
         self.shown = False
 
-    on_exception = on_fit_end
+    on_exception = on_fit_end  # type: ignore[assignment]
 
 
 class _BarAndText(Progress):

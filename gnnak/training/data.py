@@ -101,7 +101,7 @@ class GraphData(LightningDataModule):
         if self._training is not None:
             self._training.close()
 
-    on_exception = teardown
+    on_exception = teardown  # type: ignore[assignment]
 
     def val_dataloader(self) -> Loader:
         return self._evaluation_loader(self.parts.validation)

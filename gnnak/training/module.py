@@ -19,7 +19,6 @@ from gnnak.loop.step import Step, make_captured, make_ready, make_step, set_rate
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics
-from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config.run_config import RunConfig, TrainConfig
 from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
@@ -244,11 +243,6 @@ class GraphTask(LightningModule):
             reason = why_undefined(metric, self.info.metric, "test", score)
             self.undefined["test"] = reason
         self.scores["test"] = score
-
-    @property
-    def extractor(self) -> Extractor | None:
-        """The extractor of rooted subgraphs; None if the network uses no subgraphs."""
-        return self.network.extractor
 
     def finish_epoch(self) -> float:
         """End the epoch and return its mean loss; all processes must call this."""

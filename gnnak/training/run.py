@@ -281,10 +281,10 @@ def warn_of_memory(
     task: GraphTask, dataset: Dataset, parts: Parts, machine: Machine
 ) -> None:
     """Warn if a training step in plain PyTorch needs more memory than is free."""
-    model, network = task.config.model, task.network
+    model, network, extractor = task.config.model, task.network, task.network.extractor
     saves = machine.recompute or machine.max_copies is not None
     fused = machine.is_gpu and machine.fast
-    if task.extractor is None or network.drop is not None or saves or fused:
+    if extractor is None or network.drop is not None or saves or fused:
         return
     widths = model.num_layers, model.channels, model.hop_channels
     batch_size = task.config.train.batch_size or parts.train.numel()
@@ -293,9 +293,9 @@ def warn_of_memory(
         if batch_size < parts.train.numel():
             return
         device = machine.device
-        advice = one_graph_advice(dataset.store, task.extractor, device, *widths)
+        advice = one_graph_advice(dataset.store, extractor, device, *widths)
     else:
-        sizes = sampled_sizes(dataset.store.subset(parts.train), task.extractor)
+        sizes = sampled_sizes(dataset.store.subset(parts.train), extractor)
         if sizes is None:
             return
         needed = sizes.training_bytes(batch_size, *widths)

@@ -70,7 +70,7 @@ class Timing(Callback):
     def on_validation_end(self, *_: Any) -> None:
         self._phase.close()
 
-    on_exception = on_validation_end
+    on_exception = on_validation_end  # type: ignore[assignment]
 
     def _enter(self, phase: Phase) -> None:
         self._phase.close()

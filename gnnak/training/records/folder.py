@@ -214,7 +214,8 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def _without_folders(config: RunConfig) -> RunConfig:
-    own, short = config.data.own, {}
+    own = config.data.own
+    short: dict[str, Any] = {}
     for name in ("path", "labels", "validation", "test"):
         path = getattr(own, name)
         short[name] = None if path is None else Path(path).name

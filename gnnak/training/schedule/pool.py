@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -191,8 +191,8 @@ POLL_SECONDS = 0.5
 """Longest time between two updates of the screen."""
 
 
-class Watcher(Protocol):
-    """Interface of an object that shows the progress of a schedule."""
+class Watcher:
+    """Base class of objects that show the progress of a schedule; shows nothing."""
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
         """Show progress; `running` maps each worker to its task and start time."""

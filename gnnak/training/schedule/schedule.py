@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -25,6 +24,7 @@ from gnnak.training.schedule.pool import (
     Pool,
     Result,
     Training,
+    Watcher,
     multi_process_service,
 )
 from gnnak.training.schedule.queue import (
@@ -36,7 +36,7 @@ from gnnak.training.schedule.queue import (
 )
 
 
-class ScheduleView:
+class ScheduleView(Watcher):
     """Prints a line per ended run; on a terminal, also a table of running runs."""
 
     def __init__(
@@ -52,12 +52,7 @@ class ScheduleView:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:

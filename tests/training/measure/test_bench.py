@@ -8,6 +8,7 @@ import torch
 from gnnak.errors import OptionError, TrainingError
 from gnnak.training.measure import bench as bench_module
 from gnnak.training.measure.bench import (
+    PHASES,
     BenchOptions,
     bench,
     bench_both,
@@ -16,7 +17,6 @@ from gnnak.training.measure.bench import (
     regular_graphs,
     with_kernels,
 )
-from gnnak.training.measure.meters import PHASES
 from gnnak.training.processes.machine import Machine
 from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config, triangles
