@@ -106,33 +106,26 @@ def check_jobs(options: TrialOptions, jobs: int) -> None:
 
 
 def network_record(
-    groups: Mapping[str, Sequence[Pair]],
-    options: TrialOptions,
-    seeds: Sequence[int],
-    device: torch.device,
-    finished: run.Progress,
-    jobs: int,
+    trials: run.Trials,
     ceiling: Record | None,
     remarks: Sequence[str],
     notify: Callable[[str, int], None],
 ) -> Record:
     """Train a network on all pairs; return the record that `gnnak brec` stores."""
-    places = {(s, g, i) for s in seeds for g in groups for i in range(len(groups[g]))}
-    resumed = len(places & finished.finished().keys())
+    resumed = len(trials.pairs().keys() & trials.progress.finished().keys())
     started = perf_counter()
-    found = run.run_pairs(groups, options, seeds, device, finished, notify, jobs)
-    counts = run.summary(found)
+    counts = run.summary(trials.run(notify))
     return {
         "kind": "brec",
-        "options": asdict(options),
+        "options": asdict(trials.options),
         "seeds": counts,
         "seconds": six_digits(perf_counter() - started),
-        "jobs": jobs,
+        "jobs": trials.jobs,
         # Pairs with stored results: trained earlier, perhaps on another device.
         "resumed_pairs": resumed,
         "ceiling": ceiling,
         "published": run.PUBLISHED,
-        **environment(device),
+        **environment(trials.device),
         "notes": [*_notes(counts, ceiling), *remarks],
     }
 

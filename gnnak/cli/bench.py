@@ -12,9 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.groups import DataOptions, TrainingMachine, expanded
-from gnnak.cli.names import GROWING, examples
-from gnnak.cli.options import JSON, RESULTS, flag, option
+from gnnak.cli.names import GROWING, examples, flag, option
+from gnnak.cli.options import JSON, RESULTS, DataOptions, TrainingMachine, expanded
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice

@@ -16,8 +16,15 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
-from gnnak.cli.groups import WLOptions, expanded
-from gnnak.cli.names import BREC_GROUPS, WL_TESTS, check_each, check_model, examples
+from gnnak.cli.names import (
+    BREC_GROUPS,
+    WL_TESTS,
+    check_each,
+    check_model,
+    examples,
+    flag,
+    option,
+)
 from gnnak.cli.options import (
     ACCELERATOR,
     DATA_DIR,
@@ -25,10 +32,10 @@ from gnnak.cli.options import (
     MEMORY,
     RESULTS,
     TESTS,
+    WLOptions,
+    expanded,
     find_model,
-    flag,
     given,
-    option,
     options_by_test,
     progress_bar,
 )
@@ -103,7 +110,7 @@ def brec(
     seeds = [check_seed("--seed", number) for number in seed or [100]]
     with stoppable_at_once():
         from gnnak.brec import records
-        from gnnak.brec.run import Progress as Finished
+        from gnnak.brec.run import Progress, Trials
         from gnnak.brec.trial import trial_options
         from gnnak.training.processes.machine import Machine
         from gnnak.training.records.results import append_record, check_appendable
@@ -121,10 +128,11 @@ def brec(
     records.check_network(options)
     records.check_jobs(options, jobs)
     device = Machine(accelerator).device  # type: ignore[arg-type]
-    finished = Finished.of(runs, options)
+    finished = Progress.of(runs, options)
     for path in (results / FILE, finished.path):
         check_appendable(path)
     pairs = _load(data_dir, group)
+    trials = Trials(pairs, options, seeds, device, finished, jobs)
     bound, counted, remarks = None, None, []
     if ceiling:
         bound = records.ceiling_of(options)
@@ -137,9 +145,7 @@ def brec(
         def notify(group: str, seed: int) -> None:
             advance(1, f"seed {seed}, {group}")
 
-        record = records.network_record(
-            pairs, options, seeds, device, finished, jobs, counted, remarks, notify
-        )
+        record = records.network_record(trials, counted, remarks, notify)
     append_record(results / FILE, record)
     if as_json:
         typer.echo(json.dumps(record))

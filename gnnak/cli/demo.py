@@ -12,8 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import examples
-from gnnak.cli.options import flag
+from gnnak.cli.names import examples, flag
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 

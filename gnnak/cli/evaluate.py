@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.groups import MachineOptions, expanded
 from gnnak.cli.names import (
     PARTS,
     check_file,
@@ -20,6 +19,8 @@ from gnnak.cli.names import (
     check_name,
     check_trained,
     examples,
+    flag,
+    option,
 )
 from gnnak.cli.options import (
     DATA_DIR,
@@ -29,10 +30,10 @@ from gnnak.cli.options import (
     MODULES,
     SKIP_BAD,
     TRAINED_SMILES,
-    flag,
+    MachineOptions,
+    expanded,
     given,
     import_own,
-    option,
 )
 from gnnak.errors import OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once

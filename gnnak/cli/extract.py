@@ -10,16 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import check_graphs, examples
-from gnnak.cli.options import (
-    DATA_DIR,
-    GRAPH_FILES,
-    JSON,
-    flag,
-    given,
-    option,
-    own_values,
-)
+from gnnak.cli.names import check_graphs, examples, flag, option
+from gnnak.cli.options import DATA_DIR, GRAPH_FILES, JSON, given, own_values
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count

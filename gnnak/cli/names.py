@@ -6,8 +6,11 @@ import PyTorch, so their names are repeated here; a test compares them.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from gnnak.errors import FileFormatError
 from gnnak.training.config.options import (
@@ -88,6 +91,12 @@ DATASETS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 TABLES = sorted(path.stem for path in CONFIGS.glob("tables/[!_]*.yaml"))
 """Names of the paper's tables."""
+
+
+option = partial(typer.Option, None)
+flag = partial(typer.Option, False)
+own_option = partial(typer.Option, None, rich_help_panel="Your own data")
+size_option = partial(typer.Option, None, rich_help_panel="Often-changed settings")
 
 
 def examples(*commands: str) -> str:

@@ -1,13 +1,19 @@
-"""Options that several commands of `gnnak` share, and what their values mean."""
+"""Options that several commands of `gnnak` share, and what their values mean.
+
+A group of options is a dataclass. Its fields are options of every command that is
+`expanded` and has a parameter of this type.
+"""
 
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -21,22 +27,35 @@ from rich.progress import (
 
 from gnnak.cli.names import (
     ACCELERATORS,
+    PROTOCOLS,
+    SECTIONS,
+    TASKS,
+    WL_HASHES,
+    WL_READOUTS,
     WL_TESTS,
+    check_data,
     check_each,
     check_file,
+    check_metric,
+    check_model,
     check_name,
     check_settings,
+    check_split,
     check_test,
+    flag,
+    option,
+    own_option,
+    size_option,
 )
 from gnnak.errors import OptionError
+from gnnak.training.config.options import parse_settings
+from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
     from gnnak.training.config.run_config import RunConfig
-
-option = partial(typer.Option, None)
-flag = partial(typer.Option, False)
-own_option = partial(typer.Option, None, rich_help_panel="Your own data")
-size_option = partial(typer.Option, None, rich_help_panel="Often-changed settings")
+    from gnnak.training.launch import Places
+    from gnnak.training.processes.machine import Machine
+    from gnnak.training.schedule.schedule import Schedule
 
 GRAPH_FILES = (
     "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
@@ -87,6 +106,266 @@ TESTS = option(
     "gin-ak+, for the test that bounds it.",
 )
 MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
+RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
+"""Fields of `RunOptions` with the name, or a short name, of an option of a run."""
+
+
+@dataclass
+class DataOptions:
+    """The data, the model and other settings of runs."""
+
+    experiment: str = typer.Argument(
+        callback=check_data,
+        help="A data set (`gnnak datasets list`), a YAML file, or your own data: a "
+        f"{GRAPH_FILES}.",
+    )
+    model: str | None = option(
+        callback=check_model,
+        help="gin, gcn, pna*, ..., or your own package.module:Class; suffixes: "
+        "-ak, -ak+, -ak+-s; or another subgraph GNN, such as sswl+-gin.",
+        show_default="gin-ak+",
+    )
+    target: list[str] | None = own_option(
+        help="What to predict: column of the table, attribute of the graphs or nodes. "
+        "May be repeated. For data sets with several targets: one of them."
+    )
+    smiles: str | None = SMILES
+    targets: Path | None = LABELS
+    task: str | None = own_option(
+        callback=check_name("--task", TASKS),
+        help="regression, classification (binary, multiclass) or multilabel.",
+        show_default="told from the targets",
+    )
+    skip_bad: bool = SKIP_BAD
+    node_attr: list[str] | None = own_option(
+        help="Attribute of nodes that is a feature (JSON, PyG). May be repeated.",
+        show_default="x",
+    )
+    edge_attr: list[str] | None = own_option(
+        help="Attribute of edges that is a feature (JSON, PyG). May be repeated.",
+        show_default="edge_attr",
+    )
+    settings: list[str] | None = SETTINGS
+    data_dir: Path | None = DATA_DIR
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the run that are given, except those of own data."""
+        named = {name: getattr(self, name, None) for name in RUN_NAMES.split()}
+        options = given(**named)
+        if self.model:
+            options["model"] = find_model(self.model)
+        return options | parse_settings(self.settings or [])
+
+    def config(self, several_models: bool = False) -> tuple[str, "RunConfig"]:
+        """Return the name of the experiment and the config of its runs."""
+        from gnnak.training.config.experiment import find_config
+
+        values = vars(self) | {"targets": self.target, "labels": self.targets}
+        own = own_values(
+            **{name: values.get(name) for name in SECTIONS["data.own"].split()}
+        )
+        return find_config(self.experiment, self.options(), own, several_models)
+
+
+@dataclass
+class RunOptions(DataOptions):
+    """The options of `gnnak train` and `gnnak sweep` that say what is trained."""
+
+    metric: str | None = own_option(
+        callback=check_metric,
+        help=METRIC_NAMES,
+        show_default="mae, accuracy or roc-auc",
+    )
+    split: str | None = own_option(
+        callback=check_split,
+        help="random (80:10:10), scaffold, column:NAME or files.",
+        show_default="the split or masks of the file, or random",
+    )
+    validation: Path | None = own_option(
+        callback=check_file,
+        help="File with the validation graphs, for --split files.",
+    )
+    test: Path | None = own_option(
+        callback=check_file, help="File with the test graphs, for --split files."
+    )
+    folds: int | None = own_option(min=3, help="Cross-validate with this many folds.")
+    graphs: int | None = size_option(
+        min=3,
+        help="Use only this many graphs: of own data the first ones, of a data set "
+        "evenly spaced ones.",
+    )
+    epochs: int | None = size_option(min=1, help="Number of epochs.")
+    batch_size: int | None = size_option(
+        min=1, help="Graphs, or nodes of one graph, per training step."
+    )
+    lr: float | None = size_option(help="Initial learning rate.")
+    channels: int | None = size_option(min=1, help="Width of the node states.")
+    layers: int | None = size_option(min=1, help="Number of layers.")
+    num_hops: int | None = size_option(
+        min=0, help="k, the radius of the egonets of the model."
+    )
+    protocol: str | None = option(
+        callback=check_name("--protocol", PROTOCOLS),
+        help="split, published or held-out.",
+    )
+    fold: int | None = option(
+        min=0, help="Run this fold (of one graph: this split) only, instead of all."
+    )
+    seed: int | None = option(
+        min=0, help="Seed of weights and batches.", show_default="0"
+    )
+    runs: Path = RUNS
+    results: Path | None = option(
+        help="Folder for runs.jsonl, the records of all runs.",
+        show_default="results; for your own data, the folder of --runs",
+    )
+
+    def places(self, config: "RunConfig") -> "Places":
+        from gnnak.training.launch import Places
+
+        return Places.of_run(config, self.data_dir, self.runs, self.results)
+
+
+@dataclass
+class MachineOptions:
+    """The device of trained models."""
+
+    accelerator: str = ACCELERATOR
+    max_copies: int | None = option(
+        min=1,
+        help="Compute about this many node copies at a time: less memory, more time.",
+    )
+    plain: bool = flag(
+        "--plain",
+        help="No fused kernels, no captured CUDA graphs: slower, the same results.",
+    )
+
+    def machine(self, **more: Any) -> "Machine":
+        with stoppable_at_once():
+            from gnnak.training.processes.machine import Machine
+
+        options = vars(self) | more
+        return Machine(fast=not options.pop("plain"), **options)
+
+
+@dataclass
+class TrainingMachine(MachineOptions):
+    """The device of runs."""
+
+    recompute: bool = flag(
+        "--recompute",
+        help="Recompute activations in the backward pass: less memory, more time.",
+    )
+
+
+@dataclass
+class ScheduleOptions:
+    """How many runs are done at once, and for how long."""
+
+    jobs: int = typer.Option(1, min=1, help="Number of runs in parallel on the device.")
+    minutes: float | None = option(
+        min=0,
+        help="Stop after this time. A run starts only if it is expected to end in "
+        "time; unfinished runs are resumed the next time.",
+        show_default="when all runs are done",
+    )
+    long: bool = flag(
+        "--long",
+        help="With --minutes: also start runs that will not end in time; they are "
+        "resumed the next time.",
+    )
+    dry_run: bool = flag(
+        "--dry-run", help="List the runs with their expected time and exit."
+    )
+
+    def schedule(self, places: "Places", machine: "Machine") -> "Schedule":
+        from gnnak.training.schedule.schedule import Schedule
+
+        return Schedule(places, machine, self.jobs, self.minutes, self.long)
+
+
+@dataclass
+class WLOptions:
+    """Options of Weisfeiler-Leman tests; see `gnnak.wl.Options`."""
+
+    num_hops: int | None = option(
+        help="Radius of the egonets.",
+        show_default="1; whole graphs in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+    )
+    hash: str | None = option(
+        callback=check_name("--hash", WL_HASHES),
+        help="Test that subgraph-1-wl applies to each egonet, one of: "
+        f"{', '.join(WL_HASHES)}.",
+        show_default="exact",
+    )
+    d2c: bool | None = option(
+        "--d2c", help="Initial colours include the distance to the root."
+    )
+    root_mark: bool | None = option(
+        "--root-mark/--no-root-mark",
+        help="The root has a distinct initial colour.",
+        show_default="only in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+    )
+    centroid: bool | None = option(
+        "--centroid", help="A node's new colour includes its colour in its own egonet."
+    )
+    context: bool | None = option(
+        "--context", help="A node's new colour includes its colours in all egonets."
+    )
+    readout: str | None = option(
+        callback=check_name("--readout", WL_READOUTS),
+        help="What swl, pswl, gswl and sswl pool first: nodes of a subgraph (vs), or "
+        f"subgraphs of a node (sv). One of: {', '.join(WL_READOUTS)}.",
+        show_default="vs",
+    )
+
+
+@dataclass
+class WLGraphOptions(WLOptions):
+    """Options of Weisfeiler-Leman tests on the user's own graphs."""
+
+    undirected: bool | None = option(
+        "--undirected/--directed",
+        help="Whether edges that come in one direction only have no direction.",
+        show_default="--directed, with a warning",
+    )
+    labels: bool | None = option(
+        "--labels/--no-labels",
+        help="Whether features of nodes and edges are their initial colours.",
+        show_default="--labels",
+    )
+    max_memory: float = typer.Option(8.0, help=MEMORY.help)
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorator: replace a parameter that is a group of options by these options.
+
+    Typer then shows and parses each option. The command gets an object of the group.
+    """
+    hints: dict[str, Any] = get_type_hints(command)
+    groups: dict[str, Any] = {
+        n: kind for n, kind in hints.items() if is_dataclass(kind)
+    }
+    parameters = []
+    for name, old in inspect.signature(command).parameters.items():
+        found = {name: (hints[name], old.default)}
+        if name in groups:
+            kinds = get_type_hints(groups[name])
+            found = {f.name: (kinds[f.name], f.default) for f in fields(groups[name])}
+        parameters += [
+            inspect.Parameter(each, old.KEYWORD_ONLY, default=default, annotation=kind)
+            for each, (kind, default) in found.items()
+        ]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+        command(**given)
+
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -105,10 +384,10 @@ def options_by_test(
     from gnnak.wl.bounds import find_test, options_of
 
     known = {test: options_of(test) for test in tests}
-    for option in options:
-        if not any(option in names for names in known.values()):
+    for name in options:
+        if not any(name in names for names in known.values()):
             raise OptionError(
-                f"--{option.replace('_', '-')} means nothing to {', '.join(tests)}; "
+                f"--{name.replace('_', '-')} means nothing to {', '.join(tests)}; "
                 "drop it or name another --test."
             )
     chosen = {}

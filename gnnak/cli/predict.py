@@ -14,16 +14,16 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gnnak.cli.groups import MachineOptions, expanded
-from gnnak.cli.names import DATASETS, check_file, check_trained, examples
+from gnnak.cli.names import DATASETS, check_file, check_trained, examples, option
 from gnnak.cli.options import (
     DATA_DIR,
     GRAPH_FILES,
     JSON,
     MODULES,
     TRAINED_SMILES,
+    MachineOptions,
+    expanded,
     import_own,
-    option,
 )
 from gnnak.errors import FileFormatError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once

@@ -6,8 +6,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from gnnak.cli.names import examples
-from gnnak.cli.options import flag, option
+from gnnak.cli.names import examples, flag, option
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 

@@ -10,9 +10,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.groups import RunOptions, ScheduleOptions, TrainingMachine, expanded
-from gnnak.cli.names import check_each, check_over, examples
-from gnnak.cli.options import JSON, find_model, next_step, option
+from gnnak.cli.names import check_each, check_over, examples, option
+from gnnak.cli.options import (
+    JSON,
+    RunOptions,
+    ScheduleOptions,
+    TrainingMachine,
+    expanded,
+    find_model,
+    next_step,
+)
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:

@@ -14,9 +14,24 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.groups import ScheduleOptions, TrainingMachine, expanded
-from gnnak.cli.names import check_each, check_table, check_tables, examples
-from gnnak.cli.options import DATA_DIR, JSON, RESULTS, RUNS, SETTINGS, flag, option
+from gnnak.cli.names import (
+    check_each,
+    check_table,
+    check_tables,
+    examples,
+    flag,
+    option,
+)
+from gnnak.cli.options import (
+    DATA_DIR,
+    JSON,
+    RESULTS,
+    RUNS,
+    SETTINGS,
+    ScheduleOptions,
+    TrainingMachine,
+    expanded,
+)
 from gnnak.errors import OptionError
 from gnnak.report.formats import FORMATS, text
 from gnnak.training.config.options import parse_settings

@@ -10,9 +10,8 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.groups import RunOptions, TrainingMachine, expanded
-from gnnak.cli.names import examples
-from gnnak.cli.options import JSON, flag, next_step
+from gnnak.cli.names import examples, flag
+from gnnak.cli.options import JSON, RunOptions, TrainingMachine, expanded, next_step
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli import brec
-from gnnak.cli.groups import WLGraphOptions, expanded
 from gnnak.cli.names import (
     WL_FAMILIES,
     WL_NETWORKS,
@@ -24,6 +23,8 @@ from gnnak.cli.names import (
     check_model,
     check_test,
     examples,
+    flag,
+    option,
 )
 from gnnak.cli.options import (
     GRAPH_FILES,
@@ -31,9 +32,9 @@ from gnnak.cli.options import (
     MEMORY,
     SMILES,
     TESTS,
-    flag,
+    WLGraphOptions,
+    expanded,
     given,
-    option,
     options_by_test,
     progress_bar,
 )

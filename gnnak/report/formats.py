@@ -11,15 +11,8 @@ if TYPE_CHECKING:  # `gnnak table --help` lists FORMATS and must not import PyTo
     from gnnak.report.tables import FilledTable
 
 Format = Literal["text", "markdown", "latex", "csv"]
-TEX = {
+TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": "$<$",

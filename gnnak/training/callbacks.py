@@ -1,7 +1,5 @@
 """Lightning callbacks: learning curves, checkpoints, progress, recalibration."""
 
-import csv
-import io
 import math
 import os
 import secrets
@@ -232,14 +230,9 @@ class RunHistory(Callback):
         self._saved = time.monotonic()
 
     def write_curves(self) -> None:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["epoch", *self.curves])
-        writer.writerows(
-            [epoch, *values]
-            for epoch, values in enumerate(zip(*self.curves.values(), strict=True))
-        )
-        write_bytes(self.folder / "metrics.csv", text.getvalue().encode())
+        rows = zip(range(self.epochs), *self.curves.values(), strict=True)
+        lines = [",".join(map(str, row)) for row in [("epoch", *self.curves), *rows]]
+        write_bytes(self.folder / "metrics.csv", "\n".join([*lines, ""]).encode())
 
 
 def _check_finite(loss: float, score: float, epochs: int) -> None:

@@ -191,16 +191,13 @@ def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphR
 
 def _chosen_nodes(model: Predictor, rows: GraphRows, nodes: object) -> Tensor:
     """Return the numbers of the nodes that `predict` was asked for."""
-    if not model.info.node_task or len(rows) != 1:
+    owner = "node" if model.info.node_task else "graph"
+    if owner == "graph" or len(rows) != 1:
         raise OptionError(
             f"nodes are given, but {rows.source} has {counted(len(rows), 'graph')} and "
-            f"the network predicts targets of {_owner(model)}s; leave them out."
+            f"the network predicts targets of {owner}s; leave them out."
         )
     return read_seeds(nodes, int(rows.store.node_ptr[-1]), "nodes")[0]
-
-
-def _owner(model: Predictor) -> str:
-    return "node" if model.info.node_task else "graph"
 
 
 def _outputs(

@@ -4,6 +4,7 @@ HASH is the function that maps an egonet, with coloured nodes, to a colour.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from gnnak.wl.inputs import GraphUnion
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs, rank_rows
 from gnnak.wl.isomorphism import isomorphism_classes, pointed_classes, representatives
 from gnnak.wl.options import Options
-from gnnak.wl.refinement import REFINEMENTS, Coloring, color_refinement, stable
+from gnnak.wl.refinement import REFINEMENTS, Coloring, stable
 
 
 def subgraph_refinement(union: GraphUnion, options: Options) -> Iterator[Coloring]:
@@ -45,7 +46,7 @@ def subgraph_refinement(union: GraphUnion, options: Options) -> Iterator[Colorin
                 roots = shared
                 subs, inside = egonet_union(union, num_hops, roots)
         start = rank_pairs(color[subs.node], _marks(subs, options))
-        columns = _read(subs, inside.recolored(start), options)
+        columns = _read(subs, replace(inside, node_color=start), options)
         color = rank_rows(color, *(_at_nodes(c, subs, color) for c in columns))
         if not color.numel() or int(color.max()) + 1 == coloring.num_colors:
             return
@@ -102,8 +103,10 @@ def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[T
             seen = pointed_classes(inside)
             columns.append(rank_multisets(subs.node, seen, inside.num_graphs))
         return columns
-    if not options.centroid and not options.context:
-        return [_fingerprints(inside, options.hash)]
+    if options.hash != "1-wl" and not options.centroid and not options.context:
+        chosen, place = torch.unique(representatives(inside), return_inverse=True)
+        coloring = stable(REFINEMENTS[options.hash](inside.select(chosen)))
+        return [coloring.fingerprints(chosen.numel())[place]]
     coloring = stable(REFINEMENTS[options.hash](inside))
     columns = [coloring.fingerprints(inside.num_graphs)]
     copy = coloring.color[coloring.node]
@@ -112,12 +115,3 @@ def _read(subs: RootedSubgraphs, inside: GraphUnion, options: Options) -> list[T
     if options.context:
         columns.append(rank_multisets(subs.node, copy, inside.num_graphs))
     return columns
-
-
-def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
-    """Number the egonets, [s]; numbers differ iff the test `hash` tells them apart."""
-    if hash == "1-wl":
-        return stable(color_refinement(inside)).fingerprints(inside.num_graphs)
-    chosen, place = torch.unique(representatives(inside), return_inverse=True)
-    coloring = stable(REFINEMENTS[hash](inside.select(chosen)))
-    return coloring.fingerprints(chosen.numel())[place]

@@ -139,18 +139,20 @@ def append_record(path: Path, record: Record) -> None:
     make_folder(path.parent)
     try:
         with path.open("a+b", buffering=0) as file, locked_file(file):
-            if "key" in record and _has_key(file, record["key"]):
+            file.seek(0)
+            content = file.readall()
+            if "key" in record and _has_key(content, record["key"]):
                 return
-            _write_whole(file, line if _ends_with_line_break(file) else b"\n" + line)
+            is_whole = not content or content.endswith(b"\n")
+            _write_whole(file, line if is_whole else b"\n" + line)
             os.fsync(file.fileno())
     except OSError as error:
         raise FileFormatError(_unwritable(path, error)) from error
 
 
-def _has_key(file: FileIO, key: str) -> bool:
+def _has_key(content: bytes, key: str) -> bool:
     """Return whether a file has an undamaged record with this `key`."""
-    file.seek(0)
-    lines = (each for each in file.readall().split(b"\n") if key.encode() in each)
+    lines = (each for each in content.split(b"\n") if key.encode() in each)
     return any(
         found.get("key") == key for each in lines for found in whole_records(each)
     )
@@ -182,13 +184,6 @@ def _write_whole(file: FileIO, line: bytes) -> None:
     if written < len(line):
         file.truncate(file.tell() - written)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _ends_with_line_break(file: FileIO) -> bool:
-    if not file.seek(0, os.SEEK_END):
-        return True
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
 
 
 EPOCH = "config device fast graphs_per_second peak_memory_mb seconds"

@@ -141,7 +141,9 @@ def work(
         connection.send(_ready())
         while (job := connection.recv()) is not None:
             connection.send(_outcome(train, job))
-            _free_memory()
+            gc.collect()
+            if torch.cuda.is_initialized():
+                torch.cuda.empty_cache()
     except (EOFError, BrokenPipeError, Stopped):
         return
 
@@ -164,12 +166,6 @@ def _ready() -> Ready:
         return Ready(environment()["device"], None)
     free, _ = torch.cuda.mem_get_info()
     return Ready(environment("cuda")["device"], free / 1e6)
-
-
-def _free_memory() -> None:
-    gc.collect()
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
 
 
 def _print_to(log: Path) -> None:
