@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import check_dataset, check_each, examples
+from gnnak.cli.names import check_dataset, check_each, examples, typer_app
 from gnnak.cli.options import DATA_DIR, JSON
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -27,13 +27,7 @@ PREPARE_EXAMPLES = examples(
 
 SEED = typer.Option(0, min=0, help="Seed of generated data sets.")
 
-app = typer.Typer(
-    help="List, describe and prepare data sets.",
-    epilog=LIST_EXAMPLES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
+app = typer_app("List, describe and prepare data sets.", LIST_EXAMPLES)
 
 
 @app.command(name="list", epilog=LIST_EXAMPLES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from gnnak.cli.options import (
     expanded,
     given,
     import_own,
+    shown_score,
 )
 from gnnak.errors import OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -161,15 +161,11 @@ def _print(found: Evaluation, title: str, more: dict[str, Any], as_json: bool) -
         typer.echo(f"left out {count}, {found.bad[0]}", err=True)
     recorded = more.get("recorded")
     before = "" if recorded is None else f" (when it was trained: {recorded:.4f})"
-    typer.echo(f"{title} {found.metric} {_shown(found.score)}{before}")
+    typer.echo(f"{title} {found.metric} {shown_score(found.score)}{before}")
     if found.undefined is not None:
         typer.echo(f"{found.metric} is undefined: {found.undefined}.")
     if found.by_target:
         table = Table("target", found.metric)
         for name, score in found.by_target.items():
-            table.add_row(name, _shown(score))
+            table.add_row(name, shown_score(score))
         Console().print(table)
-
-
-def _shown(score: float) -> str:
-    return f"{score:.4f}" if math.isfinite(score) else "undefined"

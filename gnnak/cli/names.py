@@ -104,6 +104,17 @@ def examples(*commands: str) -> str:
     return "\n\n".join(["\nExamples:", *(f"    {each}" for each in commands)]) + "\n"
 
 
+def typer_app(help: str, epilog: str, name: str | None = None) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        help=help,
+        epilog=epilog,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+    )
+
+
 def check_each(check: Callable[[Any], object]) -> Callable[[list | None], list | None]:
     """Return a check of an option with several values: `check` takes one value."""
 

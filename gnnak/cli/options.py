@@ -6,6 +6,7 @@ A group of options is a dataclass. Its fields are options of every command that 
 
 import importlib
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -464,3 +465,8 @@ def progress_bar(*columns: ProgressColumn) -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+def shown_score(score: float | None) -> str:
+    known = score is not None and math.isfinite(score)
+    return f"{score:.4f}" if known else "undefined"

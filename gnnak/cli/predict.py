@@ -97,13 +97,19 @@ def predict(
 
         from gnnak.backend import use_backend
         from gnnak.datasets import load_dataset
+        from gnnak.datasets.own.read import is_data_file
         from gnnak.graphs.readers.files import write_bytes
         from gnnak.training.predictions import npz_file, open_writer, predict_parts
         from gnnak.training.trained import load
 
     import_own(modules)
     machine = device.machine()
-    _check_models(checkpoints)
+    for path in checkpoints:
+        if is_data_file(path):
+            raise OptionError(
+                f"{path} is a file with data, not a model; give the models first and "
+                "one file with data last, as in: gnnak predict best.ckpt new.csv."
+            )
     models = [load(path).to(machine.device) for path in checkpoints]
     for model in models:
         model.network.save_memory(recompute=False, max_copies=machine.max_copies)
@@ -149,18 +155,6 @@ def _node_numbers(text: str) -> list[int]:
             f"--nodes is {text!r}; give numbers, such as 0,5,7, or a file with one "
             "number per line."
         ) from error
-
-
-def _check_models(models: Sequence[Path]) -> None:
-    """Raise `OptionError` if a file with data is given as a model."""
-    from gnnak.datasets.own.read import is_data_file
-
-    for path in models:
-        if is_data_file(path):
-            raise OptionError(
-                f"{path} is a file with data, not a model; give the models first and "
-                "one file with data last, as in: gnnak predict best.ckpt new.csv."
-            )
 
 
 def _check_outputs(output: Path | None, embeddings: Path | None, data: Path) -> None:

@@ -17,7 +17,7 @@ from gnnak.cli import (
     train,
     wl,
 )
-from gnnak.cli.names import examples
+from gnnak.cli.names import examples, typer_app
 
 EXAMPLES = examples(
     "gnnak demo",
@@ -25,14 +25,8 @@ EXAMPLES = examples(
     "gnnak table simulation",
 )
 
-app = typer.Typer(
-    name="gnnak",
-    epilog=EXAMPLES,
-    help="Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+).",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
+UPLIFT = "Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+)."
+app = typer_app(UPLIFT, EXAMPLES, "gnnak")
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,7 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.names import examples, flag
-from gnnak.cli.options import JSON, RunOptions, TrainingMachine, expanded, next_step
+from gnnak.cli.options import (
+    JSON,
+    RunOptions,
+    TrainingMachine,
+    expanded,
+    next_step,
+    shown_score,
+)
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
@@ -86,8 +93,8 @@ def _print_scores(
         phases = (taken.get(phase, 0.0) for phase in ("data", "train", "evaluation"))
         table.add_row(
             f"{config.model.name}, seed {record['seed']}{fold}",
-            _shown(scores["validation"]),
-            _shown(scores["test"]),
+            shown_score(scores["validation"]),
+            shown_score(scores["test"]),
             f"{record['best_epoch'] + 1} of {record['epochs']}",
             f"{sum(phases):.2f}",
             f"{record['parameters']:,}",
@@ -98,7 +105,3 @@ def _print_scores(
     if config.data.own.path is not None and len(records) == 1:
         best = places.of(config, config.data.name) / "best.ckpt"
         typer.echo(next_step(best, config), err=True)
-
-
-def _shown(score: float | None) -> str:
-    return "undefined" if score is None else f"{score:.4f}"

@@ -25,6 +25,7 @@ from gnnak.cli.names import (
     examples,
     flag,
     option,
+    typer_app,
 )
 from gnnak.cli.options import (
     GRAPH_FILES,
@@ -66,12 +67,9 @@ EXPLAIN_EXAMPLES = examples(
 )
 FAMILY_NAMES, NETWORK_NAMES = ", ".join(WL_FAMILIES), ", ".join(WL_NETWORKS)
 
-app = typer.Typer(
-    help="Weisfeiler-Leman tests on hard families of graphs and on your own graphs.",
-    epilog=LAB_EXAMPLES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+app = typer_app(
+    "Weisfeiler-Leman tests on hard families of graphs and on your own graphs.",
+    LAB_EXAMPLES,
 )
 
 

@@ -161,17 +161,9 @@ def _deciding_colors(
         if before is not None and colors_nodes:
             around, joined = _around(test, union, options, item)
             sees = dict(sorted(Counter(history[-2].color[around].tolist()).items()))
-        found.append(
-            DecidingColor(
-                color,
-                (int(in_first[color]), int(in_second[color])),
-                graph,
-                _entries(union, now, item),
-                before,
-                sees,
-                joined,
-            )
-        )
+        counts = int(in_first[color]), int(in_second[color])
+        nodes = _entries(union, now, item)
+        found.append(DecidingColor(color, counts, graph, nodes, before, sees, joined))
     return tuple(found)
 
 

@@ -16,7 +16,7 @@ from gnnak.models.options import (
     SubgraphOptions,
 )
 from gnnak.nn.features import Categorical
-from gnnak.typing import Encoding
+from gnnak.typing import Encoding, PairEncoding
 from gnnak.wl.bounds import bound_of, check_bound
 from gnnak.wl.compare import partition
 from gnnak.wl.families import Groups, family, pairs_apart
@@ -101,18 +101,17 @@ class PlainEmbedder(nn.Module):
         super().__init__()
         check_bound(name)
         kind = kind or ("whole" if num_hops is None else "egonets")
-        member, family = parse_name(name).member, FamilyOptions()
-        if member is not None:
-            family = FamilyOptions(reduce="sum")
+        member = parse_name(name).member
+        pairs: tuple[PairEncoding, ...] | None = None
         if member == "nested":
-            family = FamilyOptions(pairs=("distance",), reduce="sum")
+            pairs = ("distance",)
         options = ModelOptions(
             num_layers=num_layers,
             base_layers=base_layers,
             channels=channels,
             subgraphs=SubgraphOptions(kind, 0 if num_hops is None else num_hops),
             encodings=encodings,
-            family=family,
+            family=FamilyOptions(pairs, reduce="sum" if member else None),
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

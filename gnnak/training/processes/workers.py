@@ -170,8 +170,7 @@ def _leave(reason: str) -> None:
     """End this process at once; the first worker prints the reason, if there is one."""
     with LEAVING:
         if reason and local_rank() == 1:
-            told = f"error: {reason}, so the run ended; go on with --resume."
-            sys.stderr.write(f"\n{told}\n")
+            sys.stderr.write(f"\nerror: {_sentence(reason)}\n")
             sys.stderr.flush()
             end_heartbeats()
         os._exit(1)

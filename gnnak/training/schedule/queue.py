@@ -73,11 +73,13 @@ class Queue:
         long: bool = False,
         workers: int = 1,
     ) -> None:
-        self.waiting = sorted(tasks, key=_longest_first)
+        self.waiting: list[Task] = []
         self.megabytes, self.long, self.workers = megabytes, long, workers
+        self.add(*tasks)
 
-    def add(self, task: Task) -> None:
-        self.waiting = sorted([*self.waiting, task], key=_longest_first)
+    def add(self, *tasks: Task) -> None:
+        self.waiting += tasks
+        self.waiting.sort(key=lambda task: (task.alone, -task.seconds))
 
     def take(self, running: Collection[Task], seconds: float = math.inf) -> Task | None:
         """Remove and return the task that starts next; None if none may start now."""
@@ -107,10 +109,6 @@ def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
     if any(math.isinf(length) for length in lengths):
         return None
     return max(sum(lengths) / workers, float(max(lengths, default=0.0)))
-
-
-def _longest_first(task: Task) -> tuple[bool, float]:
-    return task.alone, -task.seconds
 
 
 def _shortest_first(task: Task) -> tuple[bool, bool, float]:
