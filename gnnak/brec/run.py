@@ -22,7 +22,6 @@ from gnnak.brec.trial import (
 from gnnak.errors import TrainingError, counted
 from gnnak.graphs.named import Graph
 from gnnak.training.records.results import Record, append_record, read_records
-from gnnak.training.schedule.estimate import Estimate
 from gnnak.training.schedule.pool import Ended, Pool, Watcher, multi_process_service
 from gnnak.training.schedule.queue import Queue, Task, Work
 
@@ -174,7 +173,7 @@ class Trials:
         for place, pair in pairs.items():
             size = step_bytes(pair[0], self.options, BATCH_SIZE, self.device)
             # The estimate of the seconds only orders the tasks, so bytes serve as well.
-            tasks.append(Task(PairWork.of(place, pair), Estimate(size, size / 1e6)))
+            tasks.append(Task(PairWork.of(place, pair), size, size / 1e6))
         results, logs = _Results(finish), self.progress.path.parent / "logs"
         gpu = self.device.type == "cuda"
         with multi_process_service() if gpu else nullcontext(False):

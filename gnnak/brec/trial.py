@@ -307,7 +307,6 @@ def run_trial(
     chosen = pair[int(torch.randint(2, (), generator=generator))]
     same = relabellings(chosen, 2 * count, generator)
     alternating = [graph for two in zip(*both, strict=True) for graph in two]
-    in_degrees = [torch.bincount(ends[1], minlength=size) for ends, size in pair]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         network = build_model(
@@ -316,7 +315,7 @@ def run_trial(
             None,
             OUT_CHANNELS,
             options.model_options(),
-            degrees=tuple(torch.cat(in_degrees).bincount().tolist()),
+            degrees=_degrees(pair),
         ).to(device)
         batches = _batches(alternating, network, device)
         total = options.num_layers * layer_bytes(batches[0].subgraphs, options)
@@ -330,6 +329,11 @@ def run_trial(
     found = paired_test(rows[::2], rows[1::2])
     check = paired_test(others[:count], others[count:])
     return TrialResult(*found[:2], *check[:2], found.singular, epochs, loss)
+
+
+def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
+    counts = [torch.bincount(ends[1], minlength=size) for ends, size in pair]
+    return tuple(torch.cat(counts).bincount().tolist())
 
 
 def _batches(

@@ -1,9 +1,11 @@
 """Explain why a WL test distinguishes two graphs: in which round, by which colours."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -194,9 +196,7 @@ def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...
         return tuple(nodes.tolist())
     size = int(union.sizes[graph])
     index = item - int((coloring.graph == graph).nonzero()[0])
-    entries: list[int] = []
-    items = int((coloring.graph == graph).sum())
-    while items > 1 or not entries:
-        entries.append(index % size)
-        index, items = index // size, items // size
-    return tuple(reversed(entries))
+    items, shape = int((coloring.graph == graph).sum()), [size]
+    while math.prod(shape) < items:
+        shape.append(size)
+    return tuple(int(entry) for entry in np.unravel_index(index, shape))

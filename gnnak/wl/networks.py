@@ -1,7 +1,6 @@
 """Count the pairs of graphs that a network distinguishes, before and after training."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -28,11 +27,9 @@ above rounding errors (about 1e-13), and far below the differences between graph
 the network can distinguish."""
 
 
-class Embedder(Protocol):
-    """A function that maps a batch of g graphs to one embedding of c channels each."""
-
-    def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Return float64 embeddings, [g, c]; the node features `x`, [n], are all 0."""
+Embedder = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A function that maps a batch of g graphs, with the arguments `x` (node features, [n],
+all 0), `edge_index` and `batch`, to float64 embeddings, [g, c]."""
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:

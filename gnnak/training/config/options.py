@@ -118,38 +118,15 @@ LONGEST_SHOWN = 80
 """Largest number of characters of a wrong value in an error message."""
 
 
-def change(record: Record, options: Mapping[str, Any]) -> Record:
+def change(record: Record, options: Mapping[str, Any], prefix: str = "") -> Record:
     """Return a copy of a frozen dataclass with some options changed.
+
+    Error messages write `prefix` before the names of the options.
 
     >>> from gnnak.training.config.run_config import RunConfig
     >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
     3
     """
-    return _change_all(record, options, "")
-
-
-def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """Parse arguments `key=value` of the option `--set`; values are YAML."""
-    options = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key.strip():
-            raise OptionError(
-                f"--set got {setting!r}; give key=value, such as train.epochs=10."
-            )
-        try:
-            options[key.strip()] = parse_yaml(value)
-        except InvalidYamlError as error:
-            reason = "" if str(error) == "not YAML" else f" ({error})"
-            raise OptionError(
-                f"--set {key.strip()}: {shown(value)} is not a YAML value{reason}; "
-                "quote it."
-            ) from error
-    return options
-
-
-def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
-    """Do the work of `change`; `prefix` precedes the names in error messages."""
     new: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     hints = _hints(record.__class__)
@@ -173,8 +150,28 @@ def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
             )
     # Replace all options in one call: every copy of a dataclass is validated.
     for head, inner in nested.items():
-        new[head] = _change_all(getattr(record, head), inner, f"{prefix}{head}.")
-    return replace(record, **new)
+        new[head] = change(getattr(record, head), inner, f"{prefix}{head}.")
+    return replace(record, **new)  # type: ignore[type-var]
+
+
+def parse_settings(settings: list[str]) -> dict[str, Any]:
+    """Parse arguments `key=value` of the option `--set`; values are YAML."""
+    options = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise OptionError(
+                f"--set got {setting!r}; give key=value, such as train.epochs=10."
+            )
+        try:
+            options[key.strip()] = parse_yaml(value)
+        except InvalidYamlError as error:
+            reason = "" if str(error) == "not YAML" else f" ({error})"
+            raise OptionError(
+                f"--set {key.strip()}: {shown(value)} is not a YAML value{reason}; "
+                "quote it."
+            ) from error
+    return options
 
 
 @cache
