@@ -82,8 +82,11 @@ def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def check_network(options: TrialOptions) -> None:
-    """Build the network once, so that wrong options raise an error before training."""
+def check_network(options: TrialOptions, jobs: int) -> None:
+    """Build the network once, so that wrong options raise an error before training.
+
+    With several `jobs`, also check that workers can import the base GNN.
+    """
     with torch.random.fork_rng(devices=[]):
         build_model(
             options.model,
@@ -93,10 +96,6 @@ def check_network(options: TrialOptions) -> None:
             options.model_options(),
             degrees=(0, 1),  # for the base GNN PNA
         )
-
-
-def check_jobs(options: TrialOptions, jobs: int) -> None:
-    """Raise `OptionError` for `jobs` > 1 with a base GNN that workers cannot import."""
     base = parse_name(options.model).base
     if jobs > 1 and is_own_name(base):
         raise OptionError(

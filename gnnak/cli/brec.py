@@ -125,8 +125,7 @@ def brec(
         lr=lr,
         epochs=epochs,
     )
-    records.check_network(options)
-    records.check_jobs(options, jobs)
+    records.check_network(options, jobs)
     device = Machine(accelerator).device  # type: ignore[arg-type]
     finished = Progress.of(runs, options)
     for path in (results / FILE, finished.path):

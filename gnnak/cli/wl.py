@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -122,7 +122,13 @@ def lab(
         ran = run_networks(families, names, num_hops, max_memory=max_memory)
         results = chain(results, ran)
         total += len(families) * len(names) * 3
-    found = _collect(results, total)
+    found = []
+    with progress_bar() as progress:
+        task = progress.add_task("building", total=total)
+        for result in results:
+            found.append(result)
+            title = f"{result.family}: {result.contender}"
+            progress.update(task, advance=1, description=title[:44])
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in found]))
         return
@@ -134,17 +140,6 @@ def lab(
         if row.note:
             line = f"{row.family}, {row.contender}: {row.note}"
             console.print(line, markup=False, highlight=False)
-
-
-def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
-    found = []
-    with progress_bar() as progress:
-        task = progress.add_task("building", total=total)
-        for result in results:
-            found.append(result)
-            title = f"{result.family}: {result.contender}"
-            progress.update(task, advance=1, description=title[:44])
-    return found
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
