@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.names import GROWING, examples, flag, option
-from gnnak.cli.options import JSON, RESULTS, DataOptions, TrainingMachine, expanded
+from gnnak.cli.options import (
+    JSON,
+    RESULTS,
+    DataOptions,
+    TrainingMachine,
+    expanded,
+    show,
+)
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
@@ -84,12 +91,8 @@ def bench(
         for each in records:
             typer.echo(json.dumps(each))
         return
-    console = Console(highlight=False)
-    console.print(_costs_table(records))
-    console.print(_footer(records[0]), soft_wrap=True)
-    for each in records:
-        if each["kernels"] is not None:
-            console.print(kernels_table(each))
+    kernels = [kernels_table(each) for each in records if each["kernels"] is not None]
+    show(_costs_table(records), _footer(records[0]), *kernels)
 
 
 def _costs_table(records: Sequence[Record]) -> Table:

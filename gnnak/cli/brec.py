@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
@@ -38,6 +37,7 @@ from gnnak.cli.options import (
     given,
     options_by_test,
     progress_bar,
+    show,
 )
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_seed
@@ -149,10 +149,7 @@ def brec(
     if as_json:
         typer.echo(json.dumps(record))
         return
-    console = Console(highlight=False)
-    console.print(_table(record))
-    for line in record["notes"]:
-        console.print(line, markup=False, soft_wrap=True)
+    show(_table(record), *record["notes"])
 
 
 @expanded
@@ -198,12 +195,8 @@ def wl_brec(
         for each in records:
             typer.echo(json.dumps(each))
         return
-    console = Console()
-    console.print(_wl_table(records))
-    for each in records:
-        if each["note"]:
-            line = f"{each['contender']}: {each['note']}"
-            console.print(line, markup=False, highlight=False)
+    notes = [f"{each['contender']}: {each['note']}" for each in records if each["note"]]
+    show(_wl_table(records), *notes)
 
 
 def choose_contenders(

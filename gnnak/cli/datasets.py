@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.names import check_dataset, check_each, examples, typer_app
-from gnnak.cli.options import DATA_DIR, JSON
+from gnnak.cli.options import DATA_DIR, JSON, show
 from gnnak.training.processes.stopping import stoppable_at_once
 
 LIST_EXAMPLES = examples(
@@ -40,15 +39,12 @@ def list_datasets(data_dir: Path | None = DATA_DIR, as_json: bool = JSON) -> Non
     if as_json:
         typer.echo(json.dumps(found))
         return
-    console, columns = Console(), ("name", "title", "task", "metric", "from")
+    columns = ("name", "title", "task", "metric", "from")
     table = Table(*columns)
     for row in found:
         table.add_row(*(str(row[column]) for column in columns))
-    console.print(table)
-    for row in found:
-        if row["targets"]:
-            line = f"targets of {row['name']}: {', '.join(row['targets'])}"
-            console.print(line, highlight=False)
+    targets = {row["name"]: row["targets"] for row in found if row["targets"]}
+    show(table, *(f"targets of {k}: {', '.join(v)}" for k, v in targets.items()))
 
 
 @app.command(epilog=DESCRIBE_EXAMPLES)
@@ -72,14 +68,12 @@ def describe(
     if as_json:
         typer.echo(json.dumps([row.as_dict() for row in found]))
         return
-    console = Console()
-    console.print(description_table(found))
-    console.print("* differs from the digits that the paper prints", highlight=False)
-    console.print("t over the training graphs, as in the paper", highlight=False)
-    for row in found:
-        if row.note:
-            line = f"{row.name}: {row.note}"
-            console.print(line, markup=False, highlight=False)
+    show(
+        description_table(found),
+        "* differs from the digits that the paper prints",
+        "t over the training graphs, as in the paper",
+        *(f"{row.name}: {row.note}" for row in found if row.note),
+    )
 
 
 @app.command(epilog=PREPARE_EXAMPLES)

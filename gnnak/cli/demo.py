@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.names import examples, flag
+from gnnak.cli.options import show
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -88,6 +89,4 @@ def _print(
     table = Table("model", "weights", "test accuracy", title="Has it a triangle?")
     for name in records:
         table.add_row(name, f"{weights[name]:,}", f"{accuracy[name]:.1%}")
-    console = Console()
-    console.print(table)
-    console.print(f"Picture: {picture}   ({seconds:.0f} s)")
+    show(table, f"Picture: {picture}   ({seconds:.0f} s)")

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.names import check_graphs, examples, flag, option
-from gnnak.cli.options import DATA_DIR, GRAPH_FILES, JSON, given, own_values
+from gnnak.cli.options import DATA_DIR, GRAPH_FILES, JSON, given, own_values, show
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count
@@ -151,24 +150,22 @@ def _print(shown: dict[str, Any]) -> None:
     for key in ("nodes", "node_copies", "edge_copies"):
         cells = [f"{v:,.{1 if c == 'mean' else 0}f}" for c, v in shown[key].items()]
         table.add_row(key.replace("_", " "), *cells)
-    console = Console(highlight=False)
-    console.print(table)
-    if shown["sampled"] != shown["graphs"]:
-        measured, total = shown["sampled"], shown["graphs"]
-        console.print(f"Measured on {measured:,} of {total:,} graphs, at random.")
-    elif shown["graphs"] == 1 and shown["nodes"]["max"] > shown["sample"]:
-        nodes = f"{shown['nodes']['max']:,.0f}"
-        console.print(f"Estimated from {shown['sample']} of {nodes} nodes.")
-    batch = f"A batch of {shown['batch_size']}"
-    batch = "The graph" if shown["graphs"] == 1 else batch
+    measured, total = shown["sampled"], shown["graphs"]
+    lines, batch = [], f"A batch of {shown['batch_size']}"
+    if measured != total:
+        lines.append(f"Measured on {measured:,} of {total:,} graphs, at random.")
+    if total == 1:
+        batch, nodes = "The graph", shown["nodes"]["max"]
+        if nodes > shown["sample"]:
+            lines.append(f"Estimated from {shown['sample']} of {nodes:,.0f} nodes.")
     gib = shown["training_bytes"] / 2**30
-    console.print(
+    lines.append(
         f"{batch} has about {shown['batch_node_copies']:,} "
         f"node copies and {shown['batch_edge_copies']:,} edge copies; training GIN-AK+ "
         f"with {shown['num_layers']} layers of {shown['channels']} channels on it "
-        f"takes about {gib:.2f} GiB.",
-        soft_wrap=True,
+        f"takes about {gib:.2f} GiB."
     )
+    show(table, *lines)
 
 
 def _warn(shown: dict[str, Any], store: "GraphStore", extractor: "Extractor") -> None:

@@ -25,6 +25,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Table
 
 from gnnak.cli.names import (
     ACCELERATORS,
@@ -470,3 +471,10 @@ def progress_bar(*columns: ProgressColumn) -> Progress:
 def shown_score(score: float | None) -> str:
     known = score is not None and math.isfinite(score)
     return f"{score:.4f}" if known else "undefined"
+
+
+def show(*parts: Table | str) -> None:
+    """Print tables and lines of text, without interpreting any text as markup."""
+    console = Console(highlight=False)
+    for part in parts:
+        console.print(part, markup=False, soft_wrap=isinstance(part, str))

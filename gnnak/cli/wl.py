@@ -38,6 +38,7 @@ from gnnak.cli.options import (
     given,
     options_by_test,
     progress_bar,
+    show,
 )
 from gnnak.errors import GraphError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -132,14 +133,11 @@ def lab(
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in found]))
         return
-    console = Console()
-    console.print(_table("Tests", "test", found[:of_tests]))
+    tables = [_table("Tests", "test", found[:of_tests])]
     if networks:
-        console.print(_table("Networks", "network", found[of_tests:]))
-    for row in found:
-        if row.note:
-            line = f"{row.family}, {row.contender}: {row.note}"
-            console.print(line, markup=False, highlight=False)
+        tables.append(_table("Networks", "network", found[of_tests:]))
+    notes = [f"{r.family}, {r.contender}: {r.note}" for r in found if r.note]
+    show(*tables, *notes)
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:

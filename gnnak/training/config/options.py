@@ -129,7 +129,8 @@ def change(record: Record, options: Mapping[str, Any], prefix: str = "") -> Reco
     """
     new: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
-    hints = _hints(record.__class__)
+    kind: Any = type(record)
+    hints = _hints(kind)
     for key, value in options.items():
         head, _, rest = str(key).partition(".")
         name = f"{prefix}{key}"
