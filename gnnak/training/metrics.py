@@ -107,8 +107,15 @@ NEEDS_BOTH = ("roc-auc", "average-precision", "mcc", "kappa")
 """Metrics that are undefined if all rows are of one class; torchmetrics returns 0."""
 
 
-def make_own_metric(info: DatasetInfo) -> Metric:
-    """Build the metric of the user's own data, whose targets may be unknown (NaN)."""
+def make_metric(info: DatasetInfo) -> Metric:
+    """Build the metric of a data set; `metric.update(outputs, targets)` adds a batch.
+
+    Outputs and targets are [rows, columns], where a row is a graph or, in node tasks, a
+    node. In classification, outputs are [rows, classes] and targets are [rows].
+    """
+    if info.metric == "class-recall" and not (info.own_data or info.one_graph):
+        # Also of two classes, the score is the mean of their recalls.
+        return MulticlassRecall(info.num_outputs, average="macro", validate_args=False)
     kind = METRICS[info.metric]
     arguments, name = dict(kind.arguments), kind.torchmetrics
     if info.task == "regression":
@@ -146,18 +153,6 @@ def _figure(
         return score.double() if then is None else then(score.double())
 
     return figure
-
-
-def make_metric(info: DatasetInfo) -> Metric:
-    """Build the metric of a data set; `metric.update(outputs, targets)` adds a batch.
-
-    Outputs and targets are [rows, columns], where a row is a graph or, in node tasks, a
-    node. In classification, outputs are [rows, classes] and targets are [rows].
-    """
-    own = info.own_data or info.one_graph
-    if info.metric == "class-recall" and not own:  # the mean, also of two classes
-        return MulticlassRecall(info.num_outputs, average="macro", validate_args=False)
-    return make_own_metric(info)
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:

@@ -6,6 +6,7 @@ import math
 import platform
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -164,17 +165,14 @@ def load_folder(folder: Path) -> Checkpoint:
 
 
 def _check_replaceable(folder: Path) -> None:
-    for name in (CARD, CONFIG):
-        if not (folder / name).exists():
-            continue
-        try:
-            is_ours = _read_config(folder / CONFIG).get("format") == FORMAT
-        except GnnakError:
-            is_ours = False
-        if not is_ours:
-            raise FileFormatError(
-                f"the folder {folder} has another {name}; give a new folder."
-            )
+    names = [name for name in (CARD, CONFIG) if (folder / name).exists()]
+    with suppress(GnnakError):
+        if _read_config(folder / CONFIG).get("format") == FORMAT:
+            return
+    if names:
+        raise FileFormatError(
+            f"the folder {folder} has another {names[0]}; give a new folder."
+        )
 
 
 def _read_config(path: Path) -> dict[str, Any]:
