@@ -43,7 +43,7 @@ def measure(model: str, dataset: Dataset, options: BenchOptions) -> Record:
     logger, logged = logging.getLogger("gnnak"), BufferingHandler(capacity=1000)
     logger.addHandler(logged)
     try:
-        record = bench(config, dataset, options=options)
+        record = bench(config, dataset, Machine(), options)
     finally:
         logger.removeHandler(logged)
     failed = any("not captured" in line.getMessage() for line in logged.buffer)

@@ -18,8 +18,8 @@ import torch
 from gnnak.graphs.named import Graph
 from gnnak.training.records.results import Record, append_record, environment
 from gnnak.wl import partition
+from gnnak.wl.bounds import Contender
 from gnnak.wl.families import cfi_pair, connected_graphs, pairs_apart
-from gnnak.wl.lab import Contender
 
 RESULTS = Path("results/wl.jsonl")
 REPEATS = 2

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from gnnak.brec.data import Pair
 from gnnak.errors import GraphError
-from gnnak.graphs.named import Graph
+from gnnak.wl.bounds import Contender
 from gnnak.wl.compare import estimated_bytes, run_test
 from gnnak.wl.inputs import read_union
-from gnnak.wl.lab import LAB_CONTENDERS, Contender
+from gnnak.wl.lab import LAB_CONTENDERS
 from gnnak.wl.options import Options, read_options
-
-Pair = tuple[Graph, Graph]
 
 CHUNK_BYTES = 1 << 23
 """Largest estimated memory, in bytes, of the pairs that are tested together."""

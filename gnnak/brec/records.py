@@ -19,8 +19,7 @@ from gnnak.errors import OptionError
 from gnnak.models.bases import is_own_name
 from gnnak.models.factory import build_model, parse_name
 from gnnak.training.records.results import Record, environment, read_records, six_digits
-from gnnak.wl.bounds import Bound, find_bound
-from gnnak.wl.lab import Contender
+from gnnak.wl.bounds import Contender, find_bound
 from gnnak.wl.options import read_options
 
 WORDS = {
@@ -31,7 +30,7 @@ WORDS = {
 """Maps each kind of rooted subgraphs, except egonets, to words for messages."""
 
 
-def ceiling_of(options: TrialOptions) -> Bound | None:
+def ceiling_of(options: TrialOptions) -> Contender | None:
     """Return the WL test that bounds a network; None if no such test is known."""
     marked = options.pairs is None or len(options.pairs) > 0
     return find_bound(options.model, options.num_hops, marked, options.subgraphs)
@@ -44,22 +43,17 @@ def no_ceiling(options: TrialOptions) -> str:
 
 def count_ceiling(
     groups: Mapping[str, Sequence[Pair]],
-    bound: Bound,
+    bound: Contender,
     records: Path,
     progress: Callable[[int], None],
 ) -> Record:
     """Count the pairs that `bound` distinguishes; reuse counts in `records`."""
-    counts = {
-        group: found
-        for group, found in _recorded(bound, records).items()
-        if group in groups
-    }
+    counts = _recorded(bound, records)
     missing = {name: pairs for name, pairs in groups.items() if name not in counts}
-    contender = Contender(bound.test, bound.options)
-    rows = run_brec(missing, [contender], progress=progress)
+    rows = run_brec(missing, [bound], progress=progress)
     counts |= {row.group: (row.apart, len(row.not_run)) for row in rows}
     return {
-        "test": contender.label,
+        "test": bound.label,
         "apart": {group: counts[group][0] for group in groups},
         "not_run": sum(counts[group][1] for group in groups),
         "not_run_by_group": {group: counts[group][1] for group in groups},
@@ -75,9 +69,9 @@ def ceiling_range(apart: int, not_run: int) -> str:
     return f"{apart} to {apart + not_run}" if not_run else str(apart)
 
 
-def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
+def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
     """Read from a file, by group, the numbers of distinguished and untested pairs."""
-    wanted = read_options(bound.test, **bound.options)
+    wanted = bound.read()
     counts = {}
     for record in read_records(path):
         if record["test"] != bound.test:
@@ -88,8 +82,11 @@ def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def check_network(options: TrialOptions) -> None:
-    """Build the network once, so that wrong options raise an error before training."""
+def check_network(options: TrialOptions, jobs: int) -> None:
+    """Build the network once, so that wrong options raise an error before training.
+
+    With several `jobs`, also check that workers can import the base GNN.
+    """
     with torch.random.fork_rng(devices=[]):
         build_model(
             options.model,
@@ -99,10 +96,6 @@ def check_network(options: TrialOptions) -> None:
             options.model_options(),
             degrees=(0, 1),  # for the base GNN PNA
         )
-
-
-def check_jobs(options: TrialOptions, jobs: int) -> None:
-    """Raise `OptionError` for `jobs` > 1 with a base GNN that workers cannot import."""
     base = parse_name(options.model).base
     if jobs > 1 and is_own_name(base):
         raise OptionError(
@@ -112,33 +105,26 @@ def check_jobs(options: TrialOptions, jobs: int) -> None:
 
 
 def network_record(
-    groups: Mapping[str, Sequence[Pair]],
-    options: TrialOptions,
-    seeds: Sequence[int],
-    device: torch.device,
-    finished: run.Progress,
-    jobs: int,
+    trials: run.Trials,
     ceiling: Record | None,
     remarks: Sequence[str],
     notify: Callable[[str, int], None],
 ) -> Record:
     """Train a network on all pairs; return the record that `gnnak brec` stores."""
-    places = {(s, g, i) for s in seeds for g in groups for i in range(len(groups[g]))}
-    resumed = len(places & finished.finished().keys())
+    resumed = len(trials.pairs().keys() & trials.progress.finished().keys())
     started = perf_counter()
-    found = run.run_pairs(groups, options, seeds, device, finished, notify, jobs)
-    counts = run.summary(found)
+    counts = run.summary(trials.run(notify))
     return {
         "kind": "brec",
-        "options": asdict(options),
+        "options": asdict(trials.options),
         "seeds": counts,
         "seconds": six_digits(perf_counter() - started),
-        "jobs": jobs,
+        "jobs": trials.jobs,
         # Pairs with stored results: trained earlier, perhaps on another device.
         "resumed_pairs": resumed,
         "ceiling": ceiling,
         "published": run.PUBLISHED,
-        **environment(device),
+        **environment(trials.device),
         "notes": [*_notes(counts, ceiling), *remarks],
     }
 

@@ -22,8 +22,7 @@ from gnnak.brec.trial import (
 from gnnak.errors import TrainingError, counted
 from gnnak.graphs.named import Graph
 from gnnak.training.records.results import Record, append_record, read_records
-from gnnak.training.schedule.estimate import Estimate
-from gnnak.training.schedule.pool import Ended, Pool, multi_process_service
+from gnnak.training.schedule.pool import Ended, Pool, Watcher, multi_process_service
 from gnnak.training.schedule.queue import Queue, Task, Work
 
 Place = tuple[int, str, int]
@@ -34,9 +33,7 @@ Place = tuple[int, str, int]
 class PairWork(Work):
     """Training on one pair of graphs, as it is sent to a worker process."""
 
-    seed: int
-    group: str
-    pair: int
+    place: Place
     graphs: tuple[tuple[list[list[int]], int], ...]
     """The two graphs, each as `edge_index` in two lists and the number of nodes.
     Tensors would be sent through shared memory, which is limited."""
@@ -45,11 +42,7 @@ class PairWork(Work):
     def of(place: Place, pair: Sequence[Graph]) -> PairWork:
         seed, group, index = place
         graphs = tuple((ends.tolist(), num_nodes) for ends, num_nodes in pair)
-        return PairWork(f"{group} {index}, seed {seed}", seed, group, index, graphs)
-
-    @property
-    def place(self) -> Place:
-        return self.seed, self.group, self.pair
+        return PairWork(f"{group} {index}, seed {seed}", place, graphs)
 
 
 @dataclass(frozen=True)
@@ -66,22 +59,16 @@ class PairTraining:
             for ends, num_nodes in work.graphs
         )
         device = torch.device(self.device)
-        result = run_trial((first, second), self.options, work.seed, device)
+        result = run_trial((first, second), self.options, work.place[0], device)
         return json.dumps(asdict(result))
 
 
-class _Results:
+class _Results(Watcher):
     """Passes each result of a worker process to `finish`, and collects failures."""
 
     def __init__(self, finish: Callable[[Place, TrialResult], None]) -> None:
         self.finish = finish
         self.failures: list[str] = []
-
-    def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
-        """Do nothing: the progress bar counts finished pairs only."""
-
-    def retried(self, task: Task, reason: str) -> None:
-        """Do nothing: a pair takes seconds, so users need not know of a second try."""
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
         if outcome.failed:
@@ -89,34 +76,6 @@ class _Results:
             return
         assert isinstance(task.job, PairWork)
         self.finish(task.job.place, TrialResult(**json.loads(outcome.text)))
-
-
-def run_in_parallel(
-    pairs: Sequence[tuple[Place, Sequence[Graph]]],
-    options: TrialOptions,
-    device: torch.device,
-    jobs: int,
-    logs: Path,
-    finish: Callable[[Place, TrialResult], None],
-) -> None:
-    """Train on all pairs in several processes; report failed pairs at the end."""
-    if not pairs:
-        return
-    tasks = []
-    for place, pair in pairs:
-        size = step_bytes(pair[0], options, BATCH_SIZE, device)
-        # The estimate of the seconds only orders the tasks, so bytes serve as well.
-        tasks.append(Task(PairWork.of(place, pair), Estimate(size, size / 1e6)))
-    results = _Results(finish)
-    gpu = device.type == "cuda"
-    with multi_process_service() if gpu else nullcontext(False):
-        train = PairTraining(options, str(device))
-        Pool(Queue(tasks), min(jobs, len(tasks)), train, logs, results).run()
-    if results.failures:
-        raise TrainingError(
-            f"{counted(len(results.failures), 'pair')} failed, first "
-            f"{results.failures[0]}; run the same command again to retry these pairs."
-        )
 
 
 PUBLISHED: dict[str, int] = {
@@ -160,45 +119,72 @@ class Progress:
         append_record(self.path, place | asdict(result))
 
 
-def run_pairs(
-    groups: Mapping[str, Sequence[Pair]],
-    options: TrialOptions,
-    seeds: Sequence[int],
-    device: torch.device,
-    progress: Progress,
-    notify: Callable[[str, int], None] = lambda group, seed: None,
-    jobs: int = 1,
-) -> Results:
-    """Train on every pair and seed without a stored result; return all results."""
-    found = progress.finished()
-    pairs = {
-        (seed, group, index): pair
-        for seed in seeds
-        for group, pairs in groups.items()
-        for index, pair in enumerate(pairs)
-    }
-    missing = [(place, pair) for place, pair in pairs.items() if place not in found]
-    for seed, group, _ in pairs.keys() & found.keys():
-        notify(group, seed)
+@dataclass(frozen=True)
+class Trials:
+    """The trainings of a run of BREC: one for each pair of graphs and each seed."""
 
-    def finish(place: Place, result: TrialResult) -> None:
-        found[place] = result
-        progress.add(*place, result)
-        notify(place[1], place[0])
+    groups: Mapping[str, Sequence[Pair]]
+    options: TrialOptions
+    seeds: Sequence[int]
+    device: torch.device
+    progress: Progress
+    jobs: int = 1
+    """Number of worker processes."""
 
-    if jobs > 1:
-        logs = progress.path.parent / "logs"
-        run_in_parallel(missing, options, device, jobs, logs, finish)
-    else:
-        for place, pair in missing:
-            finish(place, run_trial(pair, options, place[0], device))
-    return {
-        seed: {
-            group: [found[seed, group, index] for index in range(len(pairs))]
-            for group, pairs in groups.items()
+    def pairs(self) -> dict[Place, Pair]:
+        return {
+            (seed, group, index): pair
+            for seed in self.seeds
+            for group, pairs in self.groups.items()
+            for index, pair in enumerate(pairs)
         }
-        for seed in seeds
-    }
+
+    def run(
+        self, notify: Callable[[str, int], None] = lambda group, seed: None
+    ) -> Results:
+        """Train on every pair and seed without a stored result; return all results."""
+        found, pairs = self.progress.finished(), self.pairs()
+        missing = {place: pair for place, pair in pairs.items() if place not in found}
+        for seed, group, _ in pairs.keys() & found.keys():
+            notify(group, seed)
+
+        def finish(place: Place, result: TrialResult) -> None:
+            found[place] = result
+            self.progress.add(*place, result)
+            notify(place[1], place[0])
+
+        if self.jobs > 1 and missing:
+            self._run_in_parallel(missing, finish)
+        else:
+            for place, pair in missing.items():
+                finish(place, run_trial(pair, self.options, place[0], self.device))
+        results: Results = {seed: {} for seed in self.seeds}
+        for seed, group, index in pairs:
+            results[seed].setdefault(group, []).append(found[seed, group, index])
+        return results
+
+    def _run_in_parallel(
+        self,
+        pairs: Mapping[Place, Pair],
+        finish: Callable[[Place, TrialResult], None],
+    ) -> None:
+        """Train on pairs in several processes; report failed pairs at the end."""
+        tasks = []
+        for place, pair in pairs.items():
+            size = step_bytes(pair[0], self.options, BATCH_SIZE, self.device)
+            # The estimate of the seconds only orders the tasks, so bytes serve as well.
+            tasks.append(Task(PairWork.of(place, pair), size, size / 1e6))
+        results, logs = _Results(finish), self.progress.path.parent / "logs"
+        gpu = self.device.type == "cuda"
+        with multi_process_service() if gpu else nullcontext(False):
+            train = PairTraining(self.options, str(self.device))
+            Pool(Queue(tasks), min(self.jobs, len(tasks)), train, logs, results).run()
+        if results.failures:
+            raise TrainingError(
+                f"{counted(len(results.failures), 'pair')} failed, first "
+                f"{results.failures[0]}; run the same command again to retry these "
+                "pairs."
+            )
 
 
 def counts(found: Sequence[TrialResult]) -> Record:

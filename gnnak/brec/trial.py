@@ -327,15 +327,7 @@ def run_trial(
     others = _embeddings(network, _batches(same, network, device))
     found = paired_test(rows[::2], rows[1::2])
     check = paired_test(others[:count], others[count:])
-    return TrialResult(
-        found.released,
-        found.corrected,
-        check.released,
-        check.corrected,
-        found.singular,
-        epochs,
-        loss,
-    )
+    return TrialResult(*found[:2], *check[:2], found.singular, epochs, loss)
 
 
 def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
@@ -368,15 +360,11 @@ def _batches(
 def _shape(item: Item) -> Shape:
     """Return the sizes of a batch without padding, for which its step is captured."""
     batch, subgraphs = item.batch, item.subgraphs
-    shape = Shape(batch.num_graphs, batch.num_nodes, batch.num_edges)
-    if subgraphs is None:
-        return shape
-    return replace(
-        shape,
-        subgraphs=subgraphs.num_subgraphs,
-        copies=subgraphs.num_copies,
-        edge_copies=subgraphs.num_edge_copies,
-    )
+    sizes = [batch.num_graphs, batch.num_nodes, batch.num_edges]
+    if subgraphs is not None:
+        sizes += [subgraphs.num_subgraphs, subgraphs.num_copies]
+        sizes.append(subgraphs.num_edge_copies)
+    return Shape(*sizes)
 
 
 def _train(

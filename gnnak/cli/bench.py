@@ -4,131 +4,55 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import GROWING
+from gnnak.cli.names import GROWING, examples, flag, option
 from gnnak.cli.options import (
-    AcceleratorOption,
-    BatchSize,
-    Channels,
-    DataDir,
-    EdgeAttr,
-    Experiment,
-    Fold,
-    Folds,
-    Json,
-    Labels,
-    Layers,
-    LearningRate,
-    MaxCopies,
-    MetricOption,
-    Model,
-    NodeAttr,
-    NumHops,
-    Plain,
-    ProtocolOption,
-    Recompute,
-    ResultsFolder,
-    Seed,
-    Settings,
-    SkipBad,
-    Smiles,
-    Split,
-    Target,
-    TaskOption,
-    TestFile,
-    ValidationFile,
-    find_model,
-    given,
-    make_machine,
-    own_values,
+    JSON,
+    RESULTS,
+    DataOptions,
+    TrainingMachine,
+    expanded,
+    show,
 )
 from gnnak.errors import OptionError
-from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
 if TYPE_CHECKING:
     from gnnak.training.records.results import Record
 
-EXAMPLES = """
-Examples:
-
-    gnnak bench zinc --model gin-ak+ --compare --profile
-
-    gnnak bench cifar10 --graphs 1536 --record
-
-    gnnak bench molecules.csv --target logp
-
-    gnnak bench zinc --grow channels --graphs 1280 --json
-"""
+EXAMPLES = examples(
+    "gnnak bench zinc --model gin-ak+ --compare --profile",
+    "gnnak bench cifar10 --graphs 1536 --record",
+    "gnnak bench molecules.csv --target logp",
+    "gnnak bench zinc --grow channels --graphs 1280 --json",
+)
 
 
+@expanded
 def bench(
-    experiment: Experiment,
-    model: Model = None,
-    target: Target = None,
-    smiles: Smiles = None,
-    targets: Labels = None,
-    task: TaskOption = None,
-    metric: MetricOption = None,
-    split: Split = None,
-    validation: ValidationFile = None,
-    test: TestFile = None,
-    folds: Folds = None,
-    skip_bad: SkipBad = False,
-    node_attr: NodeAttr = None,
-    edge_attr: EdgeAttr = None,
-    graphs: Annotated[
-        int | None,
-        typer.Option(
-            min=2, help="Train on this many graphs; times are scaled to all graphs."
-        ),
-    ] = None,
-    epochs: Annotated[
-        int, typer.Option(min=1, help="Number of epochs to measure.")
-    ] = 3,
-    batch_size: BatchSize = None,
-    lr: LearningRate = None,
-    channels: Channels = None,
-    layers: Layers = None,
-    num_hops: NumHops = None,
-    protocol: ProtocolOption = None,
-    fold: Fold = None,
-    seed: Seed = None,
-    plain: Plain = False,
-    compare: Annotated[
-        bool,
-        typer.Option("--compare", help="Measure with --plain and in bf16, too."),
-    ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="On a GPU: list the slowest kernels.")
-    ] = False,
-    evaluation: Annotated[
-        bool, typer.Option("--evaluation", help="Also measure the validation pass.")
-    ] = False,
-    growing: Annotated[
-        str | None,
-        typer.Option(
-            "--grow",
-            help=f"Repeat for growing values of one of: {', '.join(GROWING)}.",
-        ),
-    ] = None,
-    settings: Settings = None,
-    data_dir: DataDir = None,
-    accelerator: AcceleratorOption = "auto",
-    recompute: Recompute = False,
-    max_copies: MaxCopies = None,
-    record: Annotated[
-        bool, typer.Option("--record", help="Append the records to `bench.jsonl`.")
-    ] = False,
-    results: ResultsFolder = Path("results"),
-    as_json: Json = False,
+    chosen: DataOptions,
+    device: TrainingMachine,
+    graphs: int | None = option(
+        min=2, help="Train on this many graphs; times are scaled to all graphs."
+    ),
+    epochs: int = typer.Option(3, min=1, help="Number of epochs to measure."),
+    compare: bool = flag("--compare", help="Measure with --plain and in bf16, too."),
+    profile: bool = flag("--profile", help="On a GPU: list the slowest kernels."),
+    evaluation: bool = flag("--evaluation", help="Also measure the validation pass."),
+    growing: str | None = option(
+        "--grow", help=f"Repeat for growing values of one of: {', '.join(GROWING)}."
+    ),
+    record: bool = flag("--record", help="Append the records to `bench.jsonl`."),
+    results: Path = RESULTS,
+    as_json: bool = JSON,
 ) -> None:
     """Train for a few epochs; print the time and memory of one epoch.
 
@@ -139,43 +63,16 @@ def bench(
     """
     if growing is not None:
         check_choice("--grow", growing, GROWING)
-    if compare and (plain or growing is not None):
+    if compare and (device.plain or growing is not None):
         raise OptionError("--compare measures both paths once; drop --plain or --grow.")
     with stoppable_at_once():
-        from gnnak.training.config.experiment import find_config
-        from gnnak.training.launch import Places
+        from gnnak.training.launch import Places, find_dataset
         from gnnak.training.measure.bench import BenchOptions, measure
         from gnnak.training.records.results import append_record, check_appendable
         from gnnak.training.run import run_title
 
-    own = own_values(
-        targets=target,
-        smiles=smiles,
-        labels=targets,
-        task=task,
-        metric=metric,
-        split=split,
-        validation=validation,
-        test=test,
-        folds=folds,
-        skip_bad=skip_bad,
-        node_attr=node_attr,
-        edge_attr=edge_attr,
-    )
-    named = given(
-        model=model and find_model(model),
-        batch_size=batch_size,
-        lr=lr,
-        channels=channels,
-        layers=layers,
-        num_hops=num_hops,
-        protocol=protocol,
-        fold=fold,
-        seed=seed,
-    )
-    _, config = find_config(experiment, named | parse_settings(settings or []), own)
-    machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
-    options = BenchOptions(graphs, epochs, profile=profile, evaluation=evaluation)
+    _, config = chosen.config()
+    machine = device.machine()
     if record:
         check_appendable(results / "bench.jsonl")
     records, title = [], run_title(config)
@@ -184,9 +81,9 @@ def bench(
         def notify(words: str) -> None:
             status.update(f"{title}: {words}")
 
-        for each in measure(
-            config, Places(data_dir), machine, options, growing, compare, notify
-        ):
+        options = BenchOptions(graphs, epochs, 1, profile, evaluation, notify)
+        load = partial(find_dataset, config, Places(chosen.data_dir))
+        for each in measure(config, load, machine, options, growing, compare):  # type: ignore[arg-type]
             if record:
                 append_record(results / "bench.jsonl", each)
             records.append(each)
@@ -194,12 +91,8 @@ def bench(
         for each in records:
             typer.echo(json.dumps(each))
         return
-    console = Console(highlight=False)
-    console.print(_costs_table(records))
-    console.print(_footer(records[0]), soft_wrap=True)
-    for each in records:
-        if each["kernels"] is not None:
-            console.print(kernels_table(each))
+    kernels = [kernels_table(each) for each in records if each["kernels"] is not None]
+    show(_costs_table(records), _footer(records[0]), *kernels)
 
 
 def _costs_table(records: Sequence[Record]) -> Table:
@@ -220,7 +113,7 @@ def _costs_table(records: Sequence[Record]) -> Table:
 
 def _cells(record: Record) -> dict[str, str]:
     """Map the title of each table row to the record's text, "" if not measured."""
-    from gnnak.training.measure.meters import PHASES
+    from gnnak.training.measure.bench import PHASES
 
     seconds, kernels = record["seconds"], record["kernels"] or {}
     phases = {f"  {name}, step by step": seconds.get(name) for name in PHASES}

@@ -9,118 +9,91 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
-from gnnak.cli.names import BREC_GROUPS, WL_TESTS, check_model
+from gnnak.cli.names import (
+    BREC_GROUPS,
+    WL_TESTS,
+    check_each,
+    check_model,
+    examples,
+    flag,
+    option,
+)
 from gnnak.cli.options import (
-    D2C,
-    AcceleratorOption,
-    Centroid,
-    Context,
-    DataDir,
-    Hash,
-    Hops,
-    Json,
-    Mark,
-    Memory,
-    Readout,
-    ResultsFolder,
-    Tests,
+    ACCELERATOR,
+    DATA_DIR,
+    JSON,
+    MEMORY,
+    RESULTS,
+    TESTS,
+    WLOptions,
+    expanded,
     find_model,
     given,
     options_by_test,
+    progress_bar,
+    show,
 )
-from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_seed
 
 if TYPE_CHECKING:
-    import torch
-
     from gnnak.brec.data import Pair
     from gnnak.training.records.results import Record
-    from gnnak.wl.lab import Contender
+    from gnnak.wl.bounds import Contender
 
-EXAMPLES = """
-Examples:
-
-    gnnak brec --model gin-ak+
-
-    gnnak brec --model gin-ak+ --group basic --group regular --seed 100 --seed 200
-
-    gnnak brec --model sswl+-gin --jobs 8
-
-    gnnak brec --model ppgn --group basic --no-ceiling --json
-"""
-WL_EXAMPLES = """
-Examples:
-
-    gnnak wl brec
-
-    gnnak wl brec --test sswl --test 2-fwl --group cfi
-
-    gnnak wl brec --test swl --num-hops 1 --no-root-mark --json
-"""
-RESULTS, WL_RESULTS = "brec.jsonl", "wl_brec.jsonl"
+EXAMPLES = examples(
+    "gnnak brec --model gin-ak+",
+    "gnnak brec --model gin-ak+ --group basic --group regular --seed 100 --seed 200",
+    "gnnak brec --model sswl+-gin --jobs 8",
+    "gnnak brec --model ppgn --group basic --no-ceiling --json",
+)
+WL_EXAMPLES = examples(
+    "gnnak wl brec",
+    "gnnak wl brec --test sswl --test 2-fwl --group cfi",
+    "gnnak wl brec --test swl --num-hops 1 --no-root-mark --json",
+)
+FILE, WL_FILE = "brec.jsonl", "wl_brec.jsonl"
 """Names of the files in the results folder that records are appended to."""
-Groups = Annotated[
-    list[str] | None,
-    typer.Option("--group", help=f"May be repeated. One of: {', '.join(BREC_GROUPS)}."),
-]
+GROUPS = option(
+    callback=check_each(lambda name: check_choice("--group", name, BREC_GROUPS)),
+    help=f"May be repeated. One of: {', '.join(BREC_GROUPS)}.",
+)
 
 
 def brec(
-    model: Annotated[
-        str, typer.Option(callback=check_model, help="Name of the network.")
-    ] = "gin-ak+",
-    group: Groups = None,
-    seed: Annotated[
-        list[int] | None,
-        typer.Option(help="Seed; may be repeated.", show_default="100"),
-    ] = None,
-    subgraphs: Annotated[
-        str | None, typer.Option(help="egonets, whole, deletion or masked-egonets.")
-    ] = None,
-    num_hops: Annotated[int | None, typer.Option(help="Radius of the egonets.")] = None,
-    num_layers: Annotated[int | None, typer.Option(help="Number of layers.")] = None,
-    base_layers: Annotated[
-        int | None, typer.Option(help="Layers of the base GNN in each layer.")
-    ] = None,
-    channels: Annotated[
-        int | None, typer.Option(help="Width of the node states.")
-    ] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Largest number of epochs.", show_default="20")
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Number of pairs in parallel on the device.")
-    ] = 1,
-    ceiling: Annotated[
-        bool,
-        typer.Option(
-            help="Also count exactly the pairs distinguished by the WL test that "
-            "bounds the network."
-        ),
-    ] = True,
-    accelerator: AcceleratorOption = "auto",
-    data_dir: DataDir = None,
-    runs: Annotated[
-        Path, typer.Option("--runs", help="Folder for results of finished pairs.")
-    ] = Path("runs/brec"),
-    results: ResultsFolder = Path("results"),
-    as_json: Json = False,
+    model: str = typer.Option(
+        "gin-ak+", callback=check_model, help="Name of the network."
+    ),
+    group: list[str] | None = GROUPS,
+    seed: list[int] | None = option(help="Seed; may be repeated.", show_default="100"),
+    subgraphs: str | None = option(help="egonets, whole, deletion or masked-egonets."),
+    num_hops: int | None = option(help="Radius of the egonets."),
+    num_layers: int | None = option(help="Number of layers."),
+    base_layers: int | None = option(help="Layers of the base GNN in each layer."),
+    channels: int | None = option(help="Width of the node states."),
+    lr: float | None = option(help="Learning rate."),
+    epochs: int | None = option(help="Largest number of epochs.", show_default="20"),
+    jobs: int = typer.Option(
+        1, min=1, help="Number of pairs in parallel on the device."
+    ),
+    ceiling: bool = typer.Option(
+        True,
+        help="Also count exactly the pairs distinguished by the WL test that bounds "
+        "the network.",
+    ),
+    accelerator: str = ACCELERATOR,
+    data_dir: Path | None = DATA_DIR,
+    runs: Path = typer.Option(
+        Path("runs/brec"), help="Folder for results of finished pairs."
+    ),
+    results: Path = RESULTS,
+    as_json: bool = JSON,
 ) -> None:
     """Train a network on each pair of BREC; count the pairs that it distinguishes.
 
@@ -134,13 +107,12 @@ def brec(
     network. A stopped run continues where it stopped if it is started again with the
     same options. The record is appended to brec.jsonl in the results folder.
     """
-    _check_groups(group)
     seeds = [check_seed("--seed", number) for number in seed or [100]]
-    check_choice("--accelerator", accelerator, ("auto", "cpu", "gpu"))
     with stoppable_at_once():
         from gnnak.brec import records
-        from gnnak.brec.run import Progress as Finished
+        from gnnak.brec.run import Progress, Trials
         from gnnak.brec.trial import trial_options
+        from gnnak.training.processes.machine import Machine
         from gnnak.training.records.results import append_record, check_appendable
 
     options = trial_options(
@@ -153,54 +125,43 @@ def brec(
         lr=lr,
         epochs=epochs,
     )
-    records.check_network(options)
-    records.check_jobs(options, jobs)
-    device, finished = _choose_device(accelerator), Finished.of(runs, options)
-    for path in (results / RESULTS, finished.path):
+    records.check_network(options, jobs)
+    device = Machine(accelerator).device  # type: ignore[arg-type]
+    finished = Progress.of(runs, options)
+    for path in (results / FILE, finished.path):
         check_appendable(path)
     pairs = _load(data_dir, group)
+    trials = Trials(pairs, options, seeds, device, finished, jobs)
     bound, counted, remarks = None, None, []
     if ceiling:
         bound = records.ceiling_of(options)
         remarks = [] if bound else [records.no_ceiling(options)]
     if bound is not None:
         with _bar("ceiling", _count(pairs)) as advance:
-            counted = records.count_ceiling(pairs, bound, results / WL_RESULTS, advance)
+            counted = records.count_ceiling(pairs, bound, results / WL_FILE, advance)
     with _bar(options.model, len(seeds) * _count(pairs), with_count=True) as advance:
 
         def notify(group: str, seed: int) -> None:
             advance(1, f"seed {seed}, {group}")
 
-        record = records.network_record(
-            pairs, options, seeds, device, finished, jobs, counted, remarks, notify
-        )
-    append_record(results / RESULTS, record)
+        record = records.network_record(trials, counted, remarks, notify)
+    append_record(results / FILE, record)
     if as_json:
         typer.echo(json.dumps(record))
         return
-    console = Console(highlight=False)
-    console.print(_table(record))
-    for line in record["notes"]:
-        console.print(line, markup=False, soft_wrap=True)
+    show(_table(record), *record["notes"])
 
 
+@expanded
 def wl_brec(
-    test: Tests = None,
-    group: Groups = None,
-    num_hops: Hops = None,
-    hash_name: Hash = None,
-    d2c: D2C = None,
-    root_mark: Mark = None,
-    centroid: Centroid = None,
-    context: Context = None,
-    readout: Readout = None,
-    max_memory: Memory = 2.0,
-    data_dir: DataDir = None,
-    record: Annotated[
-        bool, typer.Option("--record", help=f"Append the counts to `{WL_RESULTS}`.")
-    ] = False,
-    results: ResultsFolder = Path("results"),
-    as_json: Json = False,
+    chosen: WLOptions,
+    test: list[str] | None = TESTS,
+    group: list[str] | None = GROUPS,
+    max_memory: float = MEMORY,
+    data_dir: Path | None = DATA_DIR,
+    record: bool = flag("--record", help=f"Append the counts to `{WL_FILE}`."),
+    results: Path = RESULTS,
+    as_json: bool = JSON,
 ) -> None:
     """Count the pairs of BREC that each Weisfeiler-Leman (WL) test distinguishes.
 
@@ -213,25 +174,15 @@ def wl_brec(
     tests 3-wl, 3-fwl and subgraph-1-wl take hours and run only if they are named with
     --test; 2-fwl is as powerful as 3-wl.
     """
-    _check_groups(group)
-    options = given(
-        num_hops=num_hops,
-        hash=hash_name,
-        d2c=d2c,
-        root_mark=root_mark,
-        centroid=centroid,
-        context=context,
-        readout=readout,
-    )
     with stoppable_at_once():
         from gnnak.brec.ceiling import run_brec
         from gnnak.brec.records import wl_record
         from gnnak.training.records.results import append_record, check_appendable
 
-    contenders = choose_contenders(test or [], options)
+    contenders = choose_contenders(test or [], given(**vars(chosen)))
     groups = _load(data_dir, group)
     if record:
-        check_appendable(results / WL_RESULTS)
+        check_appendable(results / WL_FILE)
     records = []
     with _bar("", len(contenders) * _count(groups)) as advance:
         for contender in contenders:
@@ -239,17 +190,13 @@ def wl_brec(
             counts = list(run_brec(groups, [contender], max_memory, advance))
             records.append(wl_record(contender, counts))
             if record:
-                append_record(results / WL_RESULTS, records[-1])
+                append_record(results / WL_FILE, records[-1])
     if as_json:
         for each in records:
             typer.echo(json.dumps(each))
         return
-    console = Console()
-    console.print(_wl_table(records))
-    for each in records:
-        if each["note"]:
-            line = f"{each['contender']}: {each['note']}"
-            console.print(line, markup=False, highlight=False)
+    notes = [f"{each['contender']}: {each['note']}" for each in records if each["note"]]
+    show(_wl_table(records), *notes)
 
 
 def choose_contenders(
@@ -257,19 +204,14 @@ def choose_contenders(
 ) -> list[Contender]:
     """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs."""
     from gnnak.brec.ceiling import BREC_CONTENDERS, COSTLY
-    from gnnak.wl.lab import Contender
+    from gnnak.wl.bounds import find_test
 
     tests = tests or [test for test in WL_TESTS if test not in COSTLY]
     by_test = options_by_test(tests, options)
     if options:
-        return [Contender.of(name, chosen) for name, chosen in by_test.items()]
-    networks = [Contender.of(name, {}) for name in tests if name not in WL_TESTS]
+        return [find_test(name, chosen) for name, chosen in by_test.items()]
+    networks = [find_test(name, {}) for name in tests if name not in WL_TESTS]
     return [*(c for c in BREC_CONTENDERS if c.test in tests), *networks]
-
-
-def _check_groups(names: Sequence[str] | None) -> None:
-    for name in names or ():
-        check_choice("--group", name, BREC_GROUPS)
 
 
 def _load(
@@ -286,27 +228,13 @@ def _count(groups: Mapping[str, Sequence[Pair]]) -> int:
     return sum(len(pairs) for pairs in groups.values())
 
 
-def _choose_device(accelerator: str) -> torch.device:
-    import torch
-
-    if accelerator == "gpu" and not torch.cuda.is_available():
-        raise OptionError("--accelerator is gpu, but there is no GPU; use auto or cpu.")
-    gpu = accelerator != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda" if gpu else "cpu")
-
-
 @contextmanager
 def _bar(title: str, total: int, with_count: bool = False) -> Iterator[Callable]:
     """Context manager: show a progress bar; yield a function that advances it.
 
     The function takes the number of pairs that are done, and optionally a new title.
     """
-    count = (MofNCompleteColumn(),) if with_count else ()
-    columns = (TextColumn("{task.description:44}"), BarColumn(), *count)
-    console = Console(stderr=True)
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True
-    ) as bar:
+    with progress_bar(*[MofNCompleteColumn()] * with_count) as bar:
         task = bar.add_task(title, total=total)
 
         def advance(pairs: int, title: str | None = None) -> None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 from rich.table import Table
 from torch import Tensor
 
+from gnnak.cli.options import progress_bar
 from gnnak.datasets import (
     DATASETS,
     Dataset,
@@ -45,13 +44,8 @@ def loading(
     total: int, seed: int, data_dir: Path | None
 ) -> Iterator[Callable[[Entry], Dataset]]:
     """Context manager: show progress; yield a function that loads a data set."""
-    columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
     folder = None if data_dir is None else str(data_dir)
-    hidden = not console.is_terminal
-    with Progress(
-        *columns, console=console, transient=True, disable=hidden
-    ) as progress:
+    with progress_bar() as progress:
         overall = progress.add_task("data sets", total=total)
 
         def load(entry: Entry) -> Dataset:
@@ -200,16 +194,9 @@ def measure(
     generator = torch.Generator().manual_seed(seed)
     store = store.subset(graphs)
     chunks = subgraph_sizes(store, extractor, generator)
-    total, console = -(-len(store) // CHUNK), Console(stderr=True)
-    bar = track(
-        chunks,
-        "extracting",
-        total,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    return SubgraphSizes.join(list(bar))
+    total = -(-len(store) // CHUNK)
+    with progress_bar() as bar:
+        return SubgraphSizes.join([*bar.track(chunks, total, description="extracting")])
 
 
 def summary(

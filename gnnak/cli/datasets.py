@@ -1,53 +1,36 @@
 """`gnnak datasets`: list, describe and prepare data sets."""
 
 import json
-from typing import Annotated
+from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import check_datasets
-from gnnak.cli.options import DataDir, Json
+from gnnak.cli.names import check_dataset, check_each, examples, typer_app
+from gnnak.cli.options import DATA_DIR, JSON, show
 from gnnak.training.processes.stopping import stoppable_at_once
 
-LIST_EXAMPLES = """
-Examples:
-
-    gnnak datasets list
-
-    gnnak datasets list --data-dir data --json
-"""
-DESCRIBE_EXAMPLES = """
-Examples:
-
-    gnnak datasets describe
-
-    gnnak datasets describe zinc counting --data-dir data
-
-    gnnak datasets describe sr25 --json
-"""
-PREPARE_EXAMPLES = """
-Examples:
-
-    gnnak datasets prepare pattern properties
-
-    gnnak datasets prepare zinc --json
-"""
-
-Seed = Annotated[int, typer.Option(min=0, help="Seed of generated data sets.")]
-
-app = typer.Typer(
-    help="List, describe and prepare data sets.",
-    epilog=LIST_EXAMPLES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+LIST_EXAMPLES = examples(
+    "gnnak datasets list",
+    "gnnak datasets list --data-dir data --json",
 )
+DESCRIBE_EXAMPLES = examples(
+    "gnnak datasets describe",
+    "gnnak datasets describe zinc counting --data-dir data",
+    "gnnak datasets describe sr25 --json",
+)
+PREPARE_EXAMPLES = examples(
+    "gnnak datasets prepare pattern properties",
+    "gnnak datasets prepare zinc --json",
+)
+
+SEED = typer.Option(0, min=0, help="Seed of generated data sets.")
+
+app = typer_app("List, describe and prepare data sets.", LIST_EXAMPLES)
 
 
 @app.command(name="list", epilog=LIST_EXAMPLES)
-def list_datasets(data_dir: DataDir = None, as_json: Json = False) -> None:
+def list_datasets(data_dir: Path | None = DATA_DIR, as_json: bool = JSON) -> None:
     """List all data sets, their task and metric, and where they are loaded from."""
     with stoppable_at_once():
         from gnnak.cli.data_run import rows
@@ -56,25 +39,22 @@ def list_datasets(data_dir: DataDir = None, as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(found))
         return
-    console, columns = Console(), ("name", "title", "task", "metric", "from")
+    columns = ("name", "title", "task", "metric", "from")
     table = Table(*columns)
     for row in found:
         table.add_row(*(str(row[column]) for column in columns))
-    console.print(table)
-    for row in found:
-        if row["targets"]:
-            line = f"targets of {row['name']}: {', '.join(row['targets'])}"
-            console.print(line, highlight=False)
+    targets = {row["name"]: row["targets"] for row in found if row["targets"]}
+    show(table, *(f"targets of {k}: {', '.join(v)}" for k, v in targets.items()))
 
 
 @app.command(epilog=DESCRIBE_EXAMPLES)
 def describe(
-    names: Annotated[
-        list[str] | None, typer.Argument(callback=check_datasets, help="Data sets.")
-    ] = None,
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    as_json: Json = False,
+    names: list[str] | None = typer.Argument(
+        None, callback=check_each(check_dataset), help="Data sets."
+    ),
+    seed: int = SEED,
+    data_dir: Path | None = DATA_DIR,
+    as_json: bool = JSON,
 ) -> None:
     """Measure data sets and compare them with the figures in the paper.
 
@@ -88,24 +68,22 @@ def describe(
     if as_json:
         typer.echo(json.dumps([row.as_dict() for row in found]))
         return
-    console = Console()
-    console.print(description_table(found))
-    console.print("* differs from the digits that the paper prints", highlight=False)
-    console.print("t over the training graphs, as in the paper", highlight=False)
-    for row in found:
-        if row.note:
-            line = f"{row.name}: {row.note}"
-            console.print(line, markup=False, highlight=False)
+    show(
+        description_table(found),
+        "* differs from the digits that the paper prints",
+        "t over the training graphs, as in the paper",
+        *(f"{row.name}: {row.note}" for row in found if row.note),
+    )
 
 
 @app.command(epilog=PREPARE_EXAMPLES)
 def prepare(
-    names: Annotated[
-        list[str], typer.Argument(callback=check_datasets, help="Data sets.")
-    ],
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    as_json: Json = False,
+    names: list[str] = typer.Argument(
+        callback=check_each(check_dataset), help="Data sets."
+    ),
+    seed: int = SEED,
+    data_dir: Path | None = DATA_DIR,
+    as_json: bool = JSON,
 ) -> None:
     """Generate or download data sets now, so that later commands find them cached."""
     with stoppable_at_once():

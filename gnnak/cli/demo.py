@@ -6,38 +6,34 @@ import json
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.names import examples, flag
+from gnnak.cli.options import show
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
     from gnnak.training.records.results import Record
 
-EXAMPLES = """
-Examples:
-
-    gnnak demo
-
-    gnnak demo --seed 1 --epochs 60 --picture curves.png
-
-    gnnak demo --json
-"""
+EXAMPLES = examples(
+    "gnnak demo",
+    "gnnak demo --seed 1 --epochs 60 --picture curves.png",
+    "gnnak demo --json",
+)
 
 
 def demo(
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each model.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of graphs and weights.")] = 0,
-    picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
-        "demo/gnnak-demo.png"
+    epochs: int = typer.Option(20, min=1, help="Epochs of each model."),
+    seed: int = typer.Option(0, min=0, help="Seed of graphs and weights."),
+    picture: Path = typer.Option(
+        Path("demo/gnnak-demo.png"), help="Where to write the picture."
     ),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: bool = flag("--json", help="Print one JSON object instead of a table."),
 ) -> None:
     """Train a GIN and a GIN-AK+, which runs the GIN on subgraphs; compare both.
 
@@ -93,6 +89,4 @@ def _print(
     table = Table("model", "weights", "test accuracy", title="Has it a triangle?")
     for name in records:
         table.add_row(name, f"{weights[name]:,}", f"{accuracy[name]:.1%}")
-    console = Console()
-    console.print(table)
-    console.print(f"Picture: {picture}   ({seconds:.0f} s)")
+    show(table, f"Picture: {picture}   ({seconds:.0f} s)")

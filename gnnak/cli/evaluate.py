@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import PARTS, check_file, check_metric, check_name, check_trained
+from gnnak.cli.names import (
+    PARTS,
+    check_file,
+    check_metric,
+    check_name,
+    check_trained,
+    examples,
+    flag,
+    option,
+)
 from gnnak.cli.options import (
+    DATA_DIR,
+    JSON,
+    LABELS,
     METRIC_NAMES,
-    AcceleratorOption,
-    DataDir,
-    Json,
-    Labels,
-    MaxCopies,
-    Modules,
-    Plain,
-    SkipBad,
-    TrainedSmiles,
+    MODULES,
+    SKIP_BAD,
+    TRAINED_SMILES,
+    MachineOptions,
+    expanded,
     given,
     import_own,
-    make_machine,
+    shown_score,
 )
 from gnnak.errors import OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -34,71 +41,50 @@ from gnnak.training.processes.stopping import stoppable_at_once
 if TYPE_CHECKING:
     from gnnak.training.evaluation import Evaluation
 
-EXAMPLES = """
-Examples:
-
-    gnnak evaluate runs/zinc-gin-ak+-1b2c3d4e5f6a/best.ckpt
-
-    gnnak evaluate best.ckpt --part validation --json
-
-    gnnak evaluate best.ckpt labelled.csv --metric r2
-
-    gnnak evaluate best.ckpt graphs.g6 --targets labels.csv
-"""
+EXAMPLES = examples(
+    "gnnak evaluate runs/zinc-gin-ak+-1b2c3d4e5f6a/best.ckpt",
+    "gnnak evaluate best.ckpt --part validation --json",
+    "gnnak evaluate best.ckpt labelled.csv --metric r2",
+    "gnnak evaluate best.ckpt graphs.g6 --targets labels.csv",
+)
 
 
+@expanded
 def evaluate(
     context: typer.Context,
-    checkpoint: Annotated[
-        Path,
-        typer.Argument(
-            callback=check_trained,
-            help="The best.ckpt of a run, or a folder of save_pretrained.",
-        ),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            callback=check_file,
-            help="New graphs with known targets, in any file that `gnnak train` reads. "
-            "Of one graph with a test_mask, the test nodes are scored.",
-            show_default="the data of the run",
-        ),
-    ] = None,
-    part: Annotated[
-        str | None,
-        typer.Option(
-            callback=check_name("--part", PARTS),
-            help="Of the data of the run: train, validation or test.",
-            show_default="test",
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            callback=check_metric, help=METRIC_NAMES, show_default="as in training"
-        ),
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column or attribute of new data that has a target. May be repeated.",
-            show_default="as in training",
-        ),
-    ] = None,
-    smiles: TrainedSmiles = None,
-    targets: Labels = None,
-    skip_bad: SkipBad = False,
-    data_dir: DataDir = None,
-    modules: Modules = None,
-    accelerator: AcceleratorOption = "auto",
-    max_copies: MaxCopies = None,
-    plain: Plain = False,
-    other_data: Annotated[
-        bool,
-        typer.Option("--other-data", help="Score other graphs than those of the run."),
-    ] = False,
-    as_json: Json = False,
+    device: MachineOptions,
+    checkpoint: Path = typer.Argument(
+        callback=check_trained,
+        help="The best.ckpt of a run, or a folder of save_pretrained.",
+    ),
+    data: Path | None = typer.Argument(
+        None,
+        callback=check_file,
+        help="New graphs with known targets, in any file that `gnnak train` reads. "
+        "Of one graph with a test_mask, the test nodes are scored.",
+        show_default="the data of the run",
+    ),
+    part: str | None = option(
+        callback=check_name("--part", PARTS),
+        help="Of the data of the run: train, validation or test.",
+        show_default="test",
+    ),
+    metric: str | None = option(
+        callback=check_metric, help=METRIC_NAMES, show_default="as in training"
+    ),
+    target: list[str] | None = option(
+        help="Column or attribute of new data that has a target. May be repeated.",
+        show_default="as in training",
+    ),
+    smiles: str | None = TRAINED_SMILES,
+    targets: Path | None = LABELS,
+    skip_bad: bool = SKIP_BAD,
+    data_dir: Path | None = DATA_DIR,
+    modules: list[str] | None = MODULES,
+    other_data: bool = flag(
+        "--other-data", help="Score other graphs than those of the run."
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """Score a trained model on new labelled graphs, or on a part of its own data."""
     _check_paths([checkpoint, *([data] if data else []), *map(Path, context.args)])
@@ -115,7 +101,7 @@ def evaluate(
 
     part = part or "test"
     import_own(modules)
-    machine = make_machine(accelerator, max_copies, plain)
+    machine = device.machine()
     found = find_local(checkpoint)
     metric = with_metric(found.info, metric and metric.lower()).metric
     if data is not None:
@@ -175,15 +161,11 @@ def _print(found: Evaluation, title: str, more: dict[str, Any], as_json: bool) -
         typer.echo(f"left out {count}, {found.bad[0]}", err=True)
     recorded = more.get("recorded")
     before = "" if recorded is None else f" (when it was trained: {recorded:.4f})"
-    typer.echo(f"{title} {found.metric} {_shown(found.score)}{before}")
+    typer.echo(f"{title} {found.metric} {shown_score(found.score)}{before}")
     if found.undefined is not None:
         typer.echo(f"{found.metric} is undefined: {found.undefined}.")
     if found.by_target:
         table = Table("target", found.metric)
         for name, score in found.by_target.items():
-            table.add_row(name, _shown(score))
+            table.add_row(name, shown_score(score))
         Console().print(table)
-
-
-def _shown(score: float) -> str:
-    return f"{score:.4f}" if math.isfinite(score) else "undefined"

@@ -2,24 +2,15 @@
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import check_graphs
-from gnnak.cli.options import (
-    BatchSize,
-    Channels,
-    DataDir,
-    Json,
-    Layers,
-    NumHops,
-    Smiles,
-    given,
-    own_values,
-)
+from gnnak.cli.names import check_graphs, examples, flag, option
+from gnnak.cli.options import DATA_DIR, GRAPH_FILES, JSON, given, own_values, show
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count
@@ -29,92 +20,62 @@ if TYPE_CHECKING:
     from gnnak.models.options import SubgraphKind
     from gnnak.subgraphs.extractors import Extractor
 
-EXAMPLES = """
-Examples:
-
-    gnnak extract zinc --num-hops 3
-
-    gnnak extract pattern --walks --length 10 --repeats 5 --batch-size 32
-
-    gnnak extract counting --num-hops 2 --max-neighbors 5 --sample 500 --json
-
-    gnnak extract counting --pagerank --size 16 --channels 64
-
-    gnnak extract molecules.csv --smiles smiles --num-hops 3
-"""
+EXAMPLES = examples(
+    "gnnak extract zinc --num-hops 3",
+    "gnnak extract pattern --walks --length 10 --repeats 5 --batch-size 32",
+    "gnnak extract counting --num-hops 2 --max-neighbors 5 --sample 500 --json",
+    "gnnak extract counting --pagerank --size 16 --channels 64",
+    "gnnak extract molecules.csv --smiles smiles --num-hops 3",
+)
 KINDS = {
     "egonets": ("num_hops", "max_neighbors"),
     "walks": ("length", "repeats"),
     "pagerank": ("size", "alpha"),
 }
 """Maps each kind of subgraphs to its options."""
-AS_TRAIN = "as in gnnak train"
+usual_option = partial(option, show_default="as in gnnak train")
 
 
 def extract(
-    name: Annotated[
-        str,
-        typer.Argument(
-            callback=check_graphs,
-            help="A data set (`gnnak datasets list`), or your own data: a CSV, npz, "
-            "graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-            "folder of graphs.",
-        ),
-    ],
-    num_hops: NumHops = None,
-    max_neighbors: Annotated[
-        int | None,
-        typer.Option(
-            help="Nodes that are sampled at each hop of an egonet.",
-            show_default=AS_TRAIN,
-        ),
-    ] = None,
-    walks: Annotated[
-        bool, typer.Option("--walks", help="Random walks instead of egonets.")
-    ] = False,
-    length: Annotated[
-        int | None, typer.Option(help="Steps of a walk.", show_default=AS_TRAIN)
-    ] = None,
-    repeats: Annotated[
-        int | None,
-        typer.Option(help="Walks from each root.", show_default=AS_TRAIN),
-    ] = None,
-    pagerank: Annotated[
-        bool,
-        typer.Option("--pagerank", help="Nodes of the largest personalised PageRank."),
-    ] = False,
-    size: Annotated[
-        int | None,
-        typer.Option(help="Nodes of a PageRank subgraph.", show_default=AS_TRAIN),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(help="Probability that a walk ends.", show_default=AS_TRAIN),
-    ] = None,
-    sample: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Measure at most this many graphs, at random; of one graph, nodes.",
-        ),
-    ] = 1000,
-    batch_size: BatchSize = None,
-    layers: Layers = None,
-    channels: Channels = None,
-    copy_limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Refuse a graph whose subgraphs have more nodes and edges in total.",
-            show_default="as many as fit into memory",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of samples: graphs, walks, neighbours.")
-    ] = 0,
-    smiles: Smiles = None,
-    data_dir: DataDir = None,
-    as_json: Json = False,
+    name: str = typer.Argument(
+        callback=check_graphs,
+        help=f"A data set (`gnnak datasets list`), or your own data: a {GRAPH_FILES}.",
+    ),
+    num_hops: int | None = usual_option(help="Radius of the egonets."),
+    max_neighbors: int | None = usual_option(
+        help="Nodes that are sampled at each hop of an egonet."
+    ),
+    walks: bool = flag("--walks", help="Random walks instead of egonets."),
+    length: int | None = usual_option(help="Steps of a walk."),
+    repeats: int | None = usual_option(help="Walks from each root."),
+    pagerank: bool = flag(
+        "--pagerank", help="Nodes of the largest personalised PageRank."
+    ),
+    size: int | None = usual_option(help="Nodes of a PageRank subgraph."),
+    alpha: float | None = usual_option(help="Probability that a walk ends."),
+    sample: int = typer.Option(
+        1000,
+        min=1,
+        help="Measure at most this many graphs, at random; of one graph, nodes.",
+    ),
+    batch_size: int | None = usual_option(min=1, help="Graphs in a batch."),
+    layers: int | None = usual_option(
+        "--layers", "--num-layers", min=1, help="GNN-AK layers of the model."
+    ),
+    channels: int | None = usual_option(min=1, help="Hidden channels of the model."),
+    copy_limit: int | None = option(
+        min=1,
+        help="Refuse a graph whose subgraphs have more nodes and edges in total.",
+        show_default="as many as fit into memory",
+    ),
+    seed: int = typer.Option(
+        0, min=0, help="Seed of samples: graphs, walks, neighbours."
+    ),
+    smiles: str | None = option(
+        help="Column with SMILES strings of your own data.", show_default="smiles"
+    ),
+    data_dir: Path | None = DATA_DIR,
+    as_json: bool = JSON,
 ) -> None:
     """Measure the sizes of rooted subgraphs; estimate the memory to train on them.
 
@@ -142,7 +103,7 @@ def extract(
         size=size,
         alpha=alpha,
     )
-    widths = given(batch_size=batch_size, layers=layers, channels=channels)
+    widths = given(batch_size=batch_size, num_layers=layers, channels=channels)
     _, config = find_config(name, widths, own_values(smiles=smiles))
     usual = config.model.subgraphs
     assert isinstance(usual, SubgraphOptions)
@@ -173,44 +134,40 @@ def extract(
 
 def _check_shape(kind: "SubgraphKind", shape: dict[str, Any]) -> None:
     """Raise `OptionError` for options of another kind of subgraphs, or below 0."""
-    for option, value in shape.items():
-        flag = f"--{option.replace('_', '-')}"
-        if option not in KINDS[kind]:
-            of = next(of for of, names in KINDS.items() if option in names)
-            raise OptionError(f"{flag} is for {of}, not for {kind}; leave it out.")
-        if option != "alpha":
-            least = 0 if option in ("num_hops", "length") else 1
-            check_count(flag, value, least=least)
+    for name, value in shape.items():
+        shown = f"--{name.replace('_', '-')}"
+        if name not in KINDS[kind]:
+            of = next(of for of, names in KINDS.items() if name in names)
+            raise OptionError(f"{shown} is for {of}, not for {kind}; leave it out.")
+        if name != "alpha":
+            least = 0 if name in ("num_hops", "length") else 1
+            check_count(shown, value, least=least)
 
 
-def _print(shown: dict[str, object]) -> None:
+def _print(shown: dict[str, Any]) -> None:
     title = f"{shown['dataset']}: {shown['subgraphs']}"
     table = Table("of a graph", title=title)
     for column in ("mean", "median", "max"):
         table.add_column(column, justify="right")
     for key in ("nodes", "node_copies", "edge_copies"):
-        figures: dict[str, float] = shown[key]  # type: ignore[assignment]
-        cells = [f"{figures[c]:,.{1 if c == 'mean' else 0}f}" for c in figures]
+        cells = [f"{v:,.{1 if c == 'mean' else 0}f}" for c, v in shown[key].items()]
         table.add_row(key.replace("_", " "), *cells)
-    console = Console(highlight=False)
-    console.print(table)
-    if shown["sampled"] != shown["graphs"]:
-        measured, total = shown["sampled"], shown["graphs"]
-        console.print(f"Measured on {measured:,} of {total:,} graphs, at random.")
-    elif shown["graphs"] == 1:
-        nodes = int(shown["nodes"]["max"])  # type: ignore[index]
-        if nodes > int(str(shown["sample"])):
-            console.print(f"Estimated from {shown['sample']} of {nodes:,} nodes.")
-    batch = f"A batch of {shown['batch_size']}"
-    batch = "The graph" if shown["graphs"] == 1 else batch
-    gib = float(str(shown["training_bytes"])) / 2**30
-    console.print(
+    measured, total = shown["sampled"], shown["graphs"]
+    lines, batch = [], f"A batch of {shown['batch_size']}"
+    if measured != total:
+        lines.append(f"Measured on {measured:,} of {total:,} graphs, at random.")
+    if total == 1:
+        batch, nodes = "The graph", shown["nodes"]["max"]
+        if nodes > shown["sample"]:
+            lines.append(f"Estimated from {shown['sample']} of {nodes:,.0f} nodes.")
+    gib = shown["training_bytes"] / 2**30
+    lines.append(
         f"{batch} has about {shown['batch_node_copies']:,} "
         f"node copies and {shown['batch_edge_copies']:,} edge copies; training GIN-AK+ "
         f"with {shown['num_layers']} layers of {shown['channels']} channels on it "
-        f"takes about {gib:.2f} GiB.",
-        soft_wrap=True,
+        f"takes about {gib:.2f} GiB."
     )
+    show(table, *lines)
 
 
 def _warn(shown: dict[str, Any], store: "GraphStore", extractor: "Extractor") -> None:

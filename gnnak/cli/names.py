@@ -6,7 +6,11 @@ import PyTorch, so their names are repeated here; a test compares them.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from gnnak.errors import FileFormatError
 from gnnak.training.config.options import (
@@ -16,57 +20,31 @@ from gnnak.training.config.options import (
 )
 from gnnak.typing import check_choice, check_known, unknown_model
 
-WL_TESTS = (
-    "1-wl",
-    "2-wl",
-    "3-wl",
-    "2-fwl",
-    "3-fwl",
-    "subgraph-1-wl*",
-    "subgraph-1-wl",
-    "swl",
-    "pswl",
-    "gswl",
-    "sswl",
-    "2-lfwl",
-    "2-slfwl",
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+WL_TESTS = _names(
+    "1-wl 2-wl 3-wl 2-fwl 3-fwl subgraph-1-wl* subgraph-1-wl swl pswl gswl sswl 2-lfwl "
+    "2-slfwl"
 )
 """Names of the Weisfeiler-Leman (WL) tests, as in `gnnak.wl.TESTS`."""
 WL_HASHES = ("exact", "1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl")
 """Values of the option `--hash` of `subgraph-1-wl`, as in `gnnak.wl.HASHES`."""
 WL_READOUTS = ("vs", "sv")
 """Values of the option `--readout`, as in `gnnak.wl.pair_tests.READOUTS`."""
-WL_FAMILIES = (
-    "four-regular",
-    "cycles",
-    "trees",
-    "regular",
-    "circulant",
-    "csl",
-    "srg16",
-    "srg25",
-    "srg26",
-    "srg28",
-    "cfi-k4",
-    "cfi-petersen",
-    "cfi-heawood",
-    "cfi-dodecahedron",
-    "separating",
-    "connected",
+WL_FAMILIES = _names(
+    "four-regular cycles trees regular circulant csl srg16 srg25 srg26 srg28 cfi-k4 "
+    "cfi-petersen cfi-heawood cfi-dodecahedron separating connected"
 )
 """Names of the graph families that `gnnak wl lab` can run on: the keys of
 `gnnak.wl.families.FAMILIES`."""
 WL_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
 """Names of the networks that `gnnak wl lab` runs by default, as in
 `gnnak.wl.networks.LAB_NETWORKS`."""
-BREC_GROUPS = (
-    "basic",
-    "regular",
-    "strongly-regular",
-    "extension",
-    "cfi",
-    "4-vertex",
-    "distance-regular",
+BREC_GROUPS = _names(
+    "basic regular strongly-regular extension cfi 4-vertex distance-regular"
 )
 """Names of the groups of pairs in BREC: the keys of `gnnak.brec.data.GROUPS`."""
 GROWING = ("nodes", "hops", "channels", "coverage")
@@ -76,41 +54,12 @@ BASES = ("gin", "gcn", "sage", "gat", "gatedgcn", "pna", "pna*", "ppgn")
 """Names of the base GNNs, as in `gnnak.models.bases.BASES`."""
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 """Suffixes of model names, as in `gnnak.models.factory.SUFFIXES`."""
-MEMBERS = (
-    "khop",
-    "ego",
-    "id",
-    "id-fast",
-    "nested",
-    "ds",
-    "dss",
-    "sun",
-    "sswl",
-    "sswl+",
-)
+MEMBERS = _names("khop ego id id-fast nested ds dss sun sswl sswl+")
 """Names of the other subgraph GNNs, as in `gnnak.models.members.MEMBERS`."""
-METRICS = (
-    "mae",
-    "mse",
-    "rmse",
-    "log10-mse",
-    "r2",
-    "explained-variance",
-    "pearson",
-    "spearman",
-    "kendall",
-    "concordance",
-    "mape",
-    "accuracy",
-    "class-recall",
-    "precision",
-    "specificity",
-    "f1",
-    "mcc",
-    "kappa",
-    "calibration-error",
-    "roc-auc",
-    "average-precision",
+METRICS = _names(
+    "mae mse rmse log10-mse r2 explained-variance pearson spearman kendall concordance "
+    "mape accuracy class-recall precision specificity f1 mcc kappa calibration-error "
+    "roc-auc average-precision"
 )
 """Names of the metrics, as in `gnnak.datasets.record.METRICS`."""
 TASKS = ("regression", "classification", "multilabel", "binary", "multiclass")
@@ -142,6 +91,39 @@ DATASETS = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 TABLES = sorted(path.stem for path in CONFIGS.glob("tables/[!_]*.yaml"))
 """Names of the paper's tables."""
+
+
+option = partial(typer.Option, None)
+flag = partial(typer.Option, False)
+own_option = partial(typer.Option, None, rich_help_panel="Your own data")
+size_option = partial(typer.Option, None, rich_help_panel="Often-changed settings")
+
+
+def examples(*commands: str) -> str:
+    """Return the end of the help of a command: examples, as Markdown."""
+    return "\n\n".join(["\nExamples:", *(f"    {each}" for each in commands)]) + "\n"
+
+
+def typer_app(help: str, epilog: str, name: str | None = None) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        help=help,
+        epilog=epilog,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+    )
+
+
+def check_each(check: Callable[[Any], object]) -> Callable[[list | None], list | None]:
+    """Return a check of an option with several values: `check` takes one value."""
+
+    def check_all(values: list | None) -> list | None:
+        for value in values or ():
+            check(value)
+        return values
+
+    return check_all
 
 
 def check_name(flag: str, known: Sequence[str]) -> Callable[[str | None], str | None]:
@@ -188,11 +170,9 @@ def _check_data(name: str, more: str) -> str:
     return name
 
 
-def check_datasets(names: list[str] | None) -> list[str] | None:
+def check_dataset(name: str) -> None:
     """Raise `OptionError` for the name of an unknown data set."""
-    for name in names or ():
-        check_known("data set", name.lower(), DATASETS)
-    return names
+    check_known("data set", name.lower(), DATASETS)
 
 
 def check_table(name: str | None) -> str | None:
@@ -202,12 +182,11 @@ def check_table(name: str | None) -> str | None:
     return name
 
 
-def check_tables(texts: list[str] | None) -> list[str] | None:
-    """Check the names of `--tables`; a text has several names with commas, or all."""
-    for name in (each.strip() for text in texts or () for each in text.split(",")):
-        if name not in ("", "all"):
-            check_table(name)
-    return texts
+def check_tables(names: str) -> None:
+    """Check names of tables, with commas between them, or `all`."""
+    for name in names.split(","):
+        if name.strip() not in ("", "all"):
+            check_table(name.strip())
 
 
 def check_file(path: Path | None) -> Path | None:
@@ -218,13 +197,6 @@ def check_file(path: Path | None) -> Path | None:
             "the folder in which the command is given."
         )
     return path
-
-
-def check_files(paths: list[Path]) -> list[Path]:
-    """Raise `FileFormatError` if one of the files or folders does not exist."""
-    for path in paths:
-        check_file(path)
-    return paths
 
 
 def check_trained(path: Path) -> Path:
@@ -245,13 +217,6 @@ def check_model(name: str | None) -> str | None:
     return name
 
 
-def check_models(names: list[str] | None) -> list[str] | None:
-    """Raise `OptionError` for the name of an unknown model."""
-    for name in names or ():
-        check_model(name)
-    return names
-
-
 def _model_names() -> list[str]:
     uplifted = [base + suffix for base in BASES for suffix in SUFFIXES]
     return uplifted + [f"{member}-{base}" for member in MEMBERS for base in BASES]
@@ -265,13 +230,6 @@ def check_test(name: str) -> str:
     return name
 
 
-def check_tests(names: list[str] | None) -> list[str] | None:
-    """Raise `OptionError` unless names are Weisfeiler-Leman tests or models."""
-    for name in names or ():
-        check_test(name)
-    return names
-
-
 def check_settings(settings: list[str] | None) -> list[str] | None:
     """Check that the values of `--set` are YAML, and the names of the options."""
     for key in parse_settings(settings or []):
@@ -279,11 +237,9 @@ def check_settings(settings: list[str] | None) -> list[str] | None:
     return settings
 
 
-def check_over(texts: list[str] | None) -> list[str] | None:
-    """Check the names of the options of `--over`."""
-    for text in texts or ():
-        _check_option(text.partition("=")[0].strip())
-    return texts
+def check_over(text: str) -> None:
+    """Check the name of the option in `key=value,...` of `--over`."""
+    _check_option(text.partition("=")[0].strip())
 
 
 def _check_option(key: str) -> None:

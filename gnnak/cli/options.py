@@ -1,367 +1,375 @@
-"""Options that several commands of `gnnak` share."""
+"""Options that several commands of `gnnak` share, and what their values mean.
+
+A group of options is a dataclass. Its fields are options of every command that is
+`expanded` and has a parameter of this type.
+"""
 
 import importlib
+import inspect
+import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
 
 from gnnak.cli.names import (
     ACCELERATORS,
     PROTOCOLS,
+    SECTIONS,
     TASKS,
     WL_HASHES,
     WL_READOUTS,
     WL_TESTS,
     check_data,
+    check_each,
     check_file,
     check_metric,
     check_model,
     check_name,
     check_settings,
     check_split,
-    check_tests,
+    check_test,
+    flag,
+    option,
+    own_option,
+    size_option,
 )
 from gnnak.errors import OptionError
+from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
     from gnnak.training.config.run_config import RunConfig
+    from gnnak.training.launch import Places
     from gnnak.training.processes.machine import Machine
+    from gnnak.training.schedule.schedule import Schedule
+
+GRAPH_FILES = (
+    "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
+    "folder of graphs"
+)
+METRIC_NAMES = "mae, rmse, r2, spearman, accuracy, roc-auc, f1, mcc, ..."
+JSON = flag("--json", help="Print JSON instead of a table.")
+DATA_DIR = option(
+    help="Folder with data files; default: $GNNAK_DATA, then the cache folder."
+)
+RUNS = typer.Option(Path("runs"), help="Folder for checkpoints and learning curves.")
+RESULTS = typer.Option(Path("results"), help="Folder with the records of all runs.")
+SETTINGS = option(
+    "--set",
+    metavar="KEY=VALUE",
+    callback=check_settings,
+    help="Set any option of the run (`gnnak train zinc --show` lists them). May be "
+    "repeated.",
+)
+ACCELERATOR = typer.Option(
+    "auto",
+    callback=check_name("--accelerator", ACCELERATORS),
+    help="auto, cpu or gpu.",
+)
+MODULES = option(
+    "--import",
+    metavar="MODULE",
+    help="Import a module with your own base GNN before the checkpoint is loaded. May "
+    "be repeated.",
+)
+SMILES = own_option(help="Column with SMILES strings.", show_default="smiles")
+LABELS = own_option(
+    callback=check_file, help="Table with the targets of graphs, one row per graph."
+)
+SKIP_BAD = typer.Option(
+    False,
+    "--skip-bad",
+    rich_help_panel="Your own data",
+    help="Leave out rows that cannot be used, instead of stopping.",
+)
+TRAINED_SMILES = option(
+    help="Column with SMILES strings.", show_default="as in training"
+)
+TESTS = option(
+    "--test",
+    callback=check_each(check_test),
+    help=f"May be repeated. One of: {', '.join(WL_TESTS)}; or a network, such as "
+    "gin-ak+, for the test that bounds it.",
+)
+MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
+RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
+"""Fields of `RunOptions` with the name, or a short name, of an option of a run."""
 
 
-Experiment = Annotated[
-    str,
-    typer.Argument(
+@dataclass
+class DataOptions:
+    """The data, the model and the settings of runs, also of a benchmark."""
+
+    experiment: str = typer.Argument(
         callback=check_data,
         help="A data set (`gnnak datasets list`), a YAML file, or your own data: a "
-        "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-        "folder of graphs.",
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        callback=check_settings,
-        help="Set any option of the run (`gnnak train zinc --show` lists them). "
-        "May be repeated.",
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder with data files; default: $GNNAK_DATA, then the cache folder."
-    ),
-]
-RunsFolder = Annotated[
-    Path, typer.Option("--runs", help="Folder for checkpoints and learning curves.")
-]
-ResultsFolder = Annotated[
-    Path, typer.Option("--results", help="Folder with the records of all runs.")
-]
-RecordsFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--results",
-        help="Folder for runs.jsonl, the records of all runs.",
-        show_default="results; for your own data, the folder of --runs",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-AcceleratorOption = Annotated[
-    str,
-    typer.Option(
-        "--accelerator",
-        callback=check_name("--accelerator", ACCELERATORS),
-        help="auto, cpu or gpu.",
-    ),
-]
-Recompute = Annotated[
-    bool,
-    typer.Option(
-        "--recompute",
-        help="Recompute activations in the backward pass: less memory, more time.",
-    ),
-]
-MaxCopies = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Compute about this many node copies at a time: less memory, more time.",
-    ),
-]
-Plain = Annotated[
-    bool,
-    typer.Option(
-        "--plain",
-        help="No fused kernels, no captured CUDA graphs: slower, the same results.",
-    ),
-]
-Modules = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--import",
-        metavar="MODULE",
-        help="Import a module with your own base GNN before the checkpoint is loaded. "
-        "May be repeated.",
-    ),
-]
-Jobs = Annotated[
-    int, typer.Option(min=1, help="Number of runs in parallel on the device.")
-]
-Minutes = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        help="Stop after this time. A run starts only if it is expected to end in "
-        "time; unfinished runs are resumed the next time.",
-        show_default="when all runs are done",
-    ),
-]
-Long = Annotated[
-    bool,
-    typer.Option(
-        "--long",
-        help="With --minutes: also start runs that will not end in time; they are "
-        "resumed the next time.",
-    ),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="List the runs with their expected time and exit."),
-]
-
-
-Tests = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--test",
-        callback=check_tests,
-        help=f"May be repeated. One of: {', '.join(WL_TESTS)}; or a network, such as "
-        "gin-ak+, for the test that bounds it.",
-    ),
-]
-Hops = Annotated[
-    int | None,
-    typer.Option(
-        help="Radius of the egonets.",
-        show_default="1; whole graphs in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
-    ),
-]
-Hash = Annotated[
-    str | None,
-    typer.Option(
-        "--hash",
-        callback=check_name("--hash", WL_HASHES),
-        help="Test that subgraph-1-wl applies to each egonet, one of: "
-        f"{', '.join(WL_HASHES)}.",
-        show_default="exact",
-    ),
-]
-D2C = Annotated[
-    bool | None,
-    typer.Option("--d2c", help="Initial colours include the distance to the root."),
-]
-Mark = Annotated[
-    bool | None,
-    typer.Option(
-        "--root-mark/--no-root-mark",
-        help="The root has a distinct initial colour.",
-        show_default="only in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
-    ),
-]
-Centroid = Annotated[
-    bool | None,
-    typer.Option(
-        "--centroid", help="A node's new colour includes its colour in its own egonet."
-    ),
-]
-Context = Annotated[
-    bool | None,
-    typer.Option(
-        "--context", help="A node's new colour includes its colours in all egonets."
-    ),
-]
-Readout = Annotated[
-    str | None,
-    typer.Option(
-        callback=check_name("--readout", WL_READOUTS),
-        help="What swl, pswl, gswl and sswl pool first: nodes of a subgraph (vs), or "
-        f"subgraphs of a node (sv). One of: {', '.join(WL_READOUTS)}.",
-        show_default="vs",
-    ),
-]
-Undirected = Annotated[
-    bool | None,
-    typer.Option(
-        "--undirected/--directed",
-        help="Whether edges that come in one direction only have no direction.",
-        show_default="--directed, with a warning",
-    ),
-]
-InitialLabels = Annotated[
-    bool | None,
-    typer.Option(
-        "--labels/--no-labels",
-        help="Whether features of nodes and edges are their initial colours.",
-        show_default="--labels",
-    ),
-]
-Memory = Annotated[
-    float, typer.Option(help="Refuse tests that need more memory than this, in GiB.")
-]
-
-own_option = partial(typer.Option, rich_help_panel="Your own data")
-size_option = partial(typer.Option, rich_help_panel="Often-changed settings")
-
-Smiles = Annotated[
-    str | None, own_option(help="Column with SMILES strings.", show_default="smiles")
-]
-Target = Annotated[
-    list[str] | None,
-    own_option(
-        help="What to predict: column of the table, attribute of the graphs or nodes. "
-        "May be repeated. For data sets with several targets: one of them."
-    ),
-]
-Labels = Annotated[
-    Path | None,
-    own_option(
-        "--targets",
-        callback=check_file,
-        help="Table with the targets of graphs, one row per graph.",
-    ),
-]
-TaskOption = Annotated[
-    str | None,
-    own_option(
-        "--task",
-        callback=check_name("--task", TASKS),
-        help="regression, classification (binary, multiclass) or multilabel.",
-        show_default="told from the targets",
-    ),
-]
-METRIC_NAMES = "mae, rmse, r2, spearman, accuracy, roc-auc, f1, mcc, ..."
-MetricOption = Annotated[
-    str | None,
-    own_option(
-        "--metric",
-        callback=check_metric,
-        help=METRIC_NAMES,
-        show_default="mae, accuracy or roc-auc",
-    ),
-]
-TrainedSmiles = Annotated[
-    str | None,
-    typer.Option(
-        "--smiles", help="Column with SMILES strings.", show_default="as in training"
-    ),
-]
-Split = Annotated[
-    str | None,
-    own_option(
-        callback=check_split,
-        help="random (80:10:10), scaffold, column:NAME or files.",
-        show_default="the split or masks of the file, or random",
-    ),
-]
-ValidationFile = Annotated[
-    Path | None,
-    own_option(
-        "--validation",
-        callback=check_file,
-        help="File with the validation graphs, for --split files.",
-    ),
-]
-TestFile = Annotated[
-    Path | None,
-    own_option(
-        "--test",
-        callback=check_file,
-        help="File with the test graphs, for --split files.",
-    ),
-]
-Folds = Annotated[
-    int | None, own_option(min=3, help="Cross-validate with this many folds.")
-]
-SkipBad = Annotated[
-    bool,
-    own_option(
-        "--skip-bad", help="Leave out rows that cannot be used, instead of stopping."
-    ),
-]
-NodeAttr = Annotated[
-    list[str] | None,
-    own_option(
-        help="Attribute of nodes that is a feature (JSON, PyG). May be repeated.",
-        show_default="x",
-    ),
-]
-EdgeAttr = Annotated[
-    list[str] | None,
-    own_option(
-        help="Attribute of edges that is a feature (JSON, PyG). May be repeated.",
-        show_default="edge_attr",
-    ),
-]
-Graphs = Annotated[
-    int | None,
-    size_option(
-        min=3,
-        help="Use only this many graphs: of own data the first ones, of a data set "
-        "evenly spaced ones.",
-    ),
-]
-Epochs = Annotated[int | None, size_option(min=1, help="Number of epochs.")]
-BatchSize = Annotated[
-    int | None,
-    size_option(min=1, help="Graphs, or nodes of one graph, per training step."),
-]
-LearningRate = Annotated[
-    float | None, size_option("--lr", help="Initial learning rate.")
-]
-Channels = Annotated[int | None, size_option(min=1, help="Width of the node states.")]
-Layers = Annotated[
-    int | None,
-    size_option("--layers", "--num-layers", min=1, help="Number of layers."),
-]
-NumHops = Annotated[
-    int | None, size_option(min=0, help="k, the radius of the egonets of the model.")
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
+        f"{GRAPH_FILES}.",
+    )
+    model: str | None = option(
         callback=check_model,
         help="gin, gcn, pna*, ..., or your own package.module:Class; suffixes: "
         "-ak, -ak+, -ak+-s; or another subgraph GNN, such as sswl+-gin.",
         show_default="gin-ak+",
-    ),
-]
-ProtocolOption = Annotated[
-    str | None,
-    typer.Option(
-        "--protocol",
+    )
+    target: list[str] | None = own_option(
+        help="What to predict: column of the table, attribute of the graphs or nodes. "
+        "May be repeated. For data sets with several targets: one of them."
+    )
+    smiles: str | None = SMILES
+    targets: Path | None = LABELS
+    task: str | None = own_option(
+        callback=check_name("--task", TASKS),
+        help="regression, classification (binary, multiclass) or multilabel.",
+        show_default="told from the targets",
+    )
+    skip_bad: bool = SKIP_BAD
+    node_attr: list[str] | None = own_option(
+        help="Attribute of nodes that is a feature (JSON, PyG). May be repeated.",
+        show_default="x",
+    )
+    edge_attr: list[str] | None = own_option(
+        help="Attribute of edges that is a feature (JSON, PyG). May be repeated.",
+        show_default="edge_attr",
+    )
+    metric: str | None = own_option(
+        callback=check_metric,
+        help=METRIC_NAMES,
+        show_default="mae, accuracy or roc-auc",
+    )
+    split: str | None = own_option(
+        callback=check_split,
+        help="random (80:10:10), scaffold, column:NAME or files.",
+        show_default="the split or masks of the file, or random",
+    )
+    validation: Path | None = own_option(
+        callback=check_file,
+        help="File with the validation graphs, for --split files.",
+    )
+    test: Path | None = own_option(
+        callback=check_file, help="File with the test graphs, for --split files."
+    )
+    folds: int | None = own_option(min=3, help="Cross-validate with this many folds.")
+    batch_size: int | None = size_option(
+        min=1, help="Graphs, or nodes of one graph, per training step."
+    )
+    lr: float | None = size_option(help="Initial learning rate.")
+    channels: int | None = size_option(min=1, help="Width of the node states.")
+    layers: int | None = size_option(
+        "--layers", "--num-layers", min=1, help="Number of layers."
+    )
+    num_hops: int | None = size_option(
+        min=0, help="k, the radius of the egonets of the model."
+    )
+    protocol: str | None = option(
         callback=check_name("--protocol", PROTOCOLS),
         help="split, published or held-out.",
-    ),
-]
-Fold = Annotated[
-    int | None,
-    typer.Option(
+    )
+    fold: int | None = option(
         min=0, help="Run this fold (of one graph: this split) only, instead of all."
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(min=0, help="Seed of weights and batches.", show_default="0"),
-]
+    )
+    seed: int | None = option(
+        min=0, help="Seed of weights and batches.", show_default="0"
+    )
+    settings: list[str] | None = SETTINGS
+    data_dir: Path | None = DATA_DIR
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the run that are given, except those of own data."""
+        named = {name: getattr(self, name, None) for name in RUN_NAMES.split()}
+        options = given(**named)
+        if self.model:
+            options["model"] = find_model(self.model)
+        return options | parse_settings(self.settings or [])
+
+    def config(self, several_models: bool = False) -> tuple[str, "RunConfig"]:
+        """Return the name of the experiment and the config of its runs."""
+        from gnnak.training.config.experiment import find_config
+
+        values = vars(self) | {"targets": self.target, "labels": self.targets}
+        own = own_values(
+            **{name: values.get(name) for name in SECTIONS["data.own"].split()}
+        )
+        return find_config(self.experiment, self.options(), own, several_models)
+
+
+@dataclass
+class RunOptions(DataOptions):
+    """Further options of `gnnak train` and `gnnak sweep` that say what is trained."""
+
+    graphs: int | None = size_option(
+        min=3,
+        help="Use only this many graphs: of own data the first ones, of a data set "
+        "evenly spaced ones.",
+    )
+    epochs: int | None = size_option(min=1, help="Number of epochs.")
+    runs: Path = RUNS
+    results: Path | None = option(
+        help="Folder for runs.jsonl, the records of all runs.",
+        show_default="results; for your own data, the folder of --runs",
+    )
+
+    def places(self, config: "RunConfig") -> "Places":
+        from gnnak.training.launch import Places
+
+        return Places.of_run(config, self.data_dir, self.runs, self.results)
+
+
+@dataclass
+class MachineOptions:
+    """The device of trained models."""
+
+    accelerator: str = ACCELERATOR
+    max_copies: int | None = option(
+        min=1,
+        help="Compute about this many node copies at a time: less memory, more time.",
+    )
+    plain: bool = flag(
+        "--plain",
+        help="No fused kernels, no captured CUDA graphs: slower, the same results.",
+    )
+
+    def machine(self, **more: Any) -> "Machine":
+        with stoppable_at_once():
+            from gnnak.training.processes.machine import Machine
+
+        options = vars(self) | more
+        return Machine(fast=not options.pop("plain"), **options)
+
+
+@dataclass
+class TrainingMachine(MachineOptions):
+    """The device of runs."""
+
+    recompute: bool = flag(
+        "--recompute",
+        help="Recompute activations in the backward pass: less memory, more time.",
+    )
+
+
+@dataclass
+class ScheduleOptions:
+    """How many runs are done at once, and for how long."""
+
+    jobs: int = typer.Option(1, min=1, help="Number of runs in parallel on the device.")
+    minutes: float | None = option(
+        min=0,
+        help="Stop after this time. A run starts only if it is expected to end in "
+        "time; unfinished runs are resumed the next time.",
+        show_default="when all runs are done",
+    )
+    long: bool = flag(
+        "--long",
+        help="With --minutes: also start runs that will not end in time; they are "
+        "resumed the next time.",
+    )
+    dry_run: bool = flag(
+        "--dry-run", help="List the runs with their expected time and exit."
+    )
+
+    def schedule(self, places: "Places", machine: "Machine") -> "Schedule":
+        from gnnak.training.schedule.schedule import Schedule
+
+        return Schedule(places, machine, self.jobs, self.minutes, self.long)
+
+
+@dataclass
+class WLOptions:
+    """Options of Weisfeiler-Leman tests; see `gnnak.wl.Options`."""
+
+    num_hops: int | None = option(
+        help="Radius of the egonets.",
+        show_default="1; whole graphs in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+    )
+    hash: str | None = option(
+        callback=check_name("--hash", WL_HASHES),
+        help="Test that subgraph-1-wl applies to each egonet, one of: "
+        f"{', '.join(WL_HASHES)}.",
+        show_default="exact",
+    )
+    d2c: bool | None = option(
+        "--d2c", help="Initial colours include the distance to the root."
+    )
+    root_mark: bool | None = option(
+        "--root-mark/--no-root-mark",
+        help="The root has a distinct initial colour.",
+        show_default="only in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+    )
+    centroid: bool | None = option(
+        "--centroid", help="A node's new colour includes its colour in its own egonet."
+    )
+    context: bool | None = option(
+        "--context", help="A node's new colour includes its colours in all egonets."
+    )
+    readout: str | None = option(
+        callback=check_name("--readout", WL_READOUTS),
+        help="What swl, pswl, gswl and sswl pool first: nodes of a subgraph (vs), or "
+        f"subgraphs of a node (sv). One of: {', '.join(WL_READOUTS)}.",
+        show_default="vs",
+    )
+
+
+@dataclass
+class WLGraphOptions(WLOptions):
+    """Options of Weisfeiler-Leman tests on the user's own graphs."""
+
+    undirected: bool | None = option(
+        "--undirected/--directed",
+        help="Whether edges that come in one direction only have no direction.",
+        show_default="--directed, with a warning",
+    )
+    labels: bool | None = option(
+        "--labels/--no-labels",
+        help="Whether features of nodes and edges are their initial colours.",
+        show_default="--labels",
+    )
+    max_memory: float = typer.Option(8.0, help=MEMORY.help)
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorator: replace a parameter that is a group of options by these options.
+
+    Typer then shows and parses each option. The command gets an object of the group.
+    """
+    hints: dict[str, Any] = get_type_hints(command)
+    groups: dict[str, Any] = {
+        n: kind for n, kind in hints.items() if is_dataclass(kind)
+    }
+    parameters = []
+    for name, old in inspect.signature(command).parameters.items():
+        found = {name: (hints[name], old.default)}
+        if name in groups:
+            kinds = get_type_hints(groups[name])
+            found = {f.name: (kinds[f.name], f.default) for f in fields(groups[name])}
+        parameters += [
+            inspect.Parameter(each, old.KEYWORD_ONLY, default=default, annotation=kind)
+            for each, (kind, default) in found.items()
+        ]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+        command(**given)
+
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -378,20 +386,18 @@ def options_by_test(
 ) -> dict[str, dict[str, object]]:
     """Select, for each Weisfeiler-Leman test, the options that this test supports."""
     from gnnak.wl.bounds import find_test, options_of
-    from gnnak.wl.options import read_options
 
     known = {test: options_of(test) for test in tests}
-    for option in options:
-        if not any(option in names for names in known.values()):
+    for name in options:
+        if not any(name in names for names in known.values()):
             raise OptionError(
-                f"--{option.replace('_', '-')} means nothing to {', '.join(tests)}; "
+                f"--{name.replace('_', '-')} means nothing to {', '.join(tests)}; "
                 "drop it or name another --test."
             )
     chosen = {}
     for test, names in known.items():
         chosen[test] = {k: v for k, v in options.items() if k in names}
-        found = find_test(test, chosen[test])
-        read_options(found.test, **found.options)
+        find_test(test, chosen[test])  # raises an error if a value is wrong
     return chosen
 
 
@@ -409,16 +415,6 @@ def own_values(**given: Any) -> dict[str, Any]:
         for name, value in given.items()
         if value
     }
-
-
-def make_machine(
-    accelerator: str, max_copies: int | None, plain: bool, **more: Any
-) -> "Machine":
-    """Build the `Machine` (devices and how to use them) from command-line options."""
-    with stoppable_at_once():
-        from gnnak.training.processes.machine import Machine
-
-    return Machine(accelerator, max_copies=max_copies, fast=not plain, **more)  # type: ignore[arg-type]
 
 
 def import_own(modules: Iterable[str] | None) -> None:
@@ -458,3 +454,29 @@ def next_step(best: Path, config: "RunConfig") -> str:
     new = f"NEW{format_suffix(Path(config.data.own.path))}"
     command = f"gnnak predict {quote(str(best))} {new} -o out.csv"
     return f"predict for new data: {command}"
+
+
+def progress_bar(*columns: ProgressColumn) -> Progress:
+    """Return a progress bar on a terminal's stderr, which is removed at its end."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description:44}"),
+        BarColumn(),
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def shown_score(score: float | None) -> str:
+    known = score is not None and math.isfinite(score)
+    return f"{score:.4f}" if known else "undefined"
+
+
+def show(*parts: Table | str) -> None:
+    """Print tables and lines of text, without interpreting any text as markup."""
+    console = Console(highlight=False)
+    for part in parts:
+        console.print(part, markup=False, soft_wrap=isinstance(part, str))

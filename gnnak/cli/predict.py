@@ -8,94 +8,70 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gnnak.cli.names import DATASETS, check_file, check_trained
+from gnnak.cli.names import DATASETS, check_file, check_trained, examples, option
 from gnnak.cli.options import (
-    AcceleratorOption,
-    DataDir,
-    Json,
-    MaxCopies,
-    Modules,
-    Plain,
-    TrainedSmiles,
+    DATA_DIR,
+    GRAPH_FILES,
+    JSON,
+    MODULES,
+    TRAINED_SMILES,
+    MachineOptions,
+    expanded,
     import_own,
-    make_machine,
 )
 from gnnak.errors import FileFormatError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
-EXAMPLES = """
-Examples:
-
-    gnnak predict runs/molecules-gin-ak+-1b2c3d4e5f6a/best.ckpt new.csv -o out.csv
-
-    gnnak predict seed0.ckpt seed1.ckpt seed2.ckpt new.csv -o out.csv
-
-    gnnak predict best.ckpt graphs.g6 -o out.jsonl --embeddings states.npz
-
-    gnnak predict my_model/ new.csv -o out.csv
-
-    gnnak predict best.ckpt minesweeper --nodes 1,2 -o out.csv
-"""
+EXAMPLES = examples(
+    "gnnak predict runs/molecules-gin-ak+-1b2c3d4e5f6a/best.ckpt new.csv -o out.csv",
+    "gnnak predict seed0.ckpt seed1.ckpt seed2.ckpt new.csv -o out.csv",
+    "gnnak predict best.ckpt graphs.g6 -o out.jsonl --embeddings states.npz",
+    "gnnak predict my_model/ new.csv -o out.csv",
+    "gnnak predict best.ckpt minesweeper --nodes 1,2 -o out.csv",
+)
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".npz")
 """Suffixes of files with predictions."""
 
 
+@expanded
 def predict(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="MODEL... DATA",
-            help="One or more models: checkpoints, folders of save_pretrained, or "
-            "zinc, which is installed with gnnak. After them, the data: a CSV, npz, "
-            "graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-            "folder of graphs; or the name of a data set. "
-            "Predictions of several models are averaged.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write: .csv, .tsv, .jsonl or .npz.",
-            show_default="print CSV",
-        ),
-    ] = None,
-    embeddings: Annotated[
-        Path | None,
-        typer.Option(help="Also write the states before the head, to this .npz file."),
-    ] = None,
-    smiles: TrainedSmiles = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Graphs per forward pass. Batches that do not fit into memory are "
-            "split.",
-            show_default="256",
-        ),
-    ] = None,
-    nodes: Annotated[
-        str | None,
-        typer.Option(
-            help="Of one graph: predict only for these nodes, numbers such as 0,5,7 or "
-            "a file with one number per line.",
-            show_default="all",
-        ),
-    ] = None,
-    data_dir: DataDir = None,
-    modules: Modules = None,
-    accelerator: AcceleratorOption = "auto",
-    max_copies: MaxCopies = None,
-    plain: Plain = False,
-    as_json: Json = False,
+    device: MachineOptions,
+    files: list[Path] = typer.Argument(
+        metavar="MODEL... DATA",
+        help="One or more models: checkpoints, folders of save_pretrained, or zinc, "
+        f"which is installed with gnnak. After them, the data: a {GRAPH_FILES}; or the "
+        "name of a data set. Predictions of several models are averaged.",
+    ),
+    output: Path | None = option(
+        "--output",
+        "-o",
+        help="File to write: .csv, .tsv, .jsonl or .npz.",
+        show_default="print CSV",
+    ),
+    embeddings: Path | None = option(
+        help="Also write the states before the head, to this .npz file."
+    ),
+    smiles: str | None = TRAINED_SMILES,
+    batch_size: int | None = option(
+        min=1,
+        help="Graphs per forward pass. Batches that do not fit into memory are split.",
+        show_default="256",
+    ),
+    nodes: str | None = option(
+        help="Of one graph: predict only for these nodes, numbers such as 0,5,7 or a "
+        "file with one number per line.",
+        show_default="all",
+    ),
+    data_dir: Path | None = DATA_DIR,
+    modules: list[str] | None = MODULES,
+    as_json: bool = JSON,
 ) -> None:
     """Predict for every row of a file, in the order of the rows.
 
@@ -121,13 +97,19 @@ def predict(
 
         from gnnak.backend import use_backend
         from gnnak.datasets import load_dataset
+        from gnnak.datasets.own.read import is_data_file
         from gnnak.graphs.readers.files import write_bytes
         from gnnak.training.predictions import npz_file, open_writer, predict_parts
         from gnnak.training.trained import load
 
     import_own(modules)
-    machine = make_machine(accelerator, max_copies, plain)
-    _check_models(checkpoints)
+    machine = device.machine()
+    for path in checkpoints:
+        if is_data_file(path):
+            raise OptionError(
+                f"{path} is a file with data, not a model; give the models first and "
+                "one file with data last, as in: gnnak predict best.ckpt new.csv."
+            )
     models = [load(path).to(machine.device) for path in checkpoints]
     for model in models:
         model.network.save_memory(recompute=False, max_copies=machine.max_copies)
@@ -173,18 +155,6 @@ def _node_numbers(text: str) -> list[int]:
             f"--nodes is {text!r}; give numbers, such as 0,5,7, or a file with one "
             "number per line."
         ) from error
-
-
-def _check_models(models: Sequence[Path]) -> None:
-    """Raise `OptionError` if a file with data is given as a model."""
-    from gnnak.datasets.own.read import is_data_file
-
-    for path in models:
-        if is_data_file(path):
-            raise OptionError(
-                f"{path} is a file with data, not a model; give the models first and "
-                "one file with data last, as in: gnnak predict best.ckpt new.csv."
-            )
 
 
 def _check_outputs(output: Path | None, embeddings: Path | None, data: Path) -> None:

@@ -17,25 +17,16 @@ from gnnak.cli import (
     train,
     wl,
 )
+from gnnak.cli.names import examples, typer_app
 
-EXAMPLES = """
-Examples:
-
-    gnnak demo
-
-    gnnak train triangles
-
-    gnnak table simulation
-"""
-
-app = typer.Typer(
-    name="gnnak",
-    epilog=EXAMPLES,
-    help="Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+).",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+EXAMPLES = examples(
+    "gnnak demo",
+    "gnnak train triangles",
+    "gnnak table simulation",
 )
+
+UPLIFT = "Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+)."
+app = typer_app(UPLIFT, EXAMPLES, "gnnak")
 
 
 def _show_version(wanted: bool) -> None:

@@ -2,45 +2,31 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from gnnak.cli.names import examples, flag, option
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
-EXAMPLES = """
-Examples:
-
-    gnnak report
-
-    gnnak report --results results --out public/index.html
-
-    gnnak report --json
-"""
+EXAMPLES = examples(
+    "gnnak report",
+    "gnnak report --results results --out public/index.html",
+    "gnnak report --json",
+)
 
 
 def report(
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the records of all runs.", show_default="results"
-        ),
-    ] = None,
-    runs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with the records of runs on your own data.",
-            show_default="runs, or none with --results",
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path(
-        "report.html"
+    results: Path | None = option(
+        help="Folder with the records of all runs.", show_default="results"
     ),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a line.")
-    ] = False,
+    runs: Path | None = option(
+        help="Folder with the records of runs on your own data.",
+        show_default="runs, or none with --results",
+    ),
+    out: Path = typer.Option(Path("report.html"), help="Where to write the page."),
+    as_json: bool = flag("--json", help="Print one JSON object instead of a line."),
 ) -> None:
     """Write one HTML page with all results.
 

@@ -8,28 +8,29 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.names import check_table, check_tables
+from gnnak.cli.names import (
+    check_each,
+    check_table,
+    check_tables,
+    examples,
+    flag,
+    option,
+)
 from gnnak.cli.options import (
-    AcceleratorOption,
-    DataDir,
-    DryRun,
-    Jobs,
-    Json,
-    Long,
-    MaxCopies,
-    Minutes,
-    Plain,
-    Recompute,
-    ResultsFolder,
-    RunsFolder,
-    Settings,
-    make_machine,
+    DATA_DIR,
+    JSON,
+    RESULTS,
+    RUNS,
+    SETTINGS,
+    ScheduleOptions,
+    TrainingMachine,
+    expanded,
 )
 from gnnak.errors import OptionError
 from gnnak.report.formats import FORMATS, text
@@ -43,92 +44,58 @@ if TYPE_CHECKING:
     from gnnak.training.schedule.queue import Job
     from gnnak.training.schedule.schedule import Schedule
 
-EXAMPLES = """
-Examples:
-
-    gnnak table
-
-    gnnak table simulation --format markdown
-
-    gnnak table encodings --run --only zinc --seeds 1 --set train.epochs=20
-
-    gnnak table --tables simulation,base-depth --run --jobs 8 --minutes 25
-
-    gnnak table --tables all --seeds 1 --folds 1 --dry-run --jobs 8
-
-    gnnak table real-world --run --only cifar10 --seeds 1 --shorten 5
-
-    gnnak table --summary
-"""
+EXAMPLES = examples(
+    "gnnak table",
+    "gnnak table simulation --format markdown",
+    "gnnak table encodings --run --only zinc --seeds 1 --set train.epochs=20",
+    "gnnak table --tables simulation,base-depth --run --jobs 8 --minutes 25",
+    "gnnak table --tables all --seeds 1 --folds 1 --dry-run --jobs 8",
+    "gnnak table real-world --run --only cifar10 --seeds 1 --shorten 5",
+    "gnnak table --summary",
+)
 
 
+@expanded
 def table(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            callback=check_table, help="A table; without one, all are listed."
-        ),
-    ] = None,
-    tables: Annotated[
-        list[str] | None,
-        typer.Option(
-            callback=check_tables,
-            help="Several tables: names with commas between them, or all. May be "
-            "repeated.",
-        ),
-    ] = None,
-    results: ResultsFolder = Path("results"),
-    shape: Annotated[
-        str, typer.Option("--format", help=f"One of: {', '.join(FORMATS)}.")
-    ] = "text",
-    summary: Annotated[
-        bool,
-        typer.Option("--summary", help="Count the cells that agree with the paper."),
-    ] = False,
-    run: Annotated[
-        bool, typer.Option("--run", help="Run what has no record yet.")
-    ] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            help='With --run: only cells whose "row / column" contains this text. May '
-            "be repeated."
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="With --run: number of seeds.", show_default="the paper's"
-        ),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="With --run: number of folds of each cross-validation.",
-            show_default="all",
-        ),
-    ] = None,
-    shorten: Annotated[
-        float,
-        typer.Option(
-            min=1,
-            help="With --run: divide the number of epochs, and that after which the "
-            "learning rate is halved, by this number.",
-        ),
-    ] = 1,
-    jobs: Jobs = 1,
-    minutes: Minutes = None,
-    long: Long = False,
-    dry_run: DryRun = False,
-    settings: Settings = None,
-    data_dir: DataDir = None,
-    runs_dir: RunsFolder = Path("runs"),
-    accelerator: AcceleratorOption = "auto",
-    recompute: Recompute = False,
-    max_copies: MaxCopies = None,
-    plain: Plain = False,
-    as_json: Json = False,
+    device: TrainingMachine,
+    planned: ScheduleOptions,
+    name: str | None = typer.Argument(
+        None, callback=check_table, help="A table; without one, all are listed."
+    ),
+    tables: list[str] | None = option(
+        callback=check_each(check_tables),
+        help="Several tables: names with commas between them, or all. May be repeated.",
+    ),
+    results: Path = RESULTS,
+    shape: str = typer.Option(
+        "text", "--format", help=f"One of: {', '.join(FORMATS)}."
+    ),
+    summary: bool = flag(
+        "--summary", help="Count the cells that agree with the paper."
+    ),
+    run: bool = flag("--run", help="Run what has no record yet."),
+    only: list[str] | None = option(
+        help='With --run: only cells whose "row / column" contains this text. May be '
+        "repeated."
+    ),
+    seeds: int | None = option(
+        min=1, help="With --run: number of seeds.", show_default="the paper's"
+    ),
+    folds: int | None = option(
+        min=1,
+        help="With --run: number of folds of each cross-validation.",
+        show_default="all",
+    ),
+    shorten: float = typer.Option(
+        1,
+        min=1,
+        help="With --run: divide the number of epochs, and that after which the "
+        "learning rate is halved, by this number.",
+    ),
+    settings: list[str] | None = SETTINGS,
+    data_dir: Path | None = DATA_DIR,
+    runs: Path = RUNS,
+    as_json: bool = JSON,
 ) -> None:
     """Show tables of the paper with our numbers next to the paper's.
 
@@ -141,10 +108,10 @@ def table(
         from gnnak.training.config.experiment import full_names
 
     names = _chosen(name, tables, table_names())
-    if (run or dry_run) and not names:
+    if (run or planned.dry_run) and not names:
         option = "--run" if run else "--dry-run"
         raise OptionError(f"{option} needs a table; name one, or give --tables all.")
-    _check_output(shape, summary, dry_run, as_json)
+    _check_output(shape, summary, planned.dry_run, as_json)
     if not names and not summary:
         _list_tables([load_table(name) for name in table_names()], as_json)
         return
@@ -154,18 +121,16 @@ def table(
         for each in names or table_names()
     ]
     failures: list[str] = []
-    if run or dry_run:
+    if run or planned.dry_run:
         with stoppable_at_once():
             from gnnak.report.tables import check_only, find_missing
             from gnnak.training.launch import Places
-            from gnnak.training.schedule.schedule import Schedule
 
-        places = Places(data_dir, runs_dir, results)
-        machine = make_machine(accelerator, max_copies, plain, recompute=recompute)
-        schedule = Schedule(places, machine, jobs, minutes, long)
+        places = Places(data_dir, runs, results)
+        schedule = planned.schedule(places, device.machine())
         check_only(chosen, only or [])
         missing, datasets = find_missing(chosen, results, seeds, only or [], folds)
-        if dry_run:
+        if planned.dry_run:
             schedule.show(missing, Console())
             return
         if not missing and not datasets:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 from rich.table import Table
 
 from gnnak.cli import brec
@@ -19,29 +18,29 @@ from gnnak.cli.names import (
     WL_FAMILIES,
     WL_NETWORKS,
     WL_TESTS,
+    check_each,
     check_file,
-    check_files,
-    check_models,
+    check_model,
     check_test,
+    examples,
+    flag,
+    option,
+    typer_app,
 )
 from gnnak.cli.options import (
-    D2C,
-    Centroid,
-    Context,
-    Hash,
-    Hops,
-    InitialLabels,
-    Json,
-    Mark,
-    Memory,
-    Readout,
-    Smiles,
-    Tests,
-    Undirected,
+    GRAPH_FILES,
+    JSON,
+    MEMORY,
+    SMILES,
+    TESTS,
+    WLGraphOptions,
+    expanded,
     given,
     options_by_test,
+    progress_bar,
+    show,
 )
-from gnnak.errors import FileFormatError, GraphError, OptionError, counted
+from gnnak.errors import GraphError, OptionError, counted
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_count
 
@@ -50,72 +49,47 @@ if TYPE_CHECKING:
 
     from gnnak.wl.lab import LabResult
 
-LAB_EXAMPLES = """
-Examples:
+LAB_EXAMPLES = examples(
+    "gnnak wl lab",
+    "gnnak wl lab --family csl --family srg25 --no-networks",
+    "gnnak wl lab --family cfi-petersen --test 2-fwl --json",
+    "gnnak wl lab --family cycles --test 1-wl --network sswl+-gin --network gin-ak+",
+)
+COMPARE_EXAMPLES = examples(
+    "gnnak wl compare A.g6 B.g6",
+    'gnnak wl compare A.g6 B.g6 --test "subgraph-1-wl*" --num-hops 2 --d2c',
+    "gnnak wl compare A.edges B.edges --test gin-ak+ --test sswl+-gin",
+    "gnnak wl compare molecules.csv --test 1-wl --test 3-wl --json",
+)
+EXPLAIN_EXAMPLES = examples(
+    "gnnak wl explain A.g6 B.g6",
+    'gnnak wl explain A.g6 B.g6 --test "subgraph-1-wl*" --picture colours.png',
+    "gnnak wl explain A.g6 B.g6 --test 3-wl --json",
+)
+FAMILY_NAMES, NETWORK_NAMES = ", ".join(WL_FAMILIES), ", ".join(WL_NETWORKS)
 
-    gnnak wl lab
-
-    gnnak wl lab --family csl --family srg25 --no-networks
-
-    gnnak wl lab --family cfi-petersen --test 2-fwl --json
-
-    gnnak wl lab --family cycles --test 1-wl --network sswl+-gin --network gin-ak+
-"""
-COMPARE_EXAMPLES = """
-Examples:
-
-    gnnak wl compare A.g6 B.g6
-
-    gnnak wl compare A.g6 B.g6 --test "subgraph-1-wl*" --num-hops 2 --d2c
-
-    gnnak wl compare A.edges B.edges --test gin-ak+ --test sswl+-gin
-
-    gnnak wl compare molecules.csv --test 1-wl --test 3-wl --json
-"""
-EXPLAIN_EXAMPLES = """
-Examples:
-
-    gnnak wl explain A.g6 B.g6
-
-    gnnak wl explain A.g6 B.g6 --test "subgraph-1-wl*" --picture colours.png
-
-    gnnak wl explain A.g6 B.g6 --test 3-wl --json
-"""
-
-app = typer.Typer(
-    help="Weisfeiler-Leman tests on hard families of graphs and on your own graphs.",
-    epilog=LAB_EXAMPLES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+app = typer_app(
+    "Weisfeiler-Leman tests on hard families of graphs and on your own graphs.",
+    LAB_EXAMPLES,
 )
 
 
 @app.command(epilog=LAB_EXAMPLES)
 def lab(
-    family: Annotated[
-        list[str] | None,
-        typer.Option(help=f"May be repeated. One of: {', '.join(WL_FAMILIES)}."),
-    ] = None,
-    test: Tests = None,
-    networks: Annotated[bool, typer.Option(help="Run networks as well.")] = True,
-    network: Annotated[
-        list[str] | None,
-        typer.Option(
-            callback=check_models,
-            help="Network to run, such as gin-ak+ or sswl+-gin; may be repeated.",
-            show_default=", ".join(WL_NETWORKS),
-        ),
-    ] = None,
-    num_hops: Annotated[
-        int | None,
-        typer.Option(
-            help="Radius of the egonets, for networks.",
-            show_default="1; whole graphs for sswl and sswl+",
-        ),
-    ] = None,
-    max_memory: Memory = 2.0,
-    as_json: Json = False,
+    family: list[str] | None = option(help=f"May be repeated. One of: {FAMILY_NAMES}."),
+    test: list[str] | None = TESTS,
+    networks: bool = typer.Option(True, help="Run networks as well."),
+    network: list[str] | None = option(
+        callback=check_each(check_model),
+        help="Network to run, such as gin-ak+ or sswl+-gin; may be repeated.",
+        show_default=NETWORK_NAMES,
+    ),
+    num_hops: int | None = option(
+        help="Radius of the egonets, for networks.",
+        show_default="1; whole graphs for sswl and sswl+",
+    ),
+    max_memory: float = MEMORY,
+    as_json: bool = JSON,
 ) -> None:
     """Run Weisfeiler-Leman (WL) tests and networks on hard families of graphs.
 
@@ -133,15 +107,15 @@ def lab(
         raise OptionError("--network and --no-networks exclude each other; drop one.")
     with stoppable_at_once():
         from gnnak.models.factory import normal_name
-        from gnnak.wl.bounds import options_of
-        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, Contender, run_lab
+        from gnnak.wl.bounds import find_test, options_of
+        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
         from gnnak.wl.networks import run_networks
 
     families = tuple(family or LAB_FAMILIES)
     contenders = [c for c in LAB_CONTENDERS if not test or c.test in test]
     for name in (name for name in test or () if name not in WL_TESTS):
         radius = {"num_hops": num_hops} if "num_hops" in options_of(name) else {}
-        contenders.append(Contender.of(name, given(**radius)))
+        contenders.append(find_test(name, given(**radius)))
     results = run_lab(families, contenders, max_memory)
     of_tests = total = len(families) * len(contenders)
     if networks:
@@ -149,31 +123,21 @@ def lab(
         ran = run_networks(families, names, num_hops, max_memory=max_memory)
         results = chain(results, ran)
         total += len(families) * len(names) * 3
-    found = _collect(results, total)
-    if as_json:
-        typer.echo(json.dumps([row.as_dict() for row in found]))
-        return
-    console = Console()
-    console.print(_table("Tests", "test", found[:of_tests]))
-    if networks:
-        console.print(_table("Networks", "network", found[of_tests:]))
-    for row in found:
-        if row.note:
-            line = f"{row.family}, {row.contender}: {row.note}"
-            console.print(line, markup=False, highlight=False)
-
-
-def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
-    columns = (TextColumn("{task.description:44}"), BarColumn(), TimeElapsedColumn())
     found = []
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("building", total=total)
         for result in results:
             found.append(result)
             title = f"{result.family}: {result.contender}"
             progress.update(task, advance=1, description=title[:44])
-    return found
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in found]))
+        return
+    tables = [_table("Tests", "test", found[:of_tests])]
+    if networks:
+        tables.append(_table("Networks", "network", found[of_tests:]))
+    notes = [f"{r.family}, {r.contender}: {r.note}" for r in found if r.note]
+    show(*tables, *notes)
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
@@ -199,64 +163,40 @@ def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
 
 
 app.command(name="brec", epilog=brec.WL_EXAMPLES)(brec.wl_brec)
-KINDS = (
-    "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
-    "folder of graphs."
-)
 
 
 @app.command(epilog=COMPARE_EXAMPLES)
+@expanded
 def compare(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            callback=check_files, help=f"Two graphs or more; each is a {KINDS}"
-        ),
-    ],
-    test: Tests = None,
-    num_hops: Hops = None,
-    hash_name: Hash = None,
-    d2c: D2C = None,
-    root_mark: Mark = None,
-    centroid: Centroid = None,
-    context: Context = None,
-    readout: Readout = None,
-    undirected: Undirected = None,
-    labels: InitialLabels = None,
-    smiles: Smiles = None,
-    max_memory: Memory = 8.0,
-    as_json: Json = False,
+    chosen: WLGraphOptions,
+    files: list[Path] = typer.Argument(
+        callback=check_each(check_file),
+        help=f"Two graphs or more; each is a {GRAPH_FILES}.",
+    ),
+    test: list[str] | None = TESTS,
+    smiles: str | None = SMILES,
+    as_json: bool = JSON,
 ) -> None:
     """Show which Weisfeiler-Leman tests distinguish the given graphs.
 
     For each test, graphs that it does not distinguish are listed as one class. Without
     --test, all tests are run. A test ignores the options that it does not support.
     """
-    options = given(
-        max_memory=max_memory,
-        num_hops=num_hops,
-        hash=hash_name,
-        d2c=d2c,
-        root_mark=root_mark,
-        centroid=centroid,
-        context=context,
-        readout=readout,
-        undirected=undirected,
-        labels=labels,
-    )
+    options = given(**vars(chosen))
     tests = test or list(WL_TESTS)
     with stoppable_at_once():
         import gnnak.wl  # noqa: F401, PyTorch and other large packages
 
-    chosen = options_by_test(tests, options)
+    by_test = options_by_test(tests, options)
     named, counts = _read_files(files, smiles)
     if len(named) < 2:
         raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
     graphs, only_test = list(named.values()), len(tests) == 1
-    rows = []
-    console = Console(stderr=True)
-    for name in track(tests, "comparing", console=console, transient=True):
-        rows.append(_compare(name, graphs, chosen[name], only_test))
+    with progress_bar() as bar:
+        rows = [
+            _compare(name, graphs, by_test[name], only_test)
+            for name in bar.track(tests, description="comparing")
+        ]
     if as_json:
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
         return
@@ -264,60 +204,33 @@ def compare(
     table = Table("test", "pairs", "told apart", "rounds", "classes")
     for name, row in zip(tests, rows, strict=True):
         _, *cells = ("" if cell is None else str(cell) for cell in row.values())
-        table.add_row(_title(name, chosen[name]), *cells)
+        table.add_row(_title(name, by_test[name]), *cells)
     Console().print(table)
 
 
 @app.command(epilog=EXPLAIN_EXAMPLES)
+@expanded
 def explain(
-    first: Annotated[
-        Path, typer.Argument(callback=check_file, help=f"One graph: a {KINDS}")
-    ],
-    second: Annotated[
-        Path,
-        typer.Argument(callback=check_file, help="One graph, in any of these formats."),
-    ],
-    test: Annotated[
-        str,
-        typer.Option(
-            callback=check_test,
-            help=f"One of: {', '.join(WL_TESTS)}; or a network, such as gin-ak+, for "
-            "the test that bounds it.",
-        ),
-    ] = "subgraph-1-wl*",
-    num_hops: Hops = None,
-    hash_name: Hash = None,
-    d2c: D2C = None,
-    root_mark: Mark = None,
-    centroid: Centroid = None,
-    context: Context = None,
-    readout: Readout = None,
-    undirected: Undirected = None,
-    labels: InitialLabels = None,
-    smiles: Smiles = None,
-    max_memory: Memory = 8.0,
-    picture: Annotated[
-        Path | None, typer.Option(help="Plot both graphs, coloured, into this file.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    chosen: WLGraphOptions,
+    first: Path = typer.Argument(
+        callback=check_file, help=f"One graph: a {GRAPH_FILES}."
+    ),
+    second: Path = typer.Argument(
+        callback=check_file, help="One graph, in any of these formats."
+    ),
+    test: str = typer.Option(
+        "subgraph-1-wl*",
+        callback=check_test,
+        help=f"One of: {', '.join(WL_TESTS)}; or a network, such as gin-ak+, for the "
+        "test that bounds it.",
+    ),
+    smiles: str | None = SMILES,
+    picture: Path | None = option(help="Plot both graphs, coloured, into this file."),
+    as_json: bool = flag("--json", help="Print one JSON object instead of text."),
 ) -> None:
     """Show in which round, and by which colours, a WL test distinguishes two graphs."""
     if picture is not None and picture.suffix not in (".png", ".pdf", ".svg"):
         raise OptionError(f"--picture is {picture}; end it in .png, .pdf or .svg.")
-    options = given(
-        num_hops=num_hops,
-        hash=hash_name,
-        d2c=d2c,
-        root_mark=root_mark,
-        centroid=centroid,
-        context=context,
-        readout=readout,
-        undirected=undirected,
-        labels=labels,
-        max_memory=max_memory,
-    )
     with stoppable_at_once():
         from gnnak import wl
         from gnnak.report.pictures import save
@@ -330,24 +243,12 @@ def explain(
         )
     console = Console(stderr=True)
     with console.status(f"running {test}"):
-        found = wl.explain(test, *named.values(), **options)
+        found = wl.explain(test, *named.values(), **given(**vars(chosen)))
     if picture is not None:
-        try:
-            save(plot_explanation(found), picture)
-        except OSError as error:
-            raise FileFormatError(
-                f"{picture} cannot be written ({error.strerror}); name another file."
-            ) from None
+        save(plot_explanation(found), picture)
     if as_json:
-        told = {
-            "test": found.test,
-            "options": asdict(found.options),
-            "distinguished": found.distinguished,
-            "round": found.round,
-            "rounds": found.rounds,
-            "colors": [asdict(color) for color in found.colors],
-            "node_colors": found.node_colors,
-        }
+        told = asdict(found) | {"distinguished": found.distinguished}
+        del told["graphs"]
         typer.echo(json.dumps(told))
         return
     Console(highlight=False).print(str(found), markup=False)
@@ -384,12 +285,12 @@ def _title(name: str, options: dict[str, object]) -> str:
     >>> _title("gin-ak", {"num_hops": 2, "max_memory": 8.0})
     'gin-ak: subgraph-1-wl* (centroid, num_hops=2)'
     """
-    from gnnak.wl.lab import Contender
+    from gnnak.wl.bounds import find_test
 
     if name in WL_TESTS:
         return name
     shown = {key: value for key, value in options.items() if key != "max_memory"}
-    return f"{name}: {Contender.of(name, shown).label}"
+    return f"{name}: {find_test(name, shown).label}"
 
 
 def _compare(

@@ -110,48 +110,35 @@ class PaperTable:
         return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
 
     def shortened(self, factor: float) -> PaperTable:
-        rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
+        rows = tuple(tuple(_changed(cell, {}, factor) for cell in r) for r in self.rows)
         return replace(self, rows=rows)
 
 
-def _shortened(cell: Cell, factor: float) -> Cell:
+def _changed(cell: Cell, settings: Mapping[str, Any], shorten: float = 1) -> Cell:
     if cell.plan is None:
         return cell
     options = flat(cell.config.to_dict())
-    lengths = {key: max(ceil(options[key] / factor), 1) for key in LENGTH}
-    return _changed(cell, lengths)
-
-
-def _changed(cell: Cell, settings: Mapping[str, Any]) -> Cell:
-    if cell.plan is None:
-        return cell
-    config = change(cell.config, settings)
+    lengths = {key: max(ceil(options[key] / shorten), 1) for key in LENGTH}
+    config = change(cell.config, lengths | dict(settings))
     return replace(cell, plan=replace(cell.plan, config=config))
 
 
+STYLE = ("digits", "percent", "suffix")
 TABLES = CONFIGS / "tables"
 ORDER = (
-    "simulation",
-    "ppgn-sr25",
-    "real-world",
-    "subgraphdrop",
-    "datasets",
-    "egonet-size",
-    "encodings",
-    "context-d2c",
-    "base-depth",
-    "tu",
+    "simulation ppgn-sr25 real-world subgraphdrop datasets egonet-size encodings "
+    "context-d2c base-depth tu"
 )
 
 
 def table_names() -> list[str]:
-    return list(ORDER)
+    return ORDER.split()
 
 
 @cache
 def load_table(name: str) -> PaperTable:
     """Load one of the paper's tables, with the numbers that the paper reports."""
-    check_known("table", name, ORDER)
+    check_known("table", name, table_names())
     content = read_yaml(TABLES / f"{name}.yaml")
     columns = [_column(entry) for entry in content["columns"]]
     rows = []
@@ -181,9 +168,7 @@ def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
 
 def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -> Cell:
     both = {**column, **row}
-    style = Style(
-        both.get("digits", 0), both.get("percent", False), both.get("suffix", "")
-    )
+    style = Style(**{key: both[key] for key in STYLE if key in both})
     plan = fact = None
     if "dataset" in both:
         fact = Fact(both["dataset"], both["statistic"])

@@ -11,15 +11,8 @@ if TYPE_CHECKING:  # `gnnak table --help` lists FORMATS and must not import PyTo
     from gnnak.report.tables import FilledTable
 
 Format = Literal["text", "markdown", "latex", "csv"]
-TEX = {
+TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": "$<$",
@@ -29,17 +22,8 @@ TEX = {
     "≈": r"$\approx$",
     "▼": r"$\blacktriangledown$",
 }
-FIELDS = (
-    "row",
-    "column",
-    "mean",
-    "deviation",
-    "runs",
-    "ours",
-    "paper",
-    "verdict",
-    "note",
-)
+FIELDS = "row column mean deviation runs ours paper verdict note"
+"""The columns of the CSV file."""
 
 
 def markdown(filled: FilledTable) -> str:
@@ -79,10 +63,11 @@ def latex(filled: FilledTable) -> str:
 def as_csv(filled: FilledTable) -> str:
     """Return the table as CSV, one line per cell; accuracies are between 0 and 1."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
+    names = FIELDS.split()
+    writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
     for row in filled.rows:
-        writer.writerows({k: cell.as_dict()[k] for k in FIELDS} for cell in row)
+        writer.writerows({k: cell.as_dict()[k] for k in names} for cell in row)
     return out.getvalue().rstrip("\n")
 
 
@@ -91,7 +76,7 @@ def text(filled: FilledTable, width: int | None = None) -> str:
     lines = [filled.header, *filled.body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     blocks = [
-        "\n".join(_aligned(line, widths, [0, *block]) for line in lines)
+        "\n".join(_aligned(line, widths, block) for line in lines)
         for block in _blocks(widths, width)
     ]
     return "\n\n".join([filled.table.caption, *blocks, "\n".join(filled.remarks)])
@@ -110,12 +95,8 @@ def _tex(words: str) -> str:
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> str:
-    first, *rest = chosen
-    cells = [
-        line[first].ljust(widths[first]),
-        *(line[i].rjust(widths[i]) for i in rest),
-    ]
-    return "  ".join(cells).rstrip()
+    numbers = [line[i].rjust(widths[i]) for i in chosen]
+    return "  ".join([line[0].ljust(widths[0]), *numbers]).rstrip()
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:

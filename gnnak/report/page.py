@@ -4,14 +4,14 @@ This module computes the rows and figures; `page.html` is the template that has 
 sections, headings and captions, and `page.css` the styles.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gnnak.errors import GnnakError, counted
-from gnnak.graphs.readers.files import write_bytes
+from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.models.factory import parse_name
 from gnnak.report import pictures
 from gnnak.report.cells import load_table, table_names
@@ -80,7 +80,11 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
         runs_header=HEADER,
         own_tasks=[_shown_task(task) for task in group_tasks(own)],
         paper_runs=len(paper),
-        paper_rows=_paper_rows(paper),
+        paper_rows=[
+            (f"{task.title}, {setting.name}", *setting.texts)
+            for task in group_tasks(paper)
+            for setting in task.settings
+        ],
         tables=begun,
         other_tables=others,
         other_count=counted(len(others), "table"),
@@ -98,7 +102,7 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
 
 def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None:
     content = report_page(results, own_runs).encode()
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     write_bytes(out, content)
 
 
@@ -142,22 +146,13 @@ def _shown_task(task: Task) -> dict[str, Any]:
 
 def _task_figures(task: Task) -> list[Figure]:
     shown = task.settings[:MOST]
-    curves = {
-        setting.name: setting.newest["curves"]["validation"]
-        for setting in shown
-        if setting.newest.get("curves", {}).get("validation")
-    }
+    runs = {setting.name: setting.newest for setting in shown}
     left = len(task.settings) - len(shown)
     more = f" {counted(left, 'more setting')} left out." if left else ""
-    figures = []
-    if curves:
-        label = f"validation {task.metric}"
-        svg = pictures.curves_figure(curves, task.title, label, task.lower_is_better)
-        caption = f"{task.title}: {label} by epoch, newest run of a setting.{more}"
-        figures.append(Figure(svg, caption))
+    figures = _curves_figure(runs, task.title, f"newest run of a setting.{more}")
     if len(shown) > 1:
         svg = pictures.settings_figure(
-            [setting.name for setting in shown],
+            list(runs),
             [setting.seconds for setting in shown],
             [setting.megabytes for setting in shown],
             task.title,
@@ -166,12 +161,16 @@ def _task_figures(task: Task) -> list[Figure]:
     return figures
 
 
-def _paper_rows(records: Sequence[Record]) -> Rows:
-    return [
-        (f"{task.title}, {setting.name}", *setting.texts)
-        for task in group_tasks(records)
-        for setting in task.settings
-    ]
+def _curves_figure(runs: Mapping[str, Record], title: str, note: str) -> list[Figure]:
+    """Plot the learning curves of runs with one metric; [] if no run has a curve."""
+    found = {name: r.get("curves", {}).get("validation") for name, r in runs.items()}
+    curves = {name: curve for name, curve in found.items() if curve}
+    if not curves:
+        return []
+    newest = list(runs.values())[-1]
+    label = f"validation {newest['metric']}"
+    svg = pictures.curves_figure(curves, title, label, newest["lower_is_better"])
+    return [Figure(svg, f"{title}: {label} by epoch, {note}")]
 
 
 def _curves(records: Sequence[Record]) -> list[Figure]:
@@ -185,16 +184,10 @@ def _curves(records: Sequence[Record]) -> list[Figure]:
             tasks.setdefault(task, {})[record["cell"]] = record
     figures = []
     for task, newest in tasks.items():
-        shown = list(newest.values())[-MOST:]
-        metric = shown[-1]["metric"]
-        curves = {_label(r): r["curves"]["validation"] for r in shown}
-        svg = pictures.curves_figure(
-            curves, task, f"validation {metric}", shown[-1]["lower_is_better"]
-        )
-        left = len(newest) - len(shown)
-        more = f" {left} older settings are left out." if left else ""
-        caption = f"{task}: validation {metric} by epoch, one run a setting.{more}"
-        figures.append(Figure(svg, caption))
+        shown = {_label(record): record for record in [*newest.values()][-MOST:]}
+        left = len(newest) - MOST
+        more = f" {left} older settings are left out." if left > 0 else ""
+        figures += _curves_figure(shown, task, f"one run a setting.{more}")
     return figures
 
 

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from gnnak.graphs.named import Graph, four_regular_pair
+from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.subgraphs import egonets
 from gnnak.training.records.results import Record
 
@@ -58,9 +59,7 @@ def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -
     nx.draw_networkx_edges(
         plotted, position, inside, ax=axes, width=2.0, edge_color=GRAPH_EDGES
     )
-    _plot_nodes(axes, plotted, position, hops)
-    axes.set_title(title, fontsize=10)
-    axes.set_axis_off()
+    _plot_nodes(axes, plotted, position, hops, title)
 
 
 def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
@@ -79,10 +78,8 @@ def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) 
     nx.draw_networkx_edges(
         plotted, position, ax=axes, width=2.0, edge_color=GRAPH_EDGES
     )
-    _plot_nodes(axes, plotted, position, hops)
-    axes.set_title(title, fontsize=10)
+    _plot_nodes(axes, plotted, position, hops, title)
     axes.margins(0.2)
-    axes.set_axis_off()
 
 
 def plot_curves(
@@ -98,17 +95,16 @@ def plot_curves(
 
 
 def save(figure: Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    content = io.BytesIO()
     FigureCanvasAgg(figure)
-    figure.savefig(partial, format=path.suffix.removeprefix(".") or "png", dpi=130)
-    partial.replace(path)
+    figure.savefig(content, format=path.suffix.removeprefix(".") or "png", dpi=130)
+    make_folder(path.parent)
+    write_bytes(path, content.getvalue())
 
 
 def _as_networkx(graph: Graph) -> nx.Graph:
     edge_index, num_nodes = graph
-    converted = nx.Graph()
-    converted.add_nodes_from(range(num_nodes))
+    converted = nx.empty_graph(num_nodes)
     converted.add_edges_from(edge_index.t().tolist())
     return converted
 
@@ -120,7 +116,11 @@ def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
 
 
 def _plot_nodes(
-    axes: Axes, graph: nx.Graph, position: dict[int, np.ndarray], hops: dict[int, int]
+    axes: Axes,
+    graph: nx.Graph,
+    position: dict[int, np.ndarray],
+    hops: dict[int, int],
+    title: str,
 ) -> None:
     colours = [
         HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE
@@ -128,6 +128,8 @@ def _plot_nodes(
     ]
     nx.draw_networkx_nodes(graph, position, ax=axes, node_color=colours, node_size=230)
     nx.draw_networkx_labels(graph, position, ax=axes, font_size=8)
+    axes.set_title(title, fontsize=10)
+    axes.set_axis_off()
 
 
 def inline_svg(figure: Figure, label: str) -> str:

@@ -321,21 +321,18 @@ def _fill(
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
-    found = None if cell.plan is None else plan_summary(cell.plan, records)
+    plan = cell.plan
+    if plan is None:
+        return Filled(cell)
+    found = plan_summary(plan, records)
     if found is None:
-        return Filled(cell, minutes=_minutes(cell.plan, estimator))
+        estimate = estimator()(plan.config)
+        seconds = None if estimate is None else (plan.folds or 1) * estimate.seconds
+        return Filled(cell, minutes=None if seconds is None else seconds / 60)
     mark = ""
     if found.note:
         mark = marks.setdefault(found.note, _letters(len(marks)))
     return Filled(cell, _shown(cell, found), found, mark)
-
-
-def _minutes(plan: Plan | None, estimator: Callable[[], Estimator]) -> float | None:
-    """Estimate the minutes of one seed of a table cell; return None if not known."""
-    if plan is None:
-        return None
-    estimate = estimator()(plan.config)
-    return None if estimate is None else (plan.folds or 1) * estimate.seconds / 60
 
 
 def _shown(cell: Cell, found: Summary) -> str:
@@ -351,11 +348,6 @@ def _letters(place: int) -> str:
     """Return the letters of a footnote, counted from 0: a, b, ..., z, aa, ab, ..."""
     first, last = divmod(place, 26)
     return (_letters(first - 1) if first else "") + ascii_lowercase[last]
-
-
-def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
-    """Return all pairs (seed, fold), from 0; without folds, the fold is None."""
-    return list(product(range(seeds), [None] if folds is None else range(folds)))
 
 
 def pending_runs(
@@ -386,13 +378,12 @@ def has_one_of(title: str, texts: Sequence[str]) -> bool:
 def _of_cell(
     cell: Cell, plan: Plan, records: RunRecords, seeds: int | None, folds: int | None
 ) -> list[Job]:
-    if plan.folds is not None and folds is not None:
-        plan = replace(plan, folds=min(folds, plan.folds))
     config = plan.config
     longer = records.any_length(config, least=config.train.epochs + 1)
     done = {(r["seed"], r.get("fold")) for r in [*records.exact(config), *longer]}
+    every: Sequence[int | None] = [None] if plan.folds is None else range(plan.folds)
     runs = []
-    for seed, fold in all_pairs(seeds or plan.runs, plan.folds):
+    for seed, fold in product(range(seeds or plan.runs), every[:folds]):
         if (seed, fold) not in done:
             config = change(plan.config, {"train.seed": seed, "data.fold": fold})
             which = f"seed {seed}" if fold is None else f"seed {seed}, fold {fold}"

@@ -1,7 +1,5 @@
 """Lightning callbacks: learning curves, checkpoints, progress, recalibration."""
 
-import csv
-import io
 import math
 import os
 import secrets
@@ -232,14 +230,9 @@ class RunHistory(Callback):
         self._saved = time.monotonic()
 
     def write_curves(self) -> None:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["epoch", *self.curves])
-        writer.writerows(
-            [epoch, *values]
-            for epoch, values in enumerate(zip(*self.curves.values(), strict=True))
-        )
-        write_bytes(self.folder / "metrics.csv", text.getvalue().encode())
+        rows = zip(range(self.epochs), *self.curves.values(), strict=True)
+        lines = [",".join(map(str, row)) for row in [("epoch", *self.curves), *rows]]
+        write_bytes(self.folder / "metrics.csv", "\n".join([*lines, ""]).encode())
 
 
 def _check_finite(loss: float, score: float, epochs: int) -> None:
@@ -346,19 +339,13 @@ class ProgressLines(Callback):
         )
         self.progress.update(self.task, completed=history.epochs)
 
-    def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self._stop()
-
-    def on_exception(
-        self, trainer: Trainer, module: LightningModule, exception: BaseException
-    ) -> None:
-        """Stop updating the bar, so that it does not overwrite the error message."""
-        self._stop()
-
-    def _stop(self) -> None:
+    def on_fit_end(self, *_: Any) -> None:
+        """Stop updating the bar, so that it does not overwrite an error message."""
         if self.shown:
             self.progress.stop()
         self.shown = False
+
+    on_exception = on_fit_end  # type: ignore[assignment]
 
 
 class _BarAndText(Progress):

@@ -14,9 +14,8 @@ from gnnak.loading.assembler import Subgraphs, find_subgraphs
 from gnnak.loading.graph_loader import Loader
 from gnnak.loading.items import Item
 from gnnak.loading.order import BatchSampler, Epochs
-from gnnak.sampling.drop import SubgraphDrop
-from gnnak.subgraphs.extractors import Extractor
-from gnnak.training.config.run_config import TrainConfig
+from gnnak.models.network import Network
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.protocols import Parts
 from gnnak.training.timing import Clock
 
@@ -36,18 +35,17 @@ class GraphData(LightningDataModule):
         self,
         dataset: Dataset,
         parts: Parts,
-        train: TrainConfig,
+        config: RunConfig,
+        network: Network,
         clock: Clock,
-        extractor: Extractor | None = None,
-        drop: SubgraphDrop | None = None,
         padded: bool = False,
     ) -> None:
         super().__init__()
-        self.store = dataset.store
-        if train.precision == "64":
+        self.store, self.parts = dataset.store, parts
+        self.config, self.train = config, config.train
+        if self.train.precision == "64":
             self.store = in_double(self.store)
-        self.parts, self.train, self.clock = parts, train, clock
-        self.extractor, self.drop, self.padded = extractor, drop, padded
+        self.network, self.clock, self.padded = network, clock, padded
         self.subgraphs = Subgraphs()
         self._training: Loader | None = None
 
@@ -58,13 +56,14 @@ class GraphData(LightningDataModule):
         if self.store.device != device:
             edge_index = narrow(self.store.edge_index)
             self.store = replace(self.store, edge_index=edge_index).to(device)
-        if self.extractor is not None and self.subgraphs.cached is None:
+        extractor, drop = self.network.extractor, self.network.drop
+        if extractor is not None and self.subgraphs.cached is None:
             with self.clock.time("data"):
-                self.subgraphs = find_subgraphs(self.store, self.extractor, self.drop)
+                self.subgraphs = find_subgraphs(self.store, extractor, drop)
 
     def train_dataloader(self) -> Loader:
         assert self.trainer is not None
-        self._close()
+        self.teardown()
         # On a CPU, the network itself extracts subgraphs that are not cached.
         on_gpu = self.store.device.type == "cuda"
         inside = self.subgraphs.extractor is not None and not on_gpu
@@ -97,15 +96,12 @@ class GraphData(LightningDataModule):
         module: Any = self.trainer.lightning_module
         return module.steps_done
 
-    def teardown(self, stage: str) -> None:
-        self._close()
-
-    def on_exception(self, exception: BaseException) -> None:
-        self._close()
-
-    def _close(self) -> None:
+    def teardown(self, *_: Any, stage: str = "") -> None:
+        """Stop the prefetching of training batches."""
         if self._training is not None:
             self._training.close()
+
+    on_exception = teardown  # type: ignore[assignment]
 
     def val_dataloader(self) -> Loader:
         return self._evaluation_loader(self.parts.validation)
@@ -156,10 +152,3 @@ def in_double(store: GraphStore) -> GraphStore:
         if (value := getattr(store, name)) is not None and value.is_floating_point()
     }
     return replace(store, **fields)
-
-
-def degree_counts(store: GraphStore, positions: Tensor) -> tuple[int, ...]:
-    """Count the nodes with in-degree 0, 1, 2, ... in the graphs `store[positions]`."""
-    batch = store[positions]
-    degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
-    return tuple(torch.bincount(degree).tolist())

@@ -143,20 +143,10 @@ class _GNNAKEstimator(BaseEstimator):
             self.model_, self.record_ = train(
                 graphs,
                 y,
-                model=self.model,
                 task=self._task,
                 split=_parts(len(graphs), self.seed).tolist(),
-                node_attr=self.node_attr,
-                edge_attr=self.edge_attr,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                channels=self.channels,
-                num_layers=self.num_layers,
-                num_hops=self.num_hops,
-                seed=self.seed,
-                settings=self.settings,
                 progress=False,
+                **self.get_params(deep=False),
             )
         except BadRowsError as error:
             raise GraphError(

@@ -10,23 +10,18 @@ from torch.nn import functional
 
 from gnnak.datasets.record import Dataset, DatasetInfo, Scaling, Task
 from gnnak.errors import OptionError
+from gnnak.nn.norm import several_processes
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
 """The loss of each target before averaging, and the weight of each in the mean."""
 Terms = Callable[[Tensor, Tensor, Tensor], TermsAndWeights]
-DEFAULT: dict[Task, Loss] = {
-    "regression": "l1",
-    "classification": "cross-entropy",
-    "multilabel": "bce",
-}
-"""The default loss of each kind of task, used if the config names no loss."""
 FOR: dict[Task, tuple[Loss, ...]] = {
     "regression": ("l1", "mse"),
     "classification": ("cross-entropy", "weighted-cross-entropy"),
     "multilabel": ("bce",),
 }
-"""The losses that can be used for each kind of task."""
+"""The losses that can be used for each kind of task; the first is the default."""
 
 
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
@@ -36,7 +31,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
     without padding (a tensor with one entry), and returns the mean loss. Padding rows
     come last and are ignored.
     """
-    name = name or DEFAULT[info.task]
+    name = name or FOR[info.task][0]
     if name not in FOR[info.task]:
         raise OptionError(
             f"train.loss is {name!r}, but {info.name} is a {info.task} task; use one "
@@ -53,7 +48,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
         terms, weights = terms_of(outputs, targets, counts)
         weights = weights * counts.view(-1, *[1] * (terms.dim() - 1))
         weight, processes = weights.sum(), 1
-        if dist.is_available() and dist.is_initialized():
+        if several_processes():
             processes = dist.get_world_size()
             dist.all_reduce(weight)
         total = (terms * weights).sum()
@@ -85,7 +80,7 @@ def _weighted_cross_entropy(
     """Weight each class by 1 minus its share of the targets in the batch."""
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)
-    if dist.is_available() and dist.is_initialized():
+    if several_processes():
         dist.all_reduce(found)
     weights = 1 - found / found.sum()
     terms = functional.cross_entropy(outputs, targets, reduction="none")

@@ -8,12 +8,8 @@ from typing import Any
 import torch
 import torchmetrics
 from torch import Tensor
-from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
-from torchmetrics.classification import MulticlassAccuracy, MulticlassRecall
-from torchmetrics.functional.classification import (
-    binary_auroc,
-    binary_average_precision,
-)
+from torchmetrics import Metric
+from torchmetrics.classification import MulticlassRecall
 from torchmetrics.utilities import dim_zero_cat
 
 from gnnak.datasets.record import METRICS, DatasetInfo
@@ -111,8 +107,15 @@ NEEDS_BOTH = ("roc-auc", "average-precision", "mcc", "kappa")
 """Metrics that are undefined if all rows are of one class; torchmetrics returns 0."""
 
 
-def make_own_metric(info: DatasetInfo) -> Metric:
-    """Build the metric of the user's own data, whose targets may be unknown (NaN)."""
+def make_metric(info: DatasetInfo) -> Metric:
+    """Build the metric of a data set; `metric.update(outputs, targets)` adds a batch.
+
+    Outputs and targets are [rows, columns], where a row is a graph or, in node tasks, a
+    node. In classification, outputs are [rows, classes] and targets are [rows].
+    """
+    if info.metric == "class-recall" and not (info.own_data or info.one_graph):
+        # Also of two classes, the score is the mean of their recalls.
+        return MulticlassRecall(info.num_outputs, average="macro", validate_args=False)
     kind = METRICS[info.metric]
     arguments, name = dict(kind.arguments), kind.torchmetrics
     if info.task == "regression":
@@ -152,38 +155,12 @@ def _figure(
     return figure
 
 
-class LogSquared(MeanSquaredError):  # noqa: N818, no exception
-    def compute(self) -> Tensor:
-        return super().compute().log10()
-
-
-def make_metric(info: DatasetInfo) -> Metric:
-    """Build the metric of a data set; `metric.update(outputs, targets)` adds a batch.
-
-    Outputs and targets are [rows, columns], where a row is a graph or, in node tasks, a
-    node. In classification, outputs are [rows, classes] and targets are [rows].
-    """
-    if info.own_data or info.one_graph:
-        return make_own_metric(info)
-    classes = info.num_outputs
-    if info.metric == "mae":
-        return MeanAbsoluteError()
-    if info.metric == "log10-mse":
-        return LogSquared()
-    if info.metric == "accuracy":
-        return MulticlassAccuracy(classes, average="micro", validate_args=False)
-    if info.metric == "class-recall":
-        return MulticlassRecall(classes, average="macro", validate_args=False)
-    if info.metric == "roc-auc":
-        return ColumnMean(lambda scores, answers: binary_auroc(scores, answers))
-    assert info.metric == "average-precision", info.metric
-    return ColumnMean(lambda scores, answers: binary_average_precision(scores, answers))
-
-
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
     finite = isinstance(metric, Collected) and not any(
         scores.isnan().any() for scores in metric.scores
     )
+    if name == "log10-mse" and score < 0:
+        return f"the error on the {part} graphs is 0, whose logarithm is infinite"
     if finite and isinstance(metric, TargetMean) and not isinstance(metric, ColumnMean):
         return (
             f"{name} is not defined for the targets of the {part} graphs, for example "
@@ -194,6 +171,4 @@ def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
             f"{name} needs graphs of both classes, but no label of the {part} graphs "
             "has both"
         )
-    if name == "log10-mse" and score < 0:
-        return f"the error on the {part} graphs is 0, whose logarithm is infinite"
     return f"outputs or targets of the {part} graphs are not finite numbers"

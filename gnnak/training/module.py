@@ -13,14 +13,12 @@ from torch.optim import Adam, Optimizer
 
 from gnnak.backend import Backend, use_backend
 from gnnak.datasets.record import DatasetInfo
-from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item
 from gnnak.loading.order import epoch_seed
 from gnnak.loop.step import Step, make_captured, make_ready, make_step, set_rate
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics
-from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config.run_config import RunConfig, TrainConfig
 from gnnak.training.losses import Scaler, make_loss
 from gnnak.training.metrics import make_metric, why_undefined
@@ -206,7 +204,6 @@ class GraphTask(LightningModule):
             outputs = self.network(
                 batch, subgraphs=item.subgraphs, generator=self.generator
             )
-        outputs = _as_float32(outputs)
         outputs, targets = self._chosen(item, outputs)
         rows = None
         if self.scaler is not None:
@@ -224,7 +221,7 @@ class GraphTask(LightningModule):
             batch_statistics(self.network, self.batch_statistics),
         ):
             outputs = self.network(batch, subgraphs=subgraphs)
-        outputs, targets = self._chosen(item, _as_float32(outputs))
+        outputs, targets = self._chosen(item, outputs)
         if self.scaler is not None:
             outputs = self.scaler.restore(outputs)
         self.metric.update(outputs, targets)
@@ -247,11 +244,6 @@ class GraphTask(LightningModule):
             self.undefined["test"] = reason
         self.scores["test"] = score
 
-    @property
-    def extractor(self) -> Extractor | None:
-        """The extractor of rooted subgraphs; None if the network uses no subgraphs."""
-        return self.network.extractor
-
     def finish_epoch(self) -> float:
         """End the epoch and return its mean loss; all processes must call this."""
         mean = torch.stack(self.losses).mean()
@@ -260,16 +252,14 @@ class GraphTask(LightningModule):
 
     def _chosen(self, item: Item, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the outputs and targets that count: those of `item.rows`, or all."""
-        targets = self._targets(item.batch, outputs)
+        outputs = outputs if outputs.dtype == torch.double else outputs.float()
+        targets = item.batch.y
+        assert targets is not None
+        if self.info.task != "classification":
+            targets = targets.view(outputs.shape).to(outputs.dtype)
         if item.rows is None:
             return outputs, targets
         return outputs.index_select(0, item.rows), targets.index_select(0, item.rows)
-
-    def _targets(self, batch: GraphBatch, outputs: Tensor) -> Tensor:
-        assert batch.y is not None
-        if self.info.task == "classification":
-            return batch.y
-        return batch.y.view(outputs.shape).to(outputs.dtype)
 
 
 def build_network(
@@ -286,10 +276,6 @@ def build_network(
         degrees,
     )
     return network.double() if config.train.precision == "64" else network
-
-
-def _as_float32(outputs: Tensor) -> Tensor:
-    return outputs if outputs.dtype == torch.double else outputs.float()
 
 
 @contextmanager

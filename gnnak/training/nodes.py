@@ -73,19 +73,18 @@ def seed_loader(
 
 def as_item(batch: Any) -> Item:
     """Convert a mini-batch of a `RootLoader`; the seeds are the rows that count."""
-    edge_index, nodes = batch.edge_index, batch.n_id.numel()
     scope = batch.batch if "batch" in batch else torch.zeros_like(batch.n_id)
     scopes = batch.batch_size if "batch" in batch else 1
     # The rows of a scope are not contiguous; no layer of a node task needs that.
     graph = GraphBatch(
         batch.x,
-        edge_index,
+        batch.edge_index,
         batch.edge_attr,
         batch.y,
         scope,
         pointers(torch.bincount(scope, minlength=scopes)),
     )
-    assert graph.num_nodes == nodes
+    assert graph.num_nodes == batch.n_id.numel()
     subgraphs = batch.subgraphs if "subgraphs" in batch else None
     rows = torch.arange(batch.batch_size, device=scope.device)
     return Item(graph, subgraphs, rows=rows)
@@ -141,11 +140,6 @@ class NodeData(GraphData):
     neighbourhoods. Otherwise, it is scored on the whole graph, and trained on it unless
     `train.batch_size` is smaller than the number of training nodes.
     """
-
-    def use(self, network: Network, config: RunConfig) -> NodeData:
-        """Set the network whose batches are wanted, and the options of its run."""
-        self.network, self.config = network, config
-        return self
 
     def setup(self, stage: str) -> None:
         """Move the graph to the device."""

@@ -9,7 +9,7 @@ import math
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,25 +122,11 @@ class Predictor(Protocol):
     """Interface of the trained models that `predict` takes, such as `TrainedModel`."""
 
     network: Network
+    info: DatasetInfo
+    config: RunConfig
+    reading: Reading
 
-    @property
-    def info(self) -> DatasetInfo:
-        """Task, features, targets and classes of the training data."""
-
-    @property
-    def config(self) -> RunConfig:
-        """All options of the run."""
-
-    @property
-    def reading(self) -> Reading:
-        """The columns and attributes that are read from new data."""
-
-    def __call__(
-        self,
-        graphs: Any,
-        edge_index: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-    ) -> Tensor:
+    def __call__(self, graphs: Any, *edges: Tensor | None) -> Tensor:
         """Return predicted targets in their own units, or logits."""
 
 
@@ -149,16 +135,11 @@ def predict(
     graphs: Any,
     batch_size: int | None = None,
     embeddings: bool = False,
-    progress: Callable[[int], None] | None = None,
     nodes: object = None,
 ) -> Predictions:
     """Predict for all rows of a file or list; several models are averaged."""
-    options = batch_size, embeddings, progress
-    parts = [
-        part.predictions
-        for part in predict_parts(models, graphs, *options, nodes=nodes)
-    ]
-    return joined(parts)
+    parts = predict_parts(models, graphs, batch_size, embeddings, nodes=nodes)
+    return joined([part.predictions for part in parts])
 
 
 def predict_parts(
@@ -210,16 +191,13 @@ def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphR
 
 def _chosen_nodes(model: Predictor, rows: GraphRows, nodes: object) -> Tensor:
     """Return the numbers of the nodes that `predict` was asked for."""
-    if not model.info.node_task or len(rows) != 1:
+    owner = "node" if model.info.node_task else "graph"
+    if owner == "graph" or len(rows) != 1:
         raise OptionError(
             f"nodes are given, but {rows.source} has {counted(len(rows), 'graph')} and "
-            f"the network predicts targets of {_owner(model)}s; leave them out."
+            f"the network predicts targets of {owner}s; leave them out."
         )
     return read_seeds(nodes, int(rows.store.node_ptr[-1]), "nodes")[0]
-
-
-def _owner(model: Predictor) -> str:
-    return "node" if model.info.node_task else "graph"
 
 
 def _outputs(
@@ -368,14 +346,6 @@ def _check_alike(models: Sequence[Predictor]) -> None:
                 )
 
 
-def _check_new_columns(new: Iterable[str], columns: Iterable[str]) -> None:
-    for name in sorted(set(new) & set(columns) - {"error"}):
-        raise OptionError(
-            f"the data have a column {name}, which the predictions would replace; "
-            "rename the column."
-        )
-
-
 @contextmanager
 def open_writer(
     path: Path | None, info: DatasetInfo
@@ -424,7 +394,11 @@ class _TableWriter:
     def write(self, part: Part) -> None:
         given = _input_columns(part, self.count)
         new = _output_columns(self.info, part.predictions, self.count)
-        _check_new_columns(new, given)
+        for name in sorted(new.keys() & given.keys() - {"error"}):
+            raise OptionError(
+                f"the data have a column {name}, which the predictions would replace; "
+                "rename the column."
+            )
         columns = given | new
         self.count += part.rows.num_rows
         if self.kind == "jsonl":
@@ -449,14 +423,12 @@ class _ArrayWriter:
         self.parts.append(part.predictions)
 
     def content(self) -> bytes:
-        arrays: dict[str, Any] = {"columns": np.array(self.parts[0].columns)}
-        for name in ("values", "deviation", "graph", "node"):
-            found = [getattr(part, name) for part in self.parts]
-            if found[0] is not None:
-                arrays[name] = np.concatenate(found)
-        bad = [row.number for part in self.parts for row in part.bad]
-        arrays["bad"] = np.array(bad, dtype=np.int64)
-        return npz_file(**arrays)
+        found = joined(self.parts)
+        names = ("values", "deviation", "graph", "node")
+        arrays: dict[str, Any] = {name: getattr(found, name) for name in names}
+        arrays["columns"] = np.array(found.columns)
+        arrays["bad"] = np.array([row.number for row in found.bad], dtype=np.int64)
+        return npz_file(**{k: v for k, v in arrays.items() if v is not None})
 
 
 def _input_columns(part: Part, first: int) -> dict[str, Sequence[Any]]:

@@ -80,7 +80,12 @@ def choose_parts(
             everything, everything, everything, published and info.batch_statistics
         )
     assert fold is not None
-    return _of_fold(dataset, protocol, fold)
+    assert dataset.folds is not None
+    train, test = (dataset.folds[fold] == role for role in (0, 1))
+    if protocol == "published":
+        return _parts(train, test, test)
+    validation = (dataset.folds[(fold + 1) % folds] == 1) & train
+    return _parts(train & ~validation, validation, test)
 
 
 def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
@@ -103,17 +108,6 @@ def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
             f"{info.name} has {counted(count, what)} to train on, and "
             f"{counted(processes, 'process')}; give at least two {what}s per process."
         )
-
-
-def _of_fold(dataset: Dataset, protocol: Protocol, fold: int) -> Parts:
-    assert dataset.folds is not None
-    train, test = (dataset.folds[fold] == role for role in (0, 1))
-    if protocol == "published":
-        validation = test
-    else:
-        validation = (dataset.folds[(fold + 1) % dataset.num_folds] == 1) & train
-        train = train & ~validation
-    return _parts(train, validation, test)
 
 
 def _parts(*masks: Tensor) -> Parts:

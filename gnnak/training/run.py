@@ -33,7 +33,7 @@ from gnnak.training.callbacks import (
 )
 from gnnak.training.config.experiment import list_options, other_options, stopped_config
 from gnnak.training.config.run_config import Precision, RunConfig
-from gnnak.training.data import GraphData, degree_counts
+from gnnak.training.data import GraphData
 from gnnak.training.evaluation import Evaluation, with_metric
 from gnnak.training.losses import with_scaling
 from gnnak.training.module import GraphTask, build_network
@@ -268,27 +268,24 @@ def make_data(
     captured: bool = False,
 ) -> GraphData:
     """Build the data module of a run, for many graphs or for one."""
-    extractor = network.extractor
     if dataset.info.one_graph:
-        nodes = NodeData(dataset, parts, config.train, clock, extractor)
-        return nodes.use(network, config)
+        return NodeData(dataset, parts, config, network, clock)
     if config.train.num_neighbors:
         raise OptionError(
             "train.num_neighbors is for one graph whose nodes are split, but "
             f"{dataset.info.name} has many; leave it out."
         )
-    drop = network.drop
-    return GraphData(dataset, parts, config.train, clock, extractor, drop, captured)
+    return GraphData(dataset, parts, config, network, clock, captured)
 
 
 def warn_of_memory(
     task: GraphTask, dataset: Dataset, parts: Parts, machine: Machine
 ) -> None:
     """Warn if a training step in plain PyTorch needs more memory than is free."""
-    model, network = task.config.model, task.network
+    model, network, extractor = task.config.model, task.network, task.network.extractor
     saves = machine.recompute or machine.max_copies is not None
     fused = machine.is_gpu and machine.fast
-    if task.extractor is None or network.drop is not None or saves or fused:
+    if extractor is None or network.drop is not None or saves or fused:
         return
     widths = model.num_layers, model.channels, model.hop_channels
     batch_size = task.config.train.batch_size or parts.train.numel()
@@ -297,9 +294,9 @@ def warn_of_memory(
         if batch_size < parts.train.numel():
             return
         device = machine.device
-        advice = one_graph_advice(dataset.store, task.extractor, device, *widths)
+        advice = one_graph_advice(dataset.store, extractor, device, *widths)
     else:
-        sizes = sampled_sizes(dataset.store.subset(parts.train), task.extractor)
+        sizes = sampled_sizes(dataset.store.subset(parts.train), extractor)
         if sizes is None:
             return
         needed = sizes.training_bytes(batch_size, *widths)
@@ -335,11 +332,12 @@ def is_captured(
 def training_degrees(
     config: RunConfig, dataset: Dataset, parts: Parts
 ) -> tuple[int, ...] | None:
-    """Return `degree_counts` of the training graphs for `pna`, None for other GNNs."""
+    """Count the training nodes by in-degree (0, 1, 2, ...) for `pna`, else None."""
     if not parse_name(config.model.name).needs_degrees:
         return None
-    graphs = dataset.graphs_of(parts.train)
-    return degree_counts(graphs, torch.arange(len(graphs)))
+    batch = dataset.graphs_of(parts.train).union()
+    degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
+    return tuple(torch.bincount(degree).tolist())
 
 
 def run_title(config: RunConfig) -> str:
@@ -400,9 +398,7 @@ def evaluate(
     targets and splits must match, too. The default `metric` is that of the data set.
     """
     config, info = checkpoint.config, dataset.info
-    _check_alike(checkpoint, dataset)
-    if not other_data:
-        _check_same(checkpoint, dataset)
+    _check_data(checkpoint, dataset, other_data)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     wanted = getattr(parts, part)
     if not wanted.numel():
@@ -425,23 +421,20 @@ def evaluate(
     return Evaluation.of(task.metric, info, len(scored.targets_of(where)), part)
 
 
-def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:
-    then = checkpoint.fingerprint
-    if then is not None and then != (now := fingerprint(dataset)):
-        raise CheckpointError(
-            f"this network was trained on other data: the graphs, targets or splits of "
-            f"{dataset.info.name} have the fingerprint {now}, not {then}; use the same "
-            "data, or score these with --other-data."
-        )
-
-
-def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:
+def _check_data(checkpoint: Checkpoint, dataset: Dataset, other_data: bool) -> None:
+    """Raise `CheckpointError` unless a network can be scored on a data set."""
     features, tasks = ("node_features", "edge_features"), ("node_task", "one_graph")
-    names = ("task", "num_outputs", *features, *tasks)
-    for name in names:
+    for name in ("task", "num_outputs", *features, *tasks):
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))
         if then != now:
             raise CheckpointError(
                 f"this network was trained on {checkpoint.info.name} with {name} "
                 f"{then}, but here {name} is {now}; give a data set that matches."
             )
+    then = None if other_data else checkpoint.fingerprint
+    if then is not None and then != (now := fingerprint(dataset)):
+        raise CheckpointError(
+            f"this network was trained on other data: the graphs, targets or splits of "
+            f"{dataset.info.name} have the fingerprint {now}, not {then}; use the same "
+            "data, or score these with --other-data."
+        )

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -67,13 +67,10 @@ class Timing(Callback):
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
         self._enter("evaluation")
 
-    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+    def on_validation_end(self, *_: Any) -> None:
         self._phase.close()
 
-    def on_exception(
-        self, trainer: Trainer, module: LightningModule, exception: BaseException
-    ) -> None:
-        self._phase.close()
+    on_exception = on_validation_end  # type: ignore[assignment]
 
     def _enter(self, phase: Phase) -> None:
         self._phase.close()

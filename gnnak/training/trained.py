@@ -32,7 +32,6 @@ from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.optional import missing_package
-from gnnak.training.config.run_config import RunConfig
 from gnnak.training.evaluation import Evaluation, evaluate_labelled
 from gnnak.training.losses import Scaler
 from gnnak.training.predictions import Predictions, predict
@@ -182,37 +181,27 @@ class TrainedModel(nn.Module):
     Attributes:
         network: The network, which takes tensors or a `GraphBatch`.
         checkpoint: The checkpoint, which `save` writes.
+        info: Task, metric, features, targets and classes of the training data.
+        config: All options of the run.
+        reading: The columns and attributes that are read from new data.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
         self.checkpoint = checkpoint
         self.network = checkpoint.network()
+        self.info, self.config = checkpoint.info, checkpoint.config
+        own, featurizer = self.config.data.own, find_featurizer(self.info) or "ogb"
+        attributes = own.node_attr, own.edge_attr
+        self.reading = Reading(own.smiles, *attributes, None, featurizer, True)
         scaling = checkpoint.info.scaling
         self.scaler = None if scaling is None else Scaler(scaling)
         self.eval()
 
     @property
-    def info(self) -> DatasetInfo:
-        """Task, metric, features, targets and classes of the training data."""
-        return self.checkpoint.info
-
-    @property
-    def config(self) -> RunConfig:
-        """All options of the run."""
-        return self.checkpoint.config
-
-    @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return next(self.network.parameters()).device
-
-    @property
-    def reading(self) -> Reading:
-        """The columns and attributes that are read from new data."""
-        own = self.config.data.own
-        featurizer = find_featurizer(self.info) or "ogb"
-        return Reading(own.smiles, own.node_attr, own.edge_attr, None, featurizer, True)
 
     def forward(
         self,

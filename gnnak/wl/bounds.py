@@ -4,14 +4,20 @@ A test bounds a network if it distinguishes all graphs that the network distingu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gnnak.errors import OptionError
 from gnnak.models.bases import BASES
 from gnnak.models.factory import model_names, normal_name, parse_name
 from gnnak.models.options import SubgraphKind
 from gnnak.typing import check_known
-from gnnak.wl.options import TESTS, check_options, known_options, read_options
+from gnnak.wl.options import (
+    TESTS,
+    Options,
+    check_options,
+    known_options,
+    read_options,
+)
 
 _CENTROID: dict[str, object] = {"centroid": True}
 _PLUS: dict[str, object] = {"d2c": True, "centroid": True, "context": True}
@@ -65,12 +71,23 @@ _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+")
 
 
 @dataclass(frozen=True)
-class Bound:
-    """A WL test that distinguishes every two graphs that a network can distinguish."""
+class Contender:
+    """A Weisfeiler-Leman (WL) test together with its options."""
 
     test: str
-    options: dict[str, object]
+    options: Mapping[str, object] = field(default_factory=dict)
     """Maps names of fields of `Options` to values; other fields have their default."""
+
+    def __post_init__(self) -> None:
+        self.read()
+
+    def read(self) -> Options:
+        return read_options(self.test, **self.options)
+
+    @property
+    def label(self) -> str:
+        options = [k if v is True else f"{k}={v}" for k, v in self.options.items()]
+        return f"{self.test} ({', '.join(options)})" if options else self.test
 
 
 def has_bound(name: str) -> bool:
@@ -93,7 +110,7 @@ def bound_of(
     num_hops: int | None = 1,
     marked: bool = True,
     kind: SubgraphKind | None = None,
-) -> Bound:
+) -> Contender:
     """Return a WL test that bounds a network; raise `OptionError` if none is known.
 
     `num_hops` is the radius of the egonets. `marked` says whether the input of a
@@ -115,7 +132,7 @@ def find_bound(
     num_hops: int | None = 1,
     marked: bool = True,
     kind: SubgraphKind | None = None,
-) -> Bound | None:
+) -> Contender | None:
     """Return the result of `bound_of`, or None if no WL test is known."""
     kind = kind or ("whole" if num_hops is None else "egonets")
     if kind in ("walks", "pagerank") or not has_bound(name):
@@ -128,7 +145,7 @@ def find_bound(
     name = replace(form, base=base).unsampled_name
     test, options = BOUNDS[name]
     if "num_hops" not in known_options(test):
-        return Bound(test, options)
+        return Contender(test, options)
     if kind != "egonets":
         bounds = WHOLE_BOUNDS if kind == "whole" else EDGES_REMOVED_BOUNDS
         if name not in bounds:
@@ -136,15 +153,13 @@ def find_bound(
         options = (
             {"num_hops": None} if "num_hops" in known_options(bounds[name]) else {}
         )
-        return Bound(bounds[name], options)
-    options = {**options, "num_hops": num_hops}
-    read_options(test, **options)
-    return Bound(test, options)
+        return Contender(bounds[name], options)
+    return Contender(test, {**options, "num_hops": num_hops})
 
 
 def _member_bound(
     member: str, num_hops: int | None, marked: bool, kind: SubgraphKind
-) -> Bound:
+) -> Contender:
     if member == "id-fast":
         num_hops = None
     elif member == "ego" and kind == "egonets":
@@ -156,7 +171,7 @@ def _member_bound(
     if unmarked and kind in ("egonets", "whole"):
         # In other kinds of subgraphs, the missing edges tell where the root is.
         options["root_mark"] = False
-    return Bound(MEMBER_BOUNDS[member], options)
+    return Contender(MEMBER_BOUNDS[member], options)
 
 
 NETWORK_OPTIONS = ("num_hops", "undirected", "labels", "max_memory")
@@ -171,13 +186,13 @@ def options_of(name: str) -> tuple[str, ...]:
     return tuple(option for option in NETWORK_OPTIONS if option in known)
 
 
-def find_test(name: str, options: Mapping[str, object]) -> Bound:
+def find_test(name: str, options: Mapping[str, object]) -> Contender:
     """Return a test with its options; or, given the name of a network, its bound.
 
     Without `num_hops`, a network that was published on egonets has egonets of 1 hop.
     """
     if name in TESTS:
-        return Bound(name, dict(options))
+        return Contender(name, dict(options))
     model = normal_name(name)
     if model not in model_names():
         check_known("test", name, TESTS, ", or a network such as gin-ak+ or sswl+-gin")
@@ -186,4 +201,4 @@ def find_test(name: str, options: Mapping[str, object]) -> Bound:
     found = bound_of(model, given.pop("num_hops", usual))  # type: ignore[arg-type]
     known = known_options(found.test)
     check_options(name, options, [o for o in NETWORK_OPTIONS if o in known])
-    return Bound(found.test, {**found.options, **given})
+    return Contender(found.test, {**found.options, **given})

@@ -11,10 +11,10 @@ from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs import EgoNets
 from gnnak.wl.bounds import find_test
 from gnnak.wl.inputs import Graph, GraphUnion, read_union
-from gnnak.wl.options import Options, read_options
+from gnnak.wl.options import Options
 from gnnak.wl.pair_tests import PAIR_TESTS, pair_refinement
-from gnnak.wl.refinement import Coloring
-from gnnak.wl.subgraph import REFINEMENTS, Reading, subgraph_refinement
+from gnnak.wl.refinement import REFINEMENTS, Coloring
+from gnnak.wl.subgraph import subgraph_refinement
 
 GIB = 1 << 30
 
@@ -85,9 +85,7 @@ def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Colorin
     if test in PAIR_TESTS:
         marked, readout = options.root_mark, options.readout
         return pair_refinement(union, test, options.num_hops, marked, readout)
-    assert options.num_hops is not None
-    reading = Reading(options.d2c, options.root_mark, options.centroid, options.context)
-    return subgraph_refinement(union, options.hash, options.num_hops, reading)
+    return subgraph_refinement(union, options)
 
 
 def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int]:
@@ -120,7 +118,7 @@ def partition_with_rounds(
 ) -> tuple[list[int], int]:
     """Like `partition`; also return the number of rounds until colours are stable."""
     found = find_test(test, options)
-    chosen = read_options(found.test, **found.options)
+    chosen = found.read()
     union = read_union(graphs, chosen.labels, chosen.undirected)
     rounds = -1
     for coloring in run_test(found.test, union, chosen):

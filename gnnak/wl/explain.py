@@ -1,9 +1,11 @@
 """Explain why a WL test distinguishes two graphs: in which round, by which colours."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,10 +14,9 @@ from gnnak.subgraphs import egonets
 from gnnak.wl.bounds import find_test
 from gnnak.wl.compare import run_test
 from gnnak.wl.inputs import Graph, GraphUnion, LabeledGraph, read_graph, read_union
-from gnnak.wl.options import Options, read_options
+from gnnak.wl.options import Options
 from gnnak.wl.pair_tests import PAIR_TESTS
-from gnnak.wl.refinement import Coloring
-from gnnak.wl.subgraph import REFINEMENTS
+from gnnak.wl.refinement import REFINEMENTS, Coloring
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ which had colour 0 and saw colours 2 x 0.
 which had colour 0 and saw colours 3 x 0.
     """
     found = find_test(test, options)
-    chosen = read_options(found.test, **found.options)
+    chosen = found.read()
     union, history = _rounds(found.test, [first, second], chosen)
     deciding = next(
         (n for n, c in enumerate(history) if c.fingerprints(2).unique().numel() == 2),
@@ -162,17 +163,9 @@ def _deciding_colors(
         if before is not None and colors_nodes:
             around, joined = _around(test, union, options, item)
             sees = dict(sorted(Counter(history[-2].color[around].tolist()).items()))
-        found.append(
-            DecidingColor(
-                color,
-                (int(in_first[color]), int(in_second[color])),
-                graph,
-                _entries(union, now, item),
-                before,
-                sees,
-                joined,
-            )
-        )
+        counts = int(in_first[color]), int(in_second[color])
+        nodes = _entries(union, now, item)
+        found.append(DecidingColor(color, counts, graph, nodes, before, sees, joined))
     return tuple(found)
 
 
@@ -203,9 +196,7 @@ def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...
         return tuple(nodes.tolist())
     size = int(union.sizes[graph])
     index = item - int((coloring.graph == graph).nonzero()[0])
-    entries: list[int] = []
-    items = int((coloring.graph == graph).sum())
-    while items > 1 or not entries:
-        entries.append(index % size)
-        index, items = index // size, items // size
-    return tuple(reversed(entries))
+    items, shape = int((coloring.graph == graph).sum()), [size]
+    while math.prod(shape) < items:
+        shape.append(size)
+    return tuple(int(entry) for entry in np.unravel_index(index, shape))

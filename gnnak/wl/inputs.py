@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -55,10 +55,6 @@ class GraphUnion:
     def sizes(self) -> Tensor:
         """Number of nodes of each of the g graphs, [g]."""
         return counts_of(self.graph, self.num_graphs)
-
-    def recolored(self, node_color: Tensor) -> GraphUnion:
-        """Return a union of the same graphs with other node colours, [n]."""
-        return replace(self, node_color=node_color)
 
     def select(self, graphs: Tensor) -> GraphUnion:
         """Return a union of the graphs with the indices `graphs`, which may repeat."""

@@ -1,5 +1,7 @@
 """Compute the isomorphism classes of small coloured graphs."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -16,7 +18,9 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     have equal numbers iff 1-WL does not distinguish them.
     """
     coloring = stable(color_refinement(union))
-    return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
+    return replace(union, node_color=coloring.color), coloring.fingerprints(
+        union.num_graphs
+    )
 
 
 def first_shared(union: GraphUnion) -> Tensor:
@@ -35,7 +39,7 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
     """Give each of `nodes`, at most one per graph, a colour that no other node has."""
     mark = torch.zeros_like(union.node_color)
     mark[nodes] = 1
-    return union.recolored(rank_pairs(union.node_color, mark))
+    return replace(union, node_color=rank_pairs(union.node_color, mark))
 
 
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:

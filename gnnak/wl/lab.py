@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
+from typing import TypeVar
 
 from gnnak.errors import GraphError
-from gnnak.wl.bounds import find_test
+from gnnak.wl.bounds import Contender
 from gnnak.wl.compare import partition_with_rounds
 from gnnak.wl.families import FAMILIES, family, pairs_apart
-from gnnak.wl.options import read_options
-from gnnak.wl.subgraph import REFINEMENTS
+from gnnak.wl.refinement import REFINEMENTS
 
+Result = TypeVar("Result")
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
 )
 """The families that `gnnak wl lab` uses by default: all except the two largest, which
 take minutes with the test 2-FWL."""
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A Weisfeiler-Leman (WL) test together with its options."""
-
-    test: str
-    options: Mapping[str, object] = field(default_factory=dict)
-    """Maps names of fields of `Options` to values; other fields have their default."""
-
-    def __post_init__(self) -> None:
-        read_options(self.test, **self.options)
-
-    @classmethod
-    def of(cls, name: str, options: Mapping[str, object]) -> Contender:
-        found = find_test(name, options)
-        return cls(found.test, found.options)
-
-    @property
-    def label(self) -> str:
-        options = [k if v is True else f"{k}={v}" for k, v in self.options.items()]
-        return f"{self.test} ({', '.join(options)})" if options else self.test
 
 
 _PLUS = {"d2c": True, "centroid": True, "context": True}
@@ -82,8 +62,15 @@ class LabResult:
     test: str = ""
     """For the `bound` of a network: the WL test with its options; empty otherwise."""
 
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+
+def timed(run: Callable[[], Result]) -> tuple[Result | None, float, str]:
+    """Return the result of `run`, its seconds and ""; if it fails, why (None, 0.0)."""
+    start = perf_counter()
+    try:
+        found = run()
+    except GraphError as error:
+        return None, 0.0, str(error)
+    return found, perf_counter() - start, ""
 
 
 def run_lab(
@@ -96,18 +83,11 @@ def run_lab(
     for name in families:
         groups = family(name)
         graphs = [graph for group in groups for graph in group]
+        total = pairs_apart(groups, [0] * len(graphs))[0]
         for contender in contenders:
-            start = perf_counter()
             options = {"max_memory": max_memory, **contender.options}
-            test = contender.test
-            try:
-                classes, rounds = partition_with_rounds(test, graphs, **options)
-            except GraphError as error:
-                total = pairs_apart(groups, [0] * len(graphs))[0]
-                yield LabResult(
-                    name, contender.label, total, None, None, 0.0, str(error)
-                )
-                continue
-            total, apart = pairs_apart(groups, classes)
-            seconds = perf_counter() - start
-            yield LabResult(name, contender.label, total, apart, rounds, seconds)
+            run = partial(partition_with_rounds, contender.test, graphs, **options)
+            found, seconds, note = timed(run)
+            classes, rounds = found or (None, None)
+            apart = None if classes is None else pairs_apart(groups, classes)[1]
+            yield LabResult(name, contender.label, total, apart, rounds, seconds, note)

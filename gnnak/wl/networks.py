@@ -1,13 +1,10 @@
 """Count the pairs of graphs that a network distinguishes, before and after training."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from time import perf_counter
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from gnnak.errors import GraphError
 from gnnak.graphs.named import Graph
 from gnnak.graphs.store import store_graphs
 from gnnak.models.factory import build_model, parse_name
@@ -18,11 +15,11 @@ from gnnak.models.options import (
     SubgraphOptions,
 )
 from gnnak.nn.features import Categorical
-from gnnak.typing import Encoding
+from gnnak.typing import Encoding, PairEncoding
 from gnnak.wl.bounds import bound_of, check_bound
 from gnnak.wl.compare import partition
 from gnnak.wl.families import Groups, family, pairs_apart
-from gnnak.wl.lab import Contender, LabResult
+from gnnak.wl.lab import LabResult, timed
 
 TOLERANCE = 1e-9
 """Relative difference above which two float64 embeddings count as different. It is far
@@ -30,11 +27,9 @@ above rounding errors (about 1e-13), and far below the differences between graph
 the network can distinguish."""
 
 
-class Embedder(Protocol):
-    """A function that maps a batch of g graphs to one embedding of c channels each."""
-
-    def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Return float64 embeddings, [g, c]; the node features `x`, [n], are all 0."""
+Embedder = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A function that maps a batch of g graphs, with the arguments `x` (node features, [n],
+all 0), `edge_index` and `batch`, to float64 embeddings, [g, c]."""
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
@@ -103,18 +98,17 @@ class PlainEmbedder(nn.Module):
         super().__init__()
         check_bound(name)
         kind = kind or ("whole" if num_hops is None else "egonets")
-        member, family = parse_name(name).member, FamilyOptions()
-        if member is not None:
-            family = FamilyOptions(reduce="sum")
+        member = parse_name(name).member
+        pairs: tuple[PairEncoding, ...] | None = None
         if member == "nested":
-            family = FamilyOptions(pairs=("distance",), reduce="sum")
+            pairs = ("distance",)
         options = ModelOptions(
             num_layers=num_layers,
             base_layers=base_layers,
             channels=channels,
             subgraphs=SubgraphOptions(kind, 0 if num_hops is None else num_hops),
             encodings=encodings,
-            family=family,
+            family=FamilyOptions(pairs, reduce="sum" if member else None),
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -173,7 +167,6 @@ def _results(
 ) -> Iterator[LabResult]:
     """Yield three results of one network on one family: bound, random and trained."""
     embedder, chosen = PlainEmbedder(network, num_hops), bound_of(network, num_hops)
-    label = Contender(chosen.test, chosen.options).label
 
     def bound() -> int:
         graphs = [graph for group in groups for graph in group]
@@ -191,11 +184,8 @@ def _results(
 
     total = pairs_apart(groups, [0] * sum(map(len, groups)))[0]
     for run in (bound, random, trained):
-        contender, test = f"{network}, {run.__name__}", label if run is bound else ""
-        start, apart, note = perf_counter(), None, ""
-        try:
-            apart = run()
-        except GraphError as error:
-            note = str(error)
-        seconds = 0.0 if apart is None else perf_counter() - start
+        apart, seconds, note = timed(run)
+        contender, test = f"{network}, {run.__name__}", ""
+        if run is bound:
+            test = chosen.label
         yield LabResult(name, contender, total, apart, None, seconds, note, test)

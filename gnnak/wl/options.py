@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from gnnak.errors import OptionError
 from gnnak.typing import check_choice, check_count, check_known
 from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
-from gnnak.wl.subgraph import REFINEMENTS
+from gnnak.wl.refinement import REFINEMENTS
 
 TESTS: tuple[str, ...] = (*REFINEMENTS, "subgraph-1-wl*", "subgraph-1-wl", *PAIR_TESTS)
 """The names of all Weisfeiler-Leman (WL) tests."""

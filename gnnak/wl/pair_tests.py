@@ -85,20 +85,17 @@ class Steps(NamedTuple):
     contains."""
 
 
-def inside_steps(union: GraphUnion, pairs: Pairs) -> Steps:
-    """Find, for each pair (u, v), the pairs (u, w) with a neighbour w of v."""
-    near = incoming(union.edge_index, union.num_nodes)
-    target, entry = ragged_ranges(*near.rows(pairs.node))
-    source, found = pairs.find(pairs.root[target], near.node[entry])
-    label = union.edge_color[near.edge[entry]]
-    return Steps(target[found], label[found], (source[found],))
+def inside_steps(union: GraphUnion, pairs: Pairs, across: bool = False) -> Steps:
+    """Find, for each pair (u, v), the pairs (u, w) with a neighbour w of v.
 
-
-def across_steps(union: GraphUnion, pairs: Pairs) -> Steps:
-    """Find, for each pair (u, v), the pairs (w, v) with a neighbour w of u."""
+    If `across`, find instead the pairs (w, v) with a neighbour w of u.
+    """
     near = incoming(union.edge_index, union.num_nodes)
-    target, entry = ragged_ranges(*near.rows(pairs.root))
-    source, found = pairs.find(near.node[entry], pairs.node[target])
+    target, entry = ragged_ranges(*near.rows(pairs.root if across else pairs.node))
+    root, node = pairs.root[target], near.node[entry]
+    if across:
+        root, node = near.node[entry], pairs.node[target]
+    source, found = pairs.find(root, node)
     label = union.edge_color[near.edge[entry]]
     return Steps(target[found], label[found], (source[found],))
 
@@ -157,7 +154,7 @@ PAIR_TESTS: dict[str, PairTest] = {
     "swl": PairTest((inside_steps,)),
     "pswl": PairTest((inside_steps,), own=True),
     "gswl": PairTest((inside_steps,), context=True),
-    "sswl": PairTest((inside_steps, across_steps)),
+    "sswl": PairTest((inside_steps, partial(inside_steps, across=True))),
     "2-lfwl": PairTest((partial(folklore_steps, both=False),), pooled_at_once=True),
     "2-slfwl": PairTest((partial(folklore_steps, both=True),), pooled_at_once=True),
 }

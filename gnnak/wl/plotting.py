@@ -61,17 +61,13 @@ def _plot_graph(
         axes.scatter(
             x, y, s=180, color=shown, edgecolors="0.2", zorder=2, clip_on=False
         )
-        text, ink = str(colors[node]), "white" if _is_dark(shown) else "black"
+        luminance = 0.299 * shown[0] + 0.587 * shown[1] + 0.114 * shown[2]
+        text, ink = str(colors[node]), "white" if luminance < 0.45 else "black"
         axes.annotate(
             text, (x, y), ha="center", va="center", size=7, zorder=3, color=ink
         )
     axes.set_aspect("equal")
     axes.margins(0.1)
-
-
-def _is_dark(color: tuple[float, ...]) -> bool:
-    red, green, blue = color[:3]
-    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.45
 
 
 def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:

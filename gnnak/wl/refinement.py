@@ -223,3 +223,14 @@ def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     seen = rank_rows(*(torch.cat(column) for column in columns))
     row = shared.nonzero().flatten().repeat_interleave(torch.cat(widths))
     return [rank_multisets(row, seen, color.numel())]
+
+
+REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
+    "1-wl": color_refinement,
+    "2-wl": lambda union: tuple_refinement(union, 2),
+    "3-wl": lambda union: tuple_refinement(union, 3),
+    "2-fwl": lambda union: folklore_refinement(union, 2),
+    "3-fwl": lambda union: folklore_refinement(union, 3),
+}
+"""Maps each WL test without subgraphs to a function that yields the colouring of every
+round. Subgraph-1-WL can use each of these tests as its HASH."""

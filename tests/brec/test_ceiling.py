@@ -8,8 +8,8 @@ from gnnak.brec.ceiling import run_brec
 from gnnak.brec.data import FILE_NAME, GROUPS, load_brec
 from gnnak.errors import FileFormatError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
+from gnnak.wl.bounds import Contender
 from gnnak.wl.families import cycle_and_two
-from gnnak.wl.lab import Contender
 
 PAIRS = {
     "first": [four_regular_pair(), (rook(), shrikhande())],

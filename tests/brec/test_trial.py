@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnnak.brec.data import load_brec
-from gnnak.brec.run import Progress, run_pairs, summary
+from gnnak.brec.run import Progress, Trials, summary
 from gnnak.brec.trial import (
     NO_FEATURES,
     THRESHOLD,
@@ -161,7 +161,7 @@ def test_a_small_gpu_saves_fewer_activations(monkeypatch):
     assert memory(144) == 24 << 30
 
 
-def test_run_pairs_resumes_finished_pairs(tmp_path, monkeypatch):
+def test_trials_resume_finished_pairs(tmp_path, monkeypatch):
     calls = []
 
     def trial(pair, options, seed, device):
@@ -172,10 +172,10 @@ def test_run_pairs_resumes_finished_pairs(tmp_path, monkeypatch):
     groups = {"one": [four_regular_pair()] * 3}
     progress = Progress.of(tmp_path, SMALL)
     progress.add(7, "one", 1, GOOD)
-    found = run_pairs(groups, SMALL, [7, 8], CPU, progress)
+    found = Trials(groups, SMALL, [7, 8], CPU, progress).run()
     assert calls == [7, 7, 8, 8, 8]
     assert summary(found)["7"]["all"]["released"] == 3
-    run_pairs(groups, SMALL, [7, 8], CPU, progress)
+    Trials(groups, SMALL, [7, 8], CPU, progress).run()
     assert len(calls) == 5
     assert Progress.of(tmp_path, TrialOptions()).finished() == {}
 
@@ -235,13 +235,10 @@ def test_recomputed_activations_do_not_change_a_trial(monkeypatch):
 @pytest.mark.slow
 def test_pairs_in_parallel_have_the_results_of_one_process(tmp_path):
     groups = {"one": [four_regular_pair()] * 2, "two": [(rook(), shrikhande())]}
-    one = run_pairs(groups, SMALL, [1], CPU, Progress.of(tmp_path / "one", SMALL))
+    one = Trials(groups, SMALL, [1], CPU, Progress.of(tmp_path / "one", SMALL)).run()
     progress, told = Progress.of(tmp_path / "two", SMALL), []
-    two = run_pairs(
-        *(groups, SMALL, [1], CPU, progress),
-        notify=lambda *where: told.append(where),
-        jobs=2,
-    )
+    trials = Trials(groups, SMALL, [1], CPU, progress, jobs=2)
+    two = trials.run(lambda *where: told.append(where))
     assert two == one
     assert sorted(told) == [("one", 1), ("one", 1), ("two", 1)]
     assert set(progress.finished()) == {(1, "one", 0), (1, "one", 1), (1, "two", 0)}

@@ -59,7 +59,7 @@ def test_brec_shows_counts_ceiling_and_published_counts(data_dir, tmp_path, trai
             "subgraphs is 'walks'; use one of: deletion, egonets",
         ),
         (("--accelerator", "tpu"), "--accelerator is 'tpu'; use one of"),
-        (("--accelerator", "gpu"), "there is no GPU; use auto or cpu"),
+        (("--accelerator", "gpu"), "there is no GPU here; use --accelerator cpu"),
         (("--seed", "-1"), "--seed is -1; give a whole number of at least 0"),
         (("--seed", "1", "--seed", str(2**63)), "give a whole number below 2^63"),
         (("--lr", "-0.1"), "lr is -0.1; give a finite number greater than 0"),

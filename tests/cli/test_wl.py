@@ -20,7 +20,7 @@ from gnnak.graphs import from_pyg, write_graph6
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.graphs.readers.files import format_suffix
 from gnnak.wl import TESTS
-from gnnak.wl.lab import Contender
+from gnnak.wl.bounds import Contender
 
 
 def write(path, *graphs):

@@ -2,6 +2,7 @@ import pytest
 
 from gnnak.errors import OptionError
 from gnnak.wl import partition
+from gnnak.wl.bounds import Contender
 from gnnak.wl.families import (
     FAMILIES,
     circulants,
@@ -12,7 +13,7 @@ from gnnak.wl.families import (
     regular_pair,
     trees,
 )
-from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, Contender, run_lab
+from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
 
 
 @pytest.mark.heavy

@@ -4,7 +4,7 @@ import torch
 
 from gnnak.errors import GnnakError, GraphError, OptionError
 from gnnak.wl import TESTS, Options, distinguishes, explain, partition
-from gnnak.wl.bounds import Bound, find_test
+from gnnak.wl.bounds import Contender, find_test
 from gnnak.wl.compare import estimated_bytes
 from gnnak.wl.inputs import read_union
 from gnnak.wl.options import known_options, read_options
@@ -54,7 +54,7 @@ def test_a_wrong_option_is_one_clear_sentence(test, options, sentence):
     ],
 )
 def test_the_name_of_a_network_stands_for_the_test_that_bounds_it(name, options, bound):
-    assert find_test(name, options) == Bound(*bound)
+    assert find_test(name, options) == Contender(*bound)
     test, same = bound
     for run in (partition, lambda *a, **b: distinguishes(a[0], *a[1], **b)):
         assert run(name, PAIR, **options) == run(test, PAIR, **same)

@@ -28,7 +28,6 @@ from gnnak.wl.pair_tests import (
     PAIR_TESTS,
     READOUTS,
     Pairs,
-    across_steps,
     folklore_steps,
     inside_steps,
 )
@@ -248,7 +247,7 @@ def test_steps_of_a_path_on_whole_graphs():
     inside = entries(pairs, inside_steps(union, pairs))
     assert inside["00"] == ["01"]
     assert inside["01"] == ["00", "02"]
-    across = entries(pairs, across_steps(union, pairs))
+    across = entries(pairs, inside_steps(union, pairs, across=True))
     assert across["01"] == ["11"]
     assert across["10"] == ["00", "20"]
     local = entries(pairs, folklore_steps(union, pairs, both=False))
@@ -271,7 +270,7 @@ def test_steps_of_a_path_on_egonets_stay_in_the_subgraph():
         "21": ["22"],
         "22": ["21"],
     }
-    assert entries(pairs, across_steps(union, pairs))["01"] == ["11"]
+    assert entries(pairs, inside_steps(union, pairs, across=True))["01"] == ["11"]
     assert entries(pairs, folklore_steps(union, pairs, both=False))["01"] == ["00 01"]
 
 
@@ -282,7 +281,7 @@ def test_pairs_of_graphs_without_nodes_or_edges():
             pairs = Pairs.of(union, num_hops)
             for steps in (
                 inside_steps(union, pairs),
-                across_steps(union, pairs),
+                inside_steps(union, pairs, across=True),
                 folklore_steps(union, pairs, both=True),
             ):
                 assert steps.target.numel() == 0

@@ -148,12 +148,8 @@ def flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def read_only(config: RunConfig) -> dict[str, Any]:
     """Return the options of a run by name, without those that the model ignores."""
     read = {f"model.{name}" for name in read_options(config.model)}
-    options = flat(config.to_dict())
-    return {
-        key: value
-        for key, value in options.items()
-        if key in read or not key.startswith("model.")
-    }
+    options = flat(config.to_dict()).items()
+    return {k: v for k, v in options if k in read or not k.startswith("model.")}
 
 
 def stopped_config(folder: Path) -> RunConfig | None:

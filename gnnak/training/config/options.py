@@ -118,14 +118,41 @@ LONGEST_SHOWN = 80
 """Largest number of characters of a wrong value in an error message."""
 
 
-def change(record: Record, options: Mapping[str, Any]) -> Record:
+def change(record: Record, options: Mapping[str, Any], prefix: str = "") -> Record:
     """Return a copy of a frozen dataclass with some options changed.
+
+    Error messages write `prefix` before the names of the options.
 
     >>> from gnnak.training.config.run_config import RunConfig
     >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
     3
     """
-    return _change_all(record, options, "")
+    new: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    kind: Any = type(record)
+    hints = _hints(kind)
+    for key, value in options.items():
+        head, _, rest = str(key).partition(".")
+        name = f"{prefix}{key}"
+        if head not in hints:
+            raise unknown_option(name, head, hints)
+        if not is_dataclass(getattr(record, head)):
+            if rest:
+                part = rest.partition(".")[0]
+                raise OptionError(f"{name}: {head} is one value, it has no {part!r}.")
+            new[head] = converted(name, value, hints[head])
+        elif rest:
+            nested.setdefault(head, {})[rest] = value
+        elif isinstance(value, Mapping):
+            nested.setdefault(head, {}).update(value)
+        else:
+            raise OptionError(
+                f"{name} is {shown(value)}; give its options, as {name}.key=value."
+            )
+    # Replace all options in one call: every copy of a dataclass is validated.
+    for head, inner in nested.items():
+        new[head] = change(getattr(record, head), inner, f"{prefix}{head}.")
+    return replace(record, **new)  # type: ignore[type-var]
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -148,37 +175,6 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
     return options
 
 
-def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
-    """Do the work of `change`; `prefix` precedes the names in error messages."""
-    new: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
-    for key, value in options.items():
-        head, *rest = str(key).split(".")
-        name = f"{prefix}{key}"
-        hints = _hints(record.__class__)
-        if head not in hints:
-            raise unknown_option(name, head, hints)
-        old = getattr(record, head)
-        if rest:
-            if not is_dataclass(old):
-                raise OptionError(
-                    f"{name}: {head} is one value, it has no {rest[0]!r}."
-                )
-            nested.setdefault(head, {})[".".join(rest)] = value
-        elif is_dataclass(old):
-            if not isinstance(value, Mapping):
-                raise OptionError(
-                    f"{name} is {shown(value)}; give its options, as {name}.key=value."
-                )
-            nested.setdefault(head, {}).update(value)
-        else:
-            new[head] = converted(name, value, hints[head])
-    # Replace all options in one call: every copy of a dataclass is validated.
-    for head, inner in nested.items():
-        new[head] = _change_all(getattr(record, head), inner, f"{prefix}{head}.")
-    return replace(record, **new)
-
-
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind)
@@ -189,10 +185,9 @@ def unknown_option(name: str, head: str, known: Iterable[str]) -> OptionError:
     """Return the error for an unknown option `name`; its part `head` is not known."""
     prefix = name[: name.rfind(head)]
     near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)
-    if near:
-        hint = f"did you mean {prefix}{near[0]}?"
-        return OptionError(f"unknown option {name!r}; {hint}")
-    return OptionError(f"unknown option {name!r}; there are: {', '.join(known)}.")
+    every = f"there are: {', '.join(known)}."
+    hint = f"did you mean {prefix}{near[0]}?" if near else every
+    return OptionError(f"unknown option {name!r}; {hint}")
 
 
 ALIASES = {

@@ -2,36 +2,40 @@
 
 import gc
 import math
-from collections.abc import Callable, Iterator, Sequence
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 import networkx as nx
 import torch
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch.autograd import DeviceType
+from torch.profiler import profile
 
 from gnnak.datasets.record import Dataset, DatasetInfo
+from gnnak.device import peak_megabytes, reset_peak
 from gnnak.errors import OptionError, TrainingError
 from gnnak.graphs import from_networkx
+from gnnak.loading.items import Item
 from gnnak.loading.order import BatchSampler
+from gnnak.loading.prefetch import prefetching_paused
+from gnnak.loop.step import backward, clip_gradients
 from gnnak.models.factory import parse_name
 from gnnak.nn.features import Categorical
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.callbacks import RestoreSignals
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import DataConfig, RunConfig
-from gnnak.training.launch import Places, find_dataset
-from gnnak.training.measure.meters import (
-    KernelTimes,
-    Notify,
-    PhaseTimes,
-    Stopwatch,
-    kernels_share,
-)
+from gnnak.training.data import GraphData
+from gnnak.training.module import GraphTask
 from gnnak.training.processes.machine import (
     Machine,
     make_trainer,
@@ -43,6 +47,227 @@ from gnnak.training.records.results import Record, environment, six_digits
 from gnnak.training.run import is_captured, prepare, run_title
 from gnnak.training.timing import Clock
 from gnnak.typing import check_count
+
+Notify = Callable[[str], None]
+"""A function that is called with a short text about the progress of a benchmark."""
+
+
+def synchronised_time(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+class Stopwatch(Callback):
+    """Callback that measures seconds and peak memory of epochs, and of evaluations."""
+
+    def __init__(self, warm_up: int, epochs: int, notify: Notify | None = None) -> None:
+        self.warm_up, self.epochs, self.notify = warm_up, epochs, notify
+        self.training: list[float] = []
+        self.evaluation: list[float] = []
+        self.megabytes: float | None = None
+        self._since: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return median(self.training)
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        self._since = synchronised_time(trainer.strategy.root_device)
+
+    def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
+        reset_peak(trainer.strategy.root_device)
+        if self.notify is not None:
+            epoch, total = trainer.current_epoch + 1, trainer.max_epochs
+            kind = " (warm-up)" if epoch <= self.warm_up else ""
+            self.notify(f"epoch {epoch} of {total}{kind}")
+
+    def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
+        self._end_training(trainer)
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        now = synchronised_time(trainer.strategy.root_device)
+        if self._is_timed(trainer) and self._since is not None:
+            self.evaluation.append(now - self._since)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        if len(self.training) <= trainer.current_epoch - self.warm_up:
+            self._end_training(trainer)
+        self._since = synchronised_time(trainer.strategy.root_device)
+
+    def _end_training(self, trainer: Trainer) -> None:
+        device = trainer.strategy.root_device
+        now = synchronised_time(device)
+        if self._is_timed(trainer) and self._since is not None:
+            self.training.append(now - self._since)
+            peak = peak_megabytes(device)
+            if peak is not None:
+                self.megabytes = max(peak, self.megabytes or 0.0)
+        self._since = now
+
+    def _is_timed(self, trainer: Trainer) -> bool:
+        return 0 <= trainer.current_epoch - self.warm_up < self.epochs
+
+
+PHASES = ("data", "forward", "backward", "optimiser")
+"""The phases of a training step, in order; `data` is the assembly of the batch."""
+WARM_UP, MOST = 2, 20
+"""Number of untimed training steps at the start, and largest number of timed steps."""
+
+
+class PhaseTimes(Callback):
+    """Callback that times the phases of some uncaptured steps after training."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        """Seconds per epoch of each phase; empty before the end of the training."""
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """After training, run some more steps, time their phases and set `seconds`."""
+        assert isinstance(module, GraphTask)
+        module.train()
+        timed = list(_steps(trainer, module))[WARM_UP:]
+        batches = int(trainer.num_training_batches)
+        for phase in PHASES:
+            mean = sum(step[phase] for step in timed) / len(timed)
+            self.seconds[phase] = mean * batches
+
+
+def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
+    """Run training steps; yield the seconds of each step, by phase."""
+    data = trainer.datamodule  # type: ignore[attr-defined]
+    assert isinstance(data, GraphData)
+    device = trainer.strategy.root_device
+    batches = iter(data.train_dataloader())
+    for _ in range(WARM_UP + min(MOST, int(trainer.num_training_batches))):
+        taken: dict[str, float] = {}
+        with _phase("data", taken, device):
+            item = next(batches, None)
+            if item is None:
+                batches = iter(data.train_dataloader())
+                item = next(batches)
+        _take_step(trainer, task, item, taken)
+        yield taken
+
+
+def _take_step(
+    trainer: Trainer, task: GraphTask, item: Item, taken: dict[str, float]
+) -> None:
+    device, optimiser = trainer.strategy.root_device, trainer.optimizers[0]
+    with (
+        _phase("forward", taken, device),
+        trainer.precision_plugin.train_step_context(),
+    ):
+        loss = task.loss_of(item)
+    with _phase("backward", taken, device):
+        backward(loss)
+    with _phase("optimiser", taken, device):
+        clip_gradients(optimiser, task.config.train.clip)
+        optimiser.step()
+        optimiser.zero_grad()
+
+
+@contextmanager
+def _phase(phase: str, taken: dict[str, float], device: torch.device) -> Iterator[None]:
+    begin = synchronised_time(device)
+    yield
+    taken[phase] = synchronised_time(device) - begin
+
+
+STEPS, TOP, WIDTH = 10, 12, 60
+"""Numbers of profiled steps, reported kernels and characters of a kernel's name."""
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """How often one GPU kernel is launched in a training step, and how long it runs."""
+
+    name: str
+    calls: float
+    """Mean number of launches per training step."""
+    microseconds: float
+    """Mean microseconds per training step, summed over all launches in the step."""
+
+
+class KernelTimes(Callback):
+    """Callback that profiles the first steps of one epoch, then stops the training."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch, self.steps = epoch, 0
+        self.kernels: list[KernelTime] = []
+        """The times of all kernels, longest first; empty before profiling."""
+        self._profile: Any = None
+
+    @property
+    def microseconds(self) -> float:
+        return sum(kernel.microseconds for kernel in self.kernels)
+
+    def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Start and stop the profiler once: it then sees kernels of CUDA graphs."""
+        with prefetching_paused(), profile(acc_events=True):
+            pass
+
+    def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
+        if trainer.current_epoch == self.epoch:
+            synchronised_time(trainer.strategy.root_device)
+            with prefetching_paused():
+                self._profile = profile(acc_events=True).__enter__()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: LightningModule, *more: Any
+    ) -> None:
+        if self._profile is not None:
+            self.steps += 1
+            if self.steps == STEPS:
+                trainer.should_stop = True
+                self._end(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        if self._profile is not None:
+            self._end(trainer)
+
+    def _end(self, trainer: Trainer) -> None:
+        synchronised_time(trainer.strategy.root_device)
+        with prefetching_paused():
+            self._profile.__exit__(None, None, None)
+        self.kernels = kernel_times(self._profile.key_averages(), self.steps)
+        self._profile = None
+
+
+def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
+    """Return the mean time per step of each GPU kernel in a profile, longest first."""
+    calls: dict[str, float] = defaultdict(float)
+    taken: dict[str, float] = defaultdict(float)
+    for event in events:
+        if event.device_type != DeviceType.CUDA or event.is_user_annotation:
+            continue
+        name = short_name(event.key)
+        calls[name] += event.count / steps
+        taken[name] += event.self_device_time_total / steps
+    names = sorted(taken, key=lambda name: -taken[name])
+    return [KernelTime(name, calls[name], taken[name]) for name in names]
+
+
+def short_name(kernel: str) -> str:
+    """Return the name of a kernel without return type, namespaces and arguments.
+
+    >>> short_name("void at::native::vectorized_add<4, float>(int, float*)")
+    'vectorized_add<4, float>'
+    """
+    name = kernel.removeprefix("void ")
+    name = re.sub(r"\((anonymous|unnamed)[ \w]*\)::", "", name)
+    name = re.sub(r"\b(at|native|cuda|cutlass|std|c10)::", "", name)
+    name = re.sub(r"\(.*$", "", name)
+    return name if len(name) <= WIDTH else name[: WIDTH - 3] + "..."
+
+
+def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
+    return {
+        "share": found.microseconds / 1e6 / step_seconds,
+        "microseconds": found.microseconds,
+        "calls": sum(kernel.calls for kernel in found.kernels),
+        "top": [vars(kernel) for kernel in found.kernels[:TOP]],
+    }
 
 
 @dataclass(frozen=True)
@@ -114,6 +339,7 @@ class BenchOptions:
     """Whether to also profile GPU kernels, in a separate run after the timing."""
     evaluation: bool = False
     """Whether to also time the evaluation on the validation graphs."""
+    notify: Notify | None = None
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, least=1)
@@ -123,37 +349,27 @@ class BenchOptions:
 
 
 def bench(
-    config: RunConfig,
-    dataset: Dataset,
-    machine: Machine | None = None,
-    options: BenchOptions | None = None,
-    notify: Notify | None = None,
+    config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> Record:
     """Train for a few epochs; return a record of time and memory."""
-    machine, options = machine or Machine(), options or BenchOptions()
-    record = _timed(config, dataset, machine, options, notify)
+    record = _timed(config, dataset, machine, options)
     if not options.profile:
         return record
-    return with_kernels(record, config, dataset, machine, options, notify)
+    return with_kernels(record, config, dataset, machine, options)
 
 
 def bench_both(
-    config: RunConfig,
-    dataset: Dataset,
-    machine: Machine | None = None,
-    options: BenchOptions | None = None,
-    notify: Notify | None = None,
+    config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> list[Record]:
     """Benchmark the fast backend and plain PyTorch; `ratio` is plain / fast seconds."""
-    machine, options = machine or Machine(), options or BenchOptions()
     machines = [replace(machine, fast=fast) for fast in (True, False)]
-    records = [_timed(config, dataset, each, options, notify) for each in machines]
+    records = [_timed(config, dataset, each, options) for each in machines]
     fast, plain = (record["seconds"]["epoch"] for record in records)
     records[0]["ratio"] = six_digits(plain / fast)
     if not options.profile:
         return records
     return [
-        with_kernels(record, config, dataset, each, options, notify)
+        with_kernels(record, config, dataset, each, options)
         for record, each in zip(records, machines, strict=True)
     ]
 
@@ -164,7 +380,6 @@ def with_kernels(
     dataset: Dataset,
     machine: Machine,
     options: BenchOptions,
-    notify: Notify | None = None,
 ) -> Record:
     """Add a profile of GPU kernels to a record; on a CPU, return it unchanged."""
     if not machine.is_gpu:
@@ -172,23 +387,22 @@ def with_kernels(
     _, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     kernels = KernelTimes(warm_up)
-    meters = Meters(Stopwatch(warm_up, 0, notify), PhaseTimes(), kernels)
+    meters = Meters(Stopwatch(warm_up, 0, options.notify), PhaseTimes(), kernels)
     short_run(config, dataset, parts, machine, meters)
     step_seconds = median(record["epochs"]) / record["batches"]
     return record | {"kernels": kernels_share(kernels, step_seconds)}
 
 
 def _timed(
-    config: RunConfig,
-    dataset: Dataset,
-    machine: Machine,
-    options: BenchOptions,
-    notify: Notify | None,
+    config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> Record:
     whole, parts = _parts(config, dataset, options)
     warm_up = _warm_up(config, dataset, machine, options, parts)
-    meters = Meters(Stopwatch(warm_up, options.epochs, notify), PhaseTimes())
+    watch = Stopwatch(warm_up, options.epochs, options.notify)
+    meters = Meters(watch, PhaseTimes())
     trainer = short_run(config, dataset, parts, machine, meters, options.evaluation)
+    graphs, device = parts.train.numel(), trainer.strategy.root_device
+    parameters = trainer.lightning_module.parameters()
     return {
         "kind": "bench",
         "config": config.to_dict(),
@@ -199,8 +413,18 @@ def _timed(
         "recompute": machine.recompute,
         "max_copies": machine.max_copies,
         "source": dataset.info.source,
-        **_figures(meters, trainer, whole, parts),
-    } | environment(trainer.strategy.root_device)
+        "accelerator": device.type,
+        "parameters": sum(p.numel() for p in parameters),
+        "graphs": graphs,
+        "graphs_an_epoch": whole.train.numel(),
+        "batches": int(trainer.num_training_batches),
+        "epochs": [six_digits(seconds) for seconds in watch.training],
+        "seconds": _seconds(watch, meters.phases, whole, parts),
+        "graphs_per_second": six_digits(graphs / watch.seconds),
+        "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
+        "kernels": None,
+        **environment(device),
+    }
 
 
 def _parts(
@@ -237,24 +461,6 @@ def _warm_up(
     return max(options.warm_up, math.ceil(WARM_BATCHES / captured))
 
 
-def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
-    watch = meters.watch
-    graphs, batches = parts.train.numel(), int(trainer.num_training_batches)
-    module = trainer.lightning_module
-    return {
-        "accelerator": trainer.strategy.root_device.type,
-        "parameters": sum(p.numel() for p in module.parameters()),
-        "graphs": graphs,
-        "graphs_an_epoch": whole.train.numel(),
-        "batches": batches,
-        "epochs": [six_digits(seconds) for seconds in watch.training],
-        "seconds": _seconds(watch, meters.phases, whole, parts),
-        "graphs_per_second": six_digits(graphs / watch.seconds),
-        "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
-        "kernels": None,
-    }
-
-
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
@@ -289,43 +495,45 @@ def grow(
     what: Growing,
     config: RunConfig,
     load: Callable[[], Dataset],
-    machine: Machine | None = None,
-    options: BenchOptions | None = None,
-    notify: Notify | None = None,
+    machine: Machine,
+    options: BenchOptions,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
     """Benchmark a run once for each value of the quantity `what`; yield the records."""
     check_growing(what, config)
-    dataset = None if what == "nodes" else load()
+    dataset, notify = None if what == "nodes" else load(), options.notify
     for value in values or RANGES[what]:
         graphs = dataset or regular_graphs(value)
-        changed = _changed(config, what, value)
-        prefixed = notify and _prefixed(notify, f"{what} {value}, ")
-        record = bench(changed, graphs, machine, options, prefixed)
+        if notify is not None:
+            prefixed = partial(_notify, notify, f"{what} {value}, ")
+            options = replace(options, notify=prefixed)
+        record = bench(_changed(config, what, value), graphs, machine, options)
         yield record | {"kind": "growth", "what": what, "value": value}
+
+
+def _notify(notify: Notify, start: str, text: str) -> None:
+    notify(start + text)
 
 
 def measure(
     config: RunConfig,
-    places: Places,
+    load: Callable[[], Dataset],
     machine: Machine,
     options: BenchOptions,
-    growing: str | None = None,
+    growing: Growing | None = None,
     compare: bool = False,
-    notify: Notify | None = None,
 ) -> Iterator[Record]:
+    """Benchmark a run; or each value of a quantity; or each backend, and bfloat16."""
     if growing is not None:
-        what: Growing = growing  # type: ignore[assignment]
-        load = partial(find_dataset, config, places)
-        yield from grow(what, config, load, machine, options, notify)
-    elif compare:
-        dataset = find_dataset(config, places)
-        yield from bench_both(config, dataset, machine, options, notify)
+        yield from grow(growing, config, load, machine, options)
+    elif not compare:
+        yield bench(config, load(), machine, options)
+    else:
+        dataset = load()
+        yield from bench_both(config, dataset, machine, options)
         if machine.is_gpu and config.train.precision == "32":
             narrow = change(config, {"train.precision": "bf16"})
-            yield bench(narrow, dataset, machine, options, notify)
-    else:
-        yield bench(config, find_dataset(config, places), machine, options, notify)
+            yield bench(narrow, dataset, machine, options)
 
 
 def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
@@ -333,10 +541,6 @@ def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
         return change(config, {SETTINGS[what]: value})
     data = DataConfig(name=f"regular-{value}")
     return change(replace(config, data=data), {"train.loss": None})
-
-
-def _prefixed(notify: Notify, start: str) -> Notify:
-    return lambda text: notify(start + text)
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:

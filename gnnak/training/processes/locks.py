@@ -34,20 +34,6 @@ def reserved(folder: Path) -> Iterator[None]:
     if rank or os.environ.get("NODE_RANK", "0") != "0":
         yield
         return
-    with _locked_folder(folder):
-        yield
-
-
-def is_reserved(folder: Path) -> bool:
-    try:
-        with (folder / LOCK).open("rb", buffering=0) as file:
-            return not try_lock(file)
-    except OSError:
-        return False
-
-
-@contextmanager
-def _locked_folder(folder: Path) -> Iterator[None]:
     with _lock(folder) as file:
         with suppress(OSError):  # the text is only for error messages
             file.truncate(0)
@@ -60,12 +46,25 @@ def _locked_folder(folder: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
+def is_reserved(folder: Path) -> bool:
+    try:
+        with (folder / LOCK).open("rb", buffering=0) as file:
+            return not try_lock(file)
+    except OSError:
+        return False
+
+
 def _lock(folder: Path) -> FileIO:
     while True:
         file = _open(folder)
         if not try_lock(file):
             with file:
-                raise InUseError(_in_use(folder, file))
+                file.seek(0)
+                owner = file.read(200).decode(errors="replace")
+            raise InUseError(
+                f"{folder} is in use by another run{owner and f' ({owner})'}; wait "
+                "until that run ends, or stop it."
+            )
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
                 return file
@@ -80,12 +79,3 @@ def _open(folder: Path) -> FileIO:
         raise FileFormatError(
             f"{path} cannot be written: {error.strerror}; choose another folder."
         ) from error
-
-
-def _in_use(folder: Path, file: FileIO) -> str:
-    file.seek(0)
-    owner = file.read(200).decode(errors="replace")
-    return (
-        f"{folder} is in use by another run{owner and f' ({owner})'}; wait until that "
-        "run ends, or stop it."
-    )

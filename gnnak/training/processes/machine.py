@@ -159,11 +159,9 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
 @contextmanager
 def matmul_precision(machine: Machine) -> Iterator[None]:
     """Context manager: float32 matrix products on a GPU use TF32, if `machine.tf32`."""
-    if not (machine.is_gpu and machine.tf32):
-        yield
-        return
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    if machine.is_gpu and machine.tf32:
+        torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:

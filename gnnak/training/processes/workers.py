@@ -170,8 +170,7 @@ def _leave(reason: str) -> None:
     """End this process at once; the first worker prints the reason, if there is one."""
     with LEAVING:
         if reason and local_rank() == 1:
-            told = f"error: {reason}, so the run ended; go on with --resume."
-            sys.stderr.write(f"\n{told}\n")
+            sys.stderr.write(f"\nerror: {_sentence(reason)}\n")
             sys.stderr.flush()
             end_heartbeats()
         os._exit(1)
@@ -203,8 +202,11 @@ def watched(trainer: Trainer) -> Iterator[None]:
         if monitor is None:
             end_with_main(GRACE_SECONDS)
             raise
-        lost = monitor.wait_for_loss(NOTICE_SECONDS)
-        if lost is None and not _is_about_communication(error):
+        from torch.distributed import DistError
+
+        lost, told = monitor.wait_for_loss(NOTICE_SECONDS), str(error).lower()
+        about_network = any(word in told for word in NETWORK_WORDS)
+        if not (lost or about_network or isinstance(error, DistError)):
             raise
         first = str(error).partition("\n")[0].strip().rstrip(".")
         unknown = f"communication between the processes failed ({first})"
@@ -292,10 +294,3 @@ def _monitor() -> Monitor:
 
 def _sentence(text: str) -> str:
     return f"{text}, so the run ended; go on with --resume."
-
-
-def _is_about_communication(error: RuntimeError) -> bool:
-    from torch.distributed import DistError
-
-    message = str(error).lower()
-    return isinstance(error, DistError) or any(w in message for w in NETWORK_WORDS)

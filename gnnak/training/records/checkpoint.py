@@ -249,7 +249,10 @@ def read_tensors(path: Path) -> dict[str, Any]:
     whole = read_bytes(path)
     try:
         file = io.BytesIO(unsealed(whole))
-        _verify_checksums(file)
+        with zipfile.ZipFile(file) as archive:
+            if (damaged := archive.testzip()) is not None:
+                raise zipfile.BadZipFile(damaged)
+        file.seek(0)
         content = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # PyTorch raises errors of any type on damaged files
         raise CheckpointError(
@@ -260,10 +263,3 @@ def read_tensors(path: Path) -> dict[str, Any]:
             f"{path} is not a checkpoint; give the best.ckpt of a run."
         )
     return content
-
-
-def _verify_checksums(file: io.BytesIO) -> None:
-    with zipfile.ZipFile(file) as archive:
-        if (damaged := archive.testzip()) is not None:
-            raise zipfile.BadZipFile(damaged)
-    file.seek(0)

@@ -6,7 +6,8 @@ import math
 import platform
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,21 +34,8 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.checkpoint import Checkpoint, check_layout, checkpoint_from
 
-FLAGS = {
-    "smiles": "--smiles",
-    "targets": "--target",
-    "labels": "--targets",
-    "task": "--task",
-    "metric": "--metric",
-    "split": "--split",
-    "validation": "--validation",
-    "test": "--test",
-    "folds": "--folds",
-    "node_attr": "--node-attr",
-    "edge_attr": "--edge-attr",
-    "graphs": "--graphs",
-}
-"""The command-line option of `gnnak train` for each field of `OwnData`."""
+FLAGS = {"targets": "target", "labels": "targets"}
+"""Options of `gnnak train` that are not named as their field of `OwnData`."""
 
 
 def train_command(config: RunConfig, one_graph: bool = False) -> str | None:
@@ -78,8 +66,9 @@ def train_command(config: RunConfig, one_graph: bool = False) -> str | None:
 
 def _own_words(own: OwnData) -> list[str]:
     words = []
-    for name, flag in FLAGS.items():
-        value: Any = getattr(own, name)
+    for name in (field.name for field in fields(own)):
+        flag = f"--{FLAGS.get(name, name).replace('_', '-')}"
+        value: Any = None if name in ("path", "skip_bad") else getattr(own, name)
         if name in ("labels", "validation", "test") and value is not None:
             value = Path(value).name
         for each in value if isinstance(value, tuple) else (value,):
@@ -180,17 +169,14 @@ def load_folder(folder: Path) -> Checkpoint:
 
 
 def _check_replaceable(folder: Path) -> None:
-    for name in (CARD, CONFIG):
-        if not (folder / name).exists():
-            continue
-        try:
-            is_ours = _read_config(folder / CONFIG).get("format") == FORMAT
-        except GnnakError:
-            is_ours = False
-        if not is_ours:
-            raise FileFormatError(
-                f"the folder {folder} has another {name}; give a new folder."
-            )
+    names = [name for name in (CARD, CONFIG) if (folder / name).exists()]
+    with suppress(GnnakError):
+        if _read_config(folder / CONFIG).get("format") == FORMAT:
+            return
+    if names:
+        raise FileFormatError(
+            f"the folder {folder} has another {names[0]}; give a new folder."
+        )
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -231,9 +217,8 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def _without_folders(config: RunConfig) -> RunConfig:
     own = config.data.own
-    names = ("path", "labels", "validation", "test")
-    paths = {name: getattr(own, name) for name in names}
-    short: dict[str, Any] = {
-        name: None if path is None else Path(path).name for name, path in paths.items()
-    }
+    short: dict[str, Any] = {}
+    for name in ("path", "labels", "validation", "test"):
+        path = getattr(own, name)
+        short[name] = None if path is None else Path(path).name
     return replace(config, data=replace(config.data, own=replace(own, **short)))

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -75,7 +75,8 @@ def _checked(content: Any, line: bytes = b"") -> Record:
     told = content.pop(CHECKSUM, None)
     if told is None:
         return _without_damaged_key(content)
-    if told == _checksum_of_bytes(line):
+    begin = len(BEGIN) + DIGITS + len(b'", ')
+    if told == _checksum(b"{" + line.strip()[begin:]).decode():
         return content
     if told != _checksum(_plain_text(content).encode()).decode():
         raise ValueError("has a wrong checksum, so a value in it has changed")
@@ -88,11 +89,6 @@ def _without_damaged_key(content: Record) -> Record:
     others = {key: value for key, value in content.items() if key != first}
     expected = _checksum(_plain_text(others).encode()).decode()
     return others if content.get(first) == expected else content
-
-
-def _checksum_of_bytes(line: bytes) -> str:
-    before = len(BEGIN) + DIGITS + len(b'", ')
-    return _checksum(b"{" + line.strip()[before:]).decode()
 
 
 def _plain_text(record: Record) -> str:
@@ -143,18 +139,20 @@ def append_record(path: Path, record: Record) -> None:
     make_folder(path.parent)
     try:
         with path.open("a+b", buffering=0) as file, locked_file(file):
-            if "key" in record and _has_key(file, record["key"]):
+            file.seek(0)
+            content = file.readall()
+            if "key" in record and _has_key(content, record["key"]):
                 return
-            _write_whole(file, line if _ends_with_line_break(file) else b"\n" + line)
+            is_whole = not content or content.endswith(b"\n")
+            _write_whole(file, line if is_whole else b"\n" + line)
             os.fsync(file.fileno())
     except OSError as error:
         raise FileFormatError(_unwritable(path, error)) from error
 
 
-def _has_key(file: FileIO, key: str) -> bool:
+def _has_key(content: bytes, key: str) -> bool:
     """Return whether a file has an undamaged record with this `key`."""
-    file.seek(0)
-    lines = (each for each in file.readall().split(b"\n") if key.encode() in each)
+    lines = (each for each in content.split(b"\n") if key.encode() in each)
     return any(
         found.get("key") == key for each in lines for found in whole_records(each)
     )
@@ -186,13 +184,6 @@ def _write_whole(file: FileIO, line: bytes) -> None:
     if written < len(line):
         file.truncate(file.tell() - written)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _ends_with_line_break(file: FileIO) -> bool:
-    if not file.seek(0, os.SEEK_END):
-        return True
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
 
 
 EPOCH = "config device fast graphs_per_second peak_memory_mb seconds"
@@ -286,14 +277,10 @@ def fingerprint(dataset: Dataset) -> str:
         for name, tensor in tensors.items():
             if tensor is not None:
                 whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-                for part in threads.map(_digest, _chunks(tensor)):
+                flat = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+                for part in threads.map(_digest, flat.split(CHUNK)):
                     whole.update(part)
     return whole.hexdigest()[:16]
-
-
-def _chunks(tensor: Tensor) -> Iterator[Tensor]:
-    flat = tensor.detach().cpu().contiguous().view(-1)
-    yield from flat.view(torch.uint8).split(CHUNK)
 
 
 def _digest(chunk: Tensor) -> bytes:

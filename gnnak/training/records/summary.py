@@ -1,6 +1,6 @@
 """Summarise runs that differ only in seed and fold: mean and standard deviation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
@@ -54,15 +54,20 @@ def summarise(
     if not records:
         raise OptionError("no records to summarise; give those of at least one run.")
     latest = {(r["seed"], r.get("fold")): r for r in records}
-    chosen = [latest[key] for key in sorted(latest, key=_order)]
+    runs = sorted(latest, key=lambda run: (run[0], -1 if run[1] is None else run[1]))
+    chosen = [latest[run] for run in runs]
     every = _values(chosen, measure)
     values = [value for value in every if value is not None]
-    notes = [
-        _undefined(len(every) - len(values), len(every)),
-        _other_epochs(chosen, epochs),
-        _missing_runs(chosen, seeds, folds),
-        _several_sources(chosen),
-    ]
+    trained, expected = min(r["epochs"] for r in chosen), _expected(chosen, epochs)
+    sources = sorted({str(record.get("source")) for record in chosen})
+    notes = []
+    if lost := len(every) - len(values):
+        notes.append(f"the test score is undefined in {lost} of {len(every)} runs")
+    if expected not in (None, trained):
+        notes.append(f"trained for {trained} of {expected} epochs")
+    notes.append(_missing_runs(chosen, seeds, folds))
+    if len(sources) > 1:
+        notes.append(f"on graphs from {' and '.join(sources)}")
     return Summary(
         fmean(values) if values else None,
         stdev(values) if len(values) > 1 else None,
@@ -70,7 +75,7 @@ def summarise(
         "; ".join(note for note in notes if note),
         measure != "score" or bool(chosen[0]["lower_is_better"]),
         tuple(values),
-        measure == "score" and _trained(chosen) < (_expected(chosen, epochs) or 0),
+        measure == "score" and trained < (expected or 0),
     )
 
 
@@ -80,47 +85,18 @@ def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) ->
     return means.index(min(means) if lower_is_better else max(means))
 
 
-def _several_sources(records: Sequence[Record]) -> str:
-    sources = sorted({str(record.get("source")) for record in records})
-    return f"on graphs from {' and '.join(sources)}" if len(sources) > 1 else ""
-
-
-def _order(key: tuple[int, int | None]) -> tuple[int, int]:
-    return key[0], -1 if key[1] is None else key[1]
-
-
-def _undefined(count: int, runs: int) -> str:
-    return f"the test score is undefined in {count} of {runs} runs" if count else ""
-
-
 def _values(records: Sequence[Record], measure: Measure) -> list[float | None]:
-    if measure == "score":
-        return _scores(records)
-    read: dict[str, Callable[[Record], float]] = {
-        "seconds": lambda r: r["seconds"].get("data", 0.0) + r["seconds"]["train"],
-        "memory": lambda r: r["peak_memory_mb"]["train"],
-    }
-    return [read[measure](record) for record in records]
-
-
-def _scores(records: Sequence[Record]) -> list[float | None]:
+    if measure == "seconds":
+        seconds = [record["seconds"] for record in records]
+        return [each.get("data", 0.0) + each["train"] for each in seconds]
+    if measure == "memory":
+        return [record["peak_memory_mb"]["train"] for record in records]
     first = records[0]
     if first.get("fold") is None or first["protocol"] != "published":
         return [record["scores"].get("test") for record in records]
     curves = [record["curves"]["validation"] for record in records]
     best = best_mean_epoch(curves, first["lower_is_better"])
     return [curve[best] for curve in curves]
-
-
-def _other_epochs(records: Sequence[Record], epochs: int | None) -> str:
-    trained, expected = _trained(records), _expected(records, epochs)
-    if expected is None or trained == expected:
-        return ""
-    return f"trained for {trained} of {expected} epochs"
-
-
-def _trained(records: Sequence[Record]) -> int:
-    return min(record["epochs"] for record in records)
 
 
 def _expected(records: Sequence[Record], epochs: int | None) -> int | None:

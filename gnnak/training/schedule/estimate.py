@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
@@ -141,8 +141,7 @@ KEYS: tuple[Key, ...] = (same_cell, same_model, same_base, same_form, any_run)
 """All keys, from the strictest notion of similarity to the loosest."""
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     seconds: float
     """Seconds from the start of the run to its record."""
     megabytes: float

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -141,7 +141,9 @@ def work(
         connection.send(_ready())
         while (job := connection.recv()) is not None:
             connection.send(_outcome(train, job))
-            _free_memory()
+            gc.collect()
+            if torch.cuda.is_initialized():
+                torch.cuda.empty_cache()
     except (EOFError, BrokenPipeError, Stopped):
         return
 
@@ -166,12 +168,6 @@ def _ready() -> Ready:
     return Ready(environment("cuda")["device"], free / 1e6)
 
 
-def _free_memory() -> None:
-    gc.collect()
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-
-
 def _print_to(log: Path) -> None:
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     os.dup2(file, 1)
@@ -191,8 +187,8 @@ POLL_SECONDS = 0.5
 """Longest time between two updates of the screen."""
 
 
-class Watcher(Protocol):
-    """Interface of an object that shows the progress of a schedule."""
+class Watcher:
+    """Base class of objects that show the progress of a schedule; shows nothing."""
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
         """Show progress; `running` maps each worker to its task and start time."""

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.schedule.estimate import Estimate
 
 
 @dataclass(frozen=True)
@@ -33,26 +32,20 @@ class Task:
     """A job with its expected cost, and how it is to be run."""
 
     job: Work
-    estimate: Estimate | None = None
-    """The expected cost of the rest of the run; None if it is not known."""
+    seconds: float = math.inf
+    """The expected seconds that the rest of the run takes; infinite if not known."""
+    megabytes: float = 0.0
     tries: int = 0
     """Number of earlier starts of the run that failed."""
     alone: bool = False
     """Whether no other run may use the device at the same time."""
 
     @property
-    def seconds(self) -> float:
-        return math.inf if self.estimate is None else self.estimate.seconds
-
-    @property
-    def megabytes(self) -> float:
-        return 0.0 if self.estimate is None else self.estimate.megabytes
+    def is_known(self) -> bool:
+        return self.seconds < math.inf
 
     def after(self, seconds: float) -> Task:
-        if self.estimate is None:
-            return self
-        left = max(0.0, self.estimate.seconds - seconds)
-        return replace(self, estimate=replace(self.estimate, seconds=left))
+        return replace(self, seconds=max(0.0, self.seconds - seconds))
 
     def retry(self, alone: bool = False) -> Task:
         return replace(self, tries=self.tries + 1, alone=alone)
@@ -73,19 +66,21 @@ class Queue:
         long: bool = False,
         workers: int = 1,
     ) -> None:
-        self.waiting = sorted(tasks, key=_longest_first)
+        self.waiting: list[Task] = []
         self.megabytes, self.long, self.workers = megabytes, long, workers
+        self.add(*tasks)
 
-    def add(self, task: Task) -> None:
-        self.waiting = sorted([*self.waiting, task], key=_longest_first)
+    def add(self, *tasks: Task) -> None:
+        self.waiting += tasks
+        self.waiting.sort(key=lambda task: (task.alone, -task.seconds))
 
     def take(self, running: Collection[Task], seconds: float = math.inf) -> Task | None:
         """Remove and return the task that starts next; None if none may start now."""
-        needed = sum(task.seconds for task in self.waiting if task.estimate is not None)
+        needed = sum(task.seconds for task in self.waiting if task.is_known)
         hurry = not self.long and needed > seconds * self.workers
         order = sorted(self.waiting, key=_shortest_first) if hurry else self.waiting
         for task in order:
-            in_time = self.long or task.estimate is None or task.seconds <= seconds
+            in_time = self.long or not task.is_known or task.seconds <= seconds
             if in_time and self._has_room(task, running):
                 self.waiting.remove(task)
                 return task
@@ -104,14 +99,9 @@ class Queue:
 def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
     """Return the expected seconds until all tasks are done; None if unknown."""
     lengths = [task.seconds for task in tasks]
-    if any(math.isinf(length) for length in lengths):
-        return None
-    return max(sum(lengths) / workers, float(max(lengths, default=0.0)))
-
-
-def _longest_first(task: Task) -> tuple[bool, float]:
-    return task.alone, -task.seconds
+    longest = max(lengths, default=0.0)
+    return None if math.isinf(longest) else max(sum(lengths) / workers, longest)
 
 
 def _shortest_first(task: Task) -> tuple[bool, bool, float]:
-    return task.alone, task.estimate is not None, task.seconds
+    return task.alone, task.is_known, task.seconds

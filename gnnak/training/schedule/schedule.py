@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -25,6 +24,7 @@ from gnnak.training.schedule.pool import (
     Pool,
     Result,
     Training,
+    Watcher,
     multi_process_service,
 )
 from gnnak.training.schedule.queue import (
@@ -36,7 +36,7 @@ from gnnak.training.schedule.queue import (
 )
 
 
-class ScheduleView:
+class ScheduleView(Watcher):
     """Prints a line per ended run; on a terminal, also a table of running runs."""
 
     def __init__(
@@ -52,12 +52,7 @@ class ScheduleView:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
@@ -73,7 +68,10 @@ class ScheduleView:
             expected = duration(task.seconds)
             table.add_row(name, job.title, epochs, duration(spent), expected)
             left.append(task.after(spent))
-        self._live.update(Group(table, self._caption(left)), refresh=True)
+        end = seconds_to_end(left, self.workers)
+        text = f"{self.done} of {self.total} runs done, {self.failed} failed"
+        text += "" if end is None else f"; about {duration(end)} left"
+        self._live.update(Group(table, text), refresh=True)
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
         self.failed += outcome.failed
@@ -87,11 +85,6 @@ class ScheduleView:
     def retried(self, task: Task, reason: str) -> None:
         line = f"{task.job.title}: {reason}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def _caption(self, left: list[Task]) -> str:
-        end = seconds_to_end(left, self.workers)
-        text = f"{self.done} of {self.total} runs done, {self.failed} failed"
-        return text if end is None else f"{text}; about {duration(end)} left"
 
 
 def duration(seconds: float) -> str:
@@ -128,7 +121,7 @@ class Schedule:
         sizes = dataset_sizes(read_statistics(self.places.results))
         estimator = Estimator(records, device_name(self.machine), self.jobs, sizes)
         return [
-            Task(job, estimator(job.config, self.epochs_done(job)))
+            Task(job, *(estimator(job.config, self.epochs_done(job)) or ()))
             for job in without_repeats(jobs)
         ]
 
@@ -166,11 +159,11 @@ class Schedule:
             memory = f"{task.megabytes:,.0f} MB" if task.megabytes else "?"
             table.add_row(task.job.title, duration(task.seconds), memory)
         console.print(table)
-        known = [task for task in tasks if task.estimate is not None]
+        known = [task for task in tasks if task.is_known]
         total = seconds_to_end(known, self.jobs) or 0.0
         unknown = len(tasks) - len(known)
-        line = f"{counted(len(tasks), 'run')}, about {duration(total)}"
-        line += f", {self.jobs} at once"
+        count = counted(len(tasks), "run")
+        line = f"{count}, about {duration(total)}, {self.jobs} at once"
         if unknown:
             line += f"; the time of {counted(unknown, 'run')} is not known"
         console.print(f"{line}.", highlight=False, soft_wrap=True)

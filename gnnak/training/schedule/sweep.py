@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -17,7 +16,6 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.launch import Places, find_dataset, folds_of, warn_of_unused
 from gnnak.training.records.lookup import RunRecords
-from gnnak.training.records.results import Record
 from gnnak.training.records.summary import summarise
 from gnnak.training.schedule.queue import Job
 
@@ -174,25 +172,14 @@ def sweep_rows(
     experiment: str, combinations: Sequence[Combination], places: Places
 ) -> list[SweepRow]:
     records = RunRecords.read(*places.all_results)
-    rows = []
-    for each in combinations:
-        found = records.exact(each.config)
-        folders = {
-            (seed, fold): places.of(
-                change(each.config, {"train.seed": seed, "data.fold": fold}), experiment
-            )
-            for seed, fold in each.runs
-        }
-        rows.append(_row(each, found, folders))
-    return rows
+    return [_row(experiment, each, records, places) for each in combinations]
 
 
 def _row(
-    combination: Combination,
-    records: Sequence[Record],
-    folders: Mapping[tuple[int, int | None], Path],
+    experiment: str, combination: Combination, records: RunRecords, places: Places
 ) -> SweepRow:
-    found = {(r["seed"], r.get("fold")): r for r in records}
+    exact = records.exact(combination.config)
+    found = {(r["seed"], r.get("fold")): r for r in exact}
     newest = [found[run] for run in combination.runs if run in found]
     planned = len(combination.runs)
     if not newest:
@@ -201,7 +188,9 @@ def _row(
     tests = summarise(newest)
     sign = 1 if newest[0]["lower_is_better"] else -1
     best = min(newest, key=lambda record: sign * record["scores"]["validation"])
-    checkpoint = folders[best["seed"], best.get("fold")] / "best.ckpt"
+    run = {"train.seed": best["seed"], "data.fold": best.get("fold")}
+    folder = places.of(change(combination.config, run), experiment)
+    checkpoint = folder / "best.ckpt"
     return SweepRow(
         combination.values,
         newest[0]["metric"],

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from gnnak.errors import OptionError, TrainingError
 from gnnak.training.measure import bench as bench_module
 from gnnak.training.measure.bench import (
+    PHASES,
     BenchOptions,
     bench,
     bench_both,
@@ -15,7 +17,6 @@ from gnnak.training.measure.bench import (
     regular_graphs,
     with_kernels,
 )
-from gnnak.training.measure.meters import PHASES
 from gnnak.training.processes.machine import Machine
 from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config, triangles
@@ -72,7 +73,8 @@ def test_bench_times_evaluation_if_requested():
 
 def test_bench_notifies_every_epoch():
     told = []
-    bench(small_config(), triangles(), CPU, BenchOptions(epochs=2), told.append)
+    options = BenchOptions(epochs=2, notify=told.append)
+    bench(small_config(), triangles(), CPU, options)
     assert told == ["epoch 1 of 3 (warm-up)", "epoch 2 of 3", "epoch 3 of 3"]
 
 
@@ -115,7 +117,8 @@ def test_bench_warms_up_until_steps_are_captured(captures, size, epochs, monkeyp
     monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)
     monkeypatch.setattr(Machine, "captures", lambda *_: captures)
     told = []
-    bench(small_config(train__batch_size=size), triangles(), CPU, ONCE, told.append)
+    options = BenchOptions(epochs=1, notify=told.append)
+    bench(small_config(train__batch_size=size), triangles(), CPU, options)
     assert sum("warm-up" in words for words in told) == epochs
 
 
@@ -223,7 +226,8 @@ def test_grow_of_nodes_generates_regular_graphs():
 
     config = small_config(data__protocol="held-out", train__loss="cross-entropy")
     told = []
-    (record,) = grow("nodes", config, load, CPU, FEW, told.append, values=(12,))
+    options = replace(FEW, notify=told.append)
+    (record,) = grow("nodes", config, load, CPU, options, values=(12,))
     assert record["config"]["data"]["name"] == "regular-12"
     assert record["value"] == 12
     assert told == ["nodes 12, epoch 1 of 1"]

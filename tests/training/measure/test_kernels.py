@@ -4,16 +4,17 @@ import pytest
 from torch.autograd import DeviceType
 
 from gnnak.loading import prefetch
-from gnnak.training.measure import meters as meters_module
-from gnnak.training.measure.bench import Meters, short_run
-from gnnak.training.measure.meters import (
+from gnnak.training.measure import bench as bench_module
+from gnnak.training.measure.bench import (
     PHASES,
     KernelTime,
     KernelTimes,
+    Meters,
     PhaseTimes,
     Stopwatch,
     kernel_times,
     kernels_share,
+    short_run,
 )
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
@@ -97,7 +98,7 @@ def test_profiler_starts_and_stops_while_prefetching_is_paused(monkeypatch):
         def key_averages(self):
             return []
 
-    monkeypatch.setattr(meters_module, "profile", Profile)
+    monkeypatch.setattr(bench_module, "profile", Profile)
     dataset, found = triangles(32), KernelTimes(1)
     meters = Meters(Stopwatch(0, 1), PhaseTimes(), found)
     parts = choose_parts(dataset, "split")

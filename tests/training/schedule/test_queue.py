@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.schedule.estimate import Estimate
 from gnnak.training.schedule.queue import (
     Job,
     Queue,
@@ -19,8 +18,8 @@ from gnnak.training.schedule.sweep import grid
 
 
 def task(seconds: float | None, megabytes: float = 0.0, **more) -> Task:
-    estimate = None if seconds is None else Estimate(seconds, megabytes)
-    return Task(Job(f"{seconds}", "zinc", RunConfig()), estimate, **more)
+    expected = math.inf if seconds is None else seconds
+    return Task(Job(f"{seconds}", "zinc", RunConfig()), expected, megabytes, **more)
 
 
 def test_take_returns_the_longest_task_first_and_unknown_ones_before():
@@ -31,7 +30,7 @@ def test_take_returns_the_longest_task_first_and_unknown_ones_before():
 
 def test_take_skips_tasks_that_would_not_end_in_time():
     queue = Queue([task(100), task(20), task(None)])
-    assert queue.take([], 30).estimate is None
+    assert not queue.take([], 30).is_known
     assert queue.take([], 30).seconds == 20
     assert queue.take([], 30) is None
     assert [each.seconds for each in queue.waiting] == [100]
@@ -87,7 +86,7 @@ def test_seconds_to_end_is_not_known_if_a_task_is_not():
 def test_after_estimates_the_rest():
     assert task(10).after(4).seconds == 6
     assert task(10).after(40).seconds == 0
-    assert task(None).after(4).estimate is None
+    assert not task(None).after(4).is_known
 
 
 ZINC = RunConfig()
