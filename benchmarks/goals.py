@@ -259,11 +259,11 @@ def kernel_lines(records: list[Record], names: tuple[str, ...]) -> list[list[str
             --record`, in the same file, belong to no row and are ignored.
         names: Names of the rows in `ROWS` whose newest records are used.
     """
-    newest = {record.get("row"): record for record in records if record["fast"]}
+    newest = {r.get("row"): r["kernels"] for r in records if r["fast"] and r["kernels"]}
     lines = []
     for name in names:
-        found = newest[name]["kernels"] if name in newest else None
-        for kernel in found["top"] if found else []:
+        found = newest.get(name, {"top": []})
+        for kernel in found["top"]:
             share = kernel["microseconds"] / found["microseconds"]
             lines.append(
                 [
