@@ -115,9 +115,7 @@ def test_summary_counts_the_cells_that_agree(tmp_path):
     zinc = load_table("encodings").rows[0][0]
     write_records(tmp_path, [run_record(zinc.config, 0, test=0.0805)])
     shown = told("--summary", "--results", str(tmp_path))
-    assert ["encodings", *"10 1 0 1 0 0 0 0 0".split()] in map(
-        str.split, shown.splitlines()
-    )
+    assert re.search("encodings +10 +1 +0 +1 +0 +0 +0 +0 +0", shown)
     assert "100.0% of the compared cells are within or better." in shown
     counts = json.loads(told("--summary", "--json", "--results", str(tmp_path)))
     assert {c["table"]: c["within"] for c in counts}["encodings"] == 1
