@@ -57,8 +57,9 @@ def agreement_summary() -> str:
             pairs = zip(astuple(totals), astuple(counts), strict=True)
             totals = Counts(*(a + b for a, b in pairs))
     rows.append(["all", *map(str, astuple(totals)), _percent(totals)])
-    header = ["table", "cells", "run", "▲ better", "≈ within", "▼ worse"]
-    return markdown([*header, "shortened", "explained", "▲ or ≈"], rows)
+    signs = ["▲ better", "≈ within", "▼ worse", "◆ paper OOM", "no paper number"]
+    header = ["table", "cells", "run", *signs, "all seeds", "▼ explained", "▲ or ≈"]
+    return markdown(header, rows)
 
 
 def _percent(counts: Counts) -> str:

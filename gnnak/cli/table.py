@@ -89,8 +89,9 @@ def table(
     shorten: float = typer.Option(
         1,
         min=1,
-        help="With --run: divide the number of epochs, and that after which the "
-        "learning rate is halved, by this number.",
+        help="Divide the number of epochs, and that after which the learning rate is "
+        "halved, by this number. Such runs are trials: their records are in the "
+        "folder trials of --results, and in no other table.",
     ),
     settings: list[str] | None = SETTINGS,
     data_dir: Path | None = DATA_DIR,
@@ -99,14 +100,16 @@ def table(
 ) -> None:
     """Show tables of the paper with our numbers next to the paper's.
 
-    Our numbers come from the records in the results folder. A number
-    from fewer epochs, seeds or folds than in the paper has a footnote.
+    Our numbers come from the records in the results folder, of runs with as many
+    epochs as the paper's. A number from fewer seeds or folds has a footnote.
     """
     with stoppable_at_once():
         from gnnak.report.cells import load_table, table_names
         from gnnak.report.tables import fill_from_folder
         from gnnak.training.config.experiment import full_names
 
+    if shorten > 1:
+        results = results / "trials"
     names = _chosen(name, tables, table_names())
     if (run or planned.dry_run) and not names:
         option = "--run" if run else "--dry-run"

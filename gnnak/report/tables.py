@@ -25,9 +25,9 @@ from gnnak.training.records.summary import Summary, summarise
 from gnnak.training.schedule.estimate import Estimator, runs_at_once
 from gnnak.training.schedule.queue import Job
 
-Verdict = Literal["better", "within", "worse"]
+Verdict = Literal["better", "within", "worse", "oom"]
 """How our number compares with the paper's, see `compare`."""
-SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼"}
+SIGNS: dict[Verdict, str] = {"better": "▲", "within": "≈", "worse": "▼", "oom": "◆"}
 DEVIATIONS = 2.0
 """Our number agrees with the paper's if the difference is at most this many of the
 paper's standard deviations."""
@@ -69,13 +69,14 @@ def parse_number(text: str) -> PaperNumber | None:
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
     """Compare our number with the paper's; return None if a number is missing.
 
-    Where the paper ran out of memory ("OOM"), any number is "better".
+    Where the paper ran out of memory, the result is "oom". Runs with fewer epochs than
+    the paper's are not compared.
     """
-    if cell.paper is None or ours.mean is None:
+    if cell.paper is None or ours.mean is None or ours.shortened:
         return None
     paper = parse_number(cell.paper)
     if paper is None:
-        return "better" if cell.paper == "OOM" else None
+        return "oom" if cell.paper == "OOM" else None
     mean = 100 * ours.mean if cell.style.percent else ours.mean
     gain = paper.mean - mean if ours.lower_is_better else mean - paper.mean
     if abs(gain) <= paper.tolerance * (1 + 1e-9):
@@ -88,14 +89,18 @@ class Counts:
     cells: int = 0
     """Cells that show the result of runs."""
     run: int = 0
-    """Cells of which at least one run has a record."""
+    """Cells with at least one run of the paper's length: the sum of the next five."""
     better: int = 0
     within: int = 0
     worse: int = 0
-    shortened: int = 0
-    """Worse cells whose runs had fewer epochs than the paper's."""
+    oom: int = 0
+    """Cells in which the paper's run was out of memory."""
+    new: int = 0
+    """Cells for which the paper has no number."""
+    seeds: int = 0
+    """Cells with as many runs as in the paper."""
     explained: int = 0
-    """Worse cells with another reason; see `reason_of`."""
+    """Worse cells with a reason; see `reason_of`."""
 
     @property
     def share(self) -> float | None:
@@ -105,10 +110,6 @@ class Counts:
 
 
 FILE = CONFIGS / "tables" / "_worse.yaml"
-SHORTENED = (
-    "our runs had fewer epochs than the paper's (see the footnotes), so the numbers "
-    "cannot be compared yet."
-)
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
@@ -120,8 +121,6 @@ def reason_of(cell: Cell, ours: Summary) -> str | None:
     if of_seeds and len(alone) > 1 and set(alone) != {"worse"}:
         shown = ", ".join(cell.style.number(value) for value in ours.values)
         return f"the runs differ ({shown}), and not all are worse than the paper's."
-    if ours.shortened:
-        return SHORTENED
     for text, reason in _known().items():
         if text in cell.title:
             return reason
@@ -147,7 +146,7 @@ def _known() -> Mapping[str, str]:
 LEGEND = (
     "Our number, then the paper's in brackets. ≈: at most two of the paper's standard "
     "deviations apart (at most 5 % if the paper gives none); ▲: better by more than "
-    "that, or the paper ran out of memory (OOM); ▼: worse by more than that."
+    "that; ▼: worse by more than that; ◆: the paper ran out of memory (OOM)."
 )
 NOT_RUN = "[n min]: not run; one seed would take about n minutes, alone on one {}."
 
@@ -171,6 +170,12 @@ class Filled:
     def verdict(self) -> Verdict | None:
         """How our number compares with the paper's; None if a number is missing."""
         return None if self.summary is None else compare(self.cell, self.summary)
+
+    @property
+    def has_all_runs(self) -> bool:
+        plan, found = self.cell.plan, self.summary
+        wanted = plan.runs * (plan.folds or 1) if plan else 0
+        return found is not None and found.runs >= wanted
 
     @property
     def sign(self) -> str:
@@ -224,17 +229,18 @@ class FilledTable:
     @property
     def counts(self) -> Counts:
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
-        verdicts = [cell.verdict for cell in cells]
-        reasons = [cell.reason for cell in cells if cell.reason is not None]
-        shortened = reasons.count(SHORTENED)
+        run = [c for c in cells if c.summary is not None and not c.summary.shortened]
+        verdicts = [cell.verdict for cell in run]
         return Counts(
             cells=len(cells),
-            run=sum(bool(cell.ours) for cell in cells),
+            run=len(run),
             better=verdicts.count("better"),
             within=verdicts.count("within"),
             worse=verdicts.count("worse"),
-            shortened=shortened,
-            explained=len(reasons) - shortened,
+            oom=verdicts.count("oom"),
+            new=verdicts.count(None),
+            seeds=sum(cell.has_all_runs for cell in run),
+            explained=sum(cell.reason is not None for cell in run),
         )
 
     @property
@@ -291,7 +297,7 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
 
 def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
     """Summarise the runs of a table cell, with notes on missing runs and the device."""
-    records = runs.nearest(plan.config)
+    records = runs.complete(plan.config)
     if plan.measure == "seconds":
         alone = [record for record in records if runs_at_once(record) == 1]
         records = alone or records

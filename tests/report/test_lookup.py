@@ -18,20 +18,24 @@ def plan(row, column):
     return next(c.plan for c in cells if (c.row, c.column) == (row, column))
 
 
-def test_nearest_prefers_the_same_settings_then_the_most_epochs():
-    exact, short = run_record(ZINC), run_record(SHORT)
-    others = [run_record(SHORTER), short, run_record(SHORTER, 1)]
-    assert RunRecords([*others, exact]).nearest(ZINC) == [exact]
-    assert RunRecords(others).nearest(ZINC) == [short]
-    assert RunRecords(others).exact(ZINC) == []
-    wider = change(ZINC, {"model.channels": 64})
-    assert RunRecords(others).nearest(wider) == []
+def test_complete_prefers_the_same_settings_then_the_most_epochs():
+    long, exact, short = (run_record(each) for each in (ZINC, SHORT, SHORTER))
+    middle = run_record(change(ZINC, {"train.epochs": 100}))
+    others = [short, middle, long]
+    assert RunRecords([*others, exact]).complete(SHORT) == [exact]
+    assert RunRecords(others).complete(SHORT) == [long]
+    assert RunRecords(others).exact(SHORT) == []
+    wider = change(SHORT, {"model.channels": 64})
+    assert RunRecords(others).complete(wider) == []
+
+
+def test_runs_with_fewer_epochs_are_not_complete():
+    assert RunRecords([run_record(SHORT), run_record(SHORTER)]).complete(ZINC) == []
 
 
 def test_a_shorter_run_may_also_lower_the_learning_rate_earlier():
     record = run_record(change(ZINC, {"train.epochs": 62, "train.step": 10}))
     records = RunRecords([record, run_record(SHORT)])
-    assert records.nearest(ZINC) == [record]
     assert records.any_length(ZINC, least=62) == [record]
     assert records.any_length(ZINC, least=63) == []
 
@@ -40,11 +44,11 @@ def test_runs_with_another_schedule_are_no_shorter_or_longer_runs():
     often = change(ZINC, {"train.step": 5})
     for length in ({}, {"train.epochs": 2 * ZINC.train.epochs}):
         record = run_record(change(ZINC, length))
-        assert RunRecords([record]).nearest(often) == []
-        assert RunRecords([record]).nearest(change(ZINC, {"train.epochs": 9}))
+        assert RunRecords([record]).complete(often) == []
+        assert RunRecords([record]).complete(change(ZINC, {"train.epochs": 9}))
     other = {"train.schedule": "cosine"}
     record = run_record(change(ZINC, other))
-    assert RunRecords([record]).nearest(change(often, other)) == [record]
+    assert RunRecords([record]).complete(change(often, other)) == [record]
 
 
 def test_records_from_before_an_option_was_there_count_as_its_default():

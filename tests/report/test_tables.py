@@ -6,7 +6,6 @@ from gnnak.report.cells import Cell, Style, load_table, table_names
 from gnnak.report.formats import _tex, as_csv, latex, markdown, text
 from gnnak.report.tables import (
     LEGEND,
-    SHORTENED,
     _known,
     _letters,
     compare,
@@ -66,7 +65,7 @@ def test_negative_numbers_are_compared_by_size():
 
 def test_a_cell_without_the_papers_number_has_no_verdict():
     assert verdict(None, 0.1) is None
-    assert verdict("OOM", 0.1) == "better"
+    assert verdict("OOM", 0.1) == "oom"
 
 
 @pytest.mark.parametrize("name", table_names())
@@ -115,10 +114,10 @@ def test_runs_that_are_all_worse_have_no_reason_unless_one_is_known():
     assert known == _known()["Connected, legacy label"]
 
 
-def test_a_shortened_run_is_the_reason_even_if_another_one_is_known():
-    assert reason_of(ERROR, replace(runs(0.2), shortened=True)) == SHORTENED
-    assert reason_of(LABEL, replace(runs(-1.0), shortened=True)) == SHORTENED
-    assert reason_of(ERROR, replace(runs(0.1), shortened=True)) is None
+def test_runs_with_fewer_epochs_than_the_papers_are_not_compared():
+    short = replace(runs(0.2), shortened=True)
+    assert compare(ERROR, short) is None
+    assert reason_of(ERROR, short) is None
 
 
 def test_scores_that_are_to_be_high_are_compared_that_way():
@@ -134,11 +133,12 @@ def test_a_remark_names_all_cells_of_its_reason():
     assert remark.startswith(f"▼ {LABEL.title}; {other.title}: ")
 
 
-def test_a_table_counts_shortened_and_explained_cells_and_shows_reasons_below():
+def test_a_table_counts_cells_and_shows_reasons_below():
     unlucky = run_record(GOOD, 1, test=0.2)
     filled = fill_table(SMALL, records(unlucky))
     counts = filled.counts
-    assert (counts.worse, counts.shortened, counts.explained) == (2, 1, 1)
+    compared = counts.better + counts.within + counts.worse
+    assert counts.run == compared + counts.oom + counts.new
     assert any("(0.081, 0.200)" in remark for remark in filled.remarks)
 
 
@@ -155,7 +155,6 @@ NONE = RunRecords([])
 def test_pending_runs_are_those_without_a_record_of_just_their_settings():
     runs = pending_runs(SMALL, records(run_record(IMAGES, 1)))
     assert [(run.config, run.title) for run in runs] == [
-        (POOR, "GIN / ZINC (MAE), seed 0"),
         (change(POOR, {"train.seed": 1}), "GIN / ZINC (MAE), seed 1"),
         (IMAGES, "GIN-AK+ / CIFAR10 (ACC), seed 0"),
     ]
@@ -172,13 +171,11 @@ def test_pending_runs_can_be_fewer_or_more():
 def test_shortened_runs_are_pending_unless_a_longer_run_has_a_record():
     runs = pending_runs(SMALL.shortened(2), records(), seeds=1)
     lengths = {"train.epochs": 155, "train.step": 25}
-    assert [run.config for run in runs] == [
-        change(config, lengths) for config in (POOR, IMAGES)
-    ]
+    assert [run.config for run in runs] == [change(IMAGES, lengths)]
     done = records(*(run_record(run.config) for run in runs))
     assert pending_runs(SMALL.shortened(2), done, seeds=1) == []
     assert pending_runs(SMALL.shortened(3), done, seeds=1) == []
-    assert len(pending_runs(SMALL.shortened(1.5), done, seeds=1)) == 2
+    assert len(pending_runs(SMALL.shortened(1.5), done, seeds=1)) == 1
 
 
 def test_runs_with_another_schedule_are_pending():
@@ -235,8 +232,6 @@ def test_statistics_are_printed_with_the_papers(tmp_path):
     assert filled.body[0][2] == "(1200)"
 
 
-WORSE = f"▼ GIN / ZINC (MAE): {SHORTENED}"
-
 FILLED = fill_table(SMALL, records())
 
 
@@ -249,9 +244,8 @@ def test_markdown_has_our_numbers_and_the_papers_and_blanks_without_both():
         "| GIN | 0.250 [a] ▼ (0.163 ± 0.004) | (59.82) |\n"
         "| GIN-AK+ | 0.082 ± 0.001 ≈ (0.080) |  |\n"
         "\n"
-        "- [a] trained for 30 of 310 epochs; 1 of 2 seeds.\n"
+        "- [a] 1 of 2 seeds.\n"
         f"- {LEGEND}\n"
-        f"- {WORSE}\n"
         "- A note, 100% true."
     )
 
@@ -270,9 +264,8 @@ def test_latex_is_escaped():
         "GIN-AK+ & 0.082 $\\pm$ 0.001 $\\approx$ (0.080) &  \\\\\n"
         "\\bottomrule\n"
         "\\end{tabular}\n"
-        "\\par\\footnotesize [a] trained for 30 of 310 epochs; 1 of 2 seeds.\n"
+        "\\par\\footnotesize [a] 1 of 2 seeds.\n"
         f"\\par\\footnotesize {_tex(LEGEND)}\n"
-        f"\\par\\footnotesize {_tex(WORSE)}\n"
         "\\par\\footnotesize A note, 100\\% true.\n"
         "\\end{table}"
     )
@@ -282,8 +275,7 @@ def test_csv_has_one_line_a_cell_with_the_numbers_as_recorded():
     lines = as_csv(fill_table(SMALL, records(run_record(IMAGES, test=0.75))))
     assert lines.splitlines() == [
         "row,column,mean,deviation,runs,ours,paper,verdict,note",
-        "GIN,ZINC (MAE),0.25,,1,0.250,0.163 ± 0.004,worse,"
-        "trained for 30 of 310 epochs; 1 of 2 seeds",
+        "GIN,ZINC (MAE),0.25,,1,0.250,0.163 ± 0.004,worse,1 of 2 seeds",
         "GIN,CIFAR10 (ACC),,,0,,59.82,,",
         "GIN-AK+,ZINC (MAE),0.082,0.0014142135623730963,2,0.082 ± 0.001,0.080,within,",
         "GIN-AK+,CIFAR10 (ACC),0.75,,1,75.00%,,,1 of 2 seeds",
@@ -298,9 +290,8 @@ def test_text_is_aligned():
         "GIN      0.250 [a] ▼ (0.163 ± 0.004)        (59.82)\n"
         "GIN-AK+      0.082 ± 0.001 ≈ (0.080)\n"
         "\n"
-        "[a] trained for 30 of 310 epochs; 1 of 2 seeds.\n"
+        "[a] 1 of 2 seeds.\n"
         f"{LEGEND}\n"
-        f"{WORSE}\n"
         "A note, 100% true."
     )
 
@@ -315,13 +306,19 @@ def test_text_breaks_into_blocks_where_the_screen_is_narrow():
 
 
 def test_footnotes_have_a_letter_for_each_sentence():
-    filled = fill_table(SMALL, records(run_record(IMAGES, test=0.75)))
+    short = SMALL.changed({"train.epochs": 30})
+    given = [run_record(change(each, {"train.epochs": 30})) for each in (POOR, IMAGES)]
+    undefined = run_record(change(GOOD, {"train.epochs": 30}), test=None)
+    filled = fill_table(short, records(*given, undefined))
     assert filled.footnotes == (
         ("a", "trained for 30 of 310 epochs; 1 of 2 seeds"),
-        ("b", "1 of 2 seeds"),
+        (
+            "b",
+            "the test score is undefined in 1 of 1 runs; trained for 30 of 310 epochs; "
+            "1 of 2 seeds",
+        ),
     )
-    assert filled.rows[1][1].text == "75.00% [b]"
-    assert filled.rows[1][0].cell.config == GOOD
+    assert filled.rows[1][0].mark == "b"
     assert [_letters(place) for place in (0, 25, 26, 27, 52, 702)] == [
         *("a", "z", "aa", "ab", "ba", "aaa")
     ]

@@ -59,13 +59,16 @@ class RunRecords:
     def exact(self, config: RunConfig) -> list[Record]:
         return self._exact.get(config.cell(), [])
 
-    def nearest(self, config: RunConfig) -> list[Record]:
-        """Return `exact` records or, if there are none, the longest of `any_length`."""
+    def complete(self, config: RunConfig) -> list[Record]:
+        """Return `exact` records or, if there are none, those of the longest runs.
+
+        Runs with fewer epochs than `config` are not complete.
+        """
         if found := self.exact(config):
             return found
-        others = self.any_length(config)
-        most = max((_epochs(record) for record in others), default=0)
-        return [record for record in others if _epochs(record) == most]
+        longer = self.any_length(config, least=config.train.epochs)
+        most = max((_epochs(record) for record in longer), default=0)
+        return [record for record in longer if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
         """Return the records of runs that differ from `config` at most in their length.
