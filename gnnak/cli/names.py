@@ -87,6 +87,7 @@ MEMBERS = (
     "sun",
     "sswl",
     "sswl+",
+    "l2fgnn",
 )
 """Names of the other subgraph GNNs, as in `gnnak.models.members.MEMBERS`."""
 METRICS = (

@@ -52,6 +52,7 @@ MEMBER_BOUNDS: dict[str, str] = {
     "sun": "gswl",
     "sswl": "sswl",
     "sswl+": "sswl",
+    "l2fgnn": "2-slfwl",
 }
 """Maps the first part of the name of a subgraph GNN, such as "dss" of "dss-gin", to a
 WL test that bounds the GNN with every base GNN that is bounded by 1-WL. Zhang et al.
@@ -59,7 +60,7 @@ WL test that bounds the GNN with every base GNN that is bounded by 1-WL. Zhang e
 derived ourselves. A k-hop GNN of one layer is bounded by "swl", too. The bound of
 Nested GNN is valid only without the encoding "resistance"."""
 
-_READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+")
+_READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")
 """Subgraph GNNs that know the root only from their input: from encodings of pairs
 (root, node)."""
 

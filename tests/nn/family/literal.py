@@ -118,6 +118,23 @@ def sswl_layer(layer, world, h):
     return new
 
 
+def l2fgnn_layer(layer, world, h):
+    new = {}
+    for u, v in h:
+        sums = [0 * h[u, v], 0 * h[u, v], sum(world.context(h, v))]
+        for w, end, e in world.edges:
+            if end == v and {(u, w), (w, v)} <= set(h):
+                sent = applied(layer.first, h[u, w]) + applied(layer.second, h[w, v])
+                sums[0] = sums[0] + (sent + e).clamp(min=0)
+            if end == u and {(w, v), (u, w)} <= set(h):
+                sent = applied(layer.first, h[w, v]) + applied(layer.second, h[u, w])
+                sums[1] = sums[1] + (sent + e).clamp(min=0)
+        terms = zip(layer.mlps, layer.eps, sums, strict=True)
+        total = sum(applied(mlp, (1 + eps) * h[u, v] + s) for mlp, eps, s in terms)
+        new[u, v] = applied(layer.norm, total).clamp(min=0)
+    return new
+
+
 def id_layer(layer, world, h):
     new = {}
     for u, v in h:
