@@ -111,7 +111,7 @@ def lab(
         int | None,
         typer.Option(
             help="Radius of the egonets, for networks.",
-            show_default="1; whole graphs for sswl and sswl+",
+            show_default="1; whole graphs for sswl, sswl+ and l2fgnn",
         ),
     ] = None,
     max_memory: Memory = 2.0,
