@@ -58,8 +58,8 @@ MEMBER_BOUNDS: dict[str, str] = {
 WL test that bounds the GNN with every base GNN that is bounded by 1-WL. Zhang et al.
 (2023) prove these bounds, except those of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we
 derived ourselves. The bound of Local 2-FGNN follows from GSWL < SLFWL(2), since a layer
-of it collects what GSWL and SLFWL(2) collect. A k-hop GNN of one layer is bounded by "swl", too. The bound of
-Nested GNN is valid only without the encoding "resistance"."""
+of it collects what GSWL and SLFWL(2) collect. A k-hop GNN of one layer is bounded by
+"swl", too. The bound of Nested GNN is valid only without the encoding "resistance"."""
 
 _READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")
 """Subgraph GNNs that know the root only from their input: from encodings of pairs

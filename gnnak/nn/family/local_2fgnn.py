@@ -48,8 +48,8 @@ class L2FGNNLayer(SSWLLayer):
     ) -> None:
         super().__init__(_neighbour_sum(), _neighbour_sum(), channels, whole)
         self.edge_encoders = nn.ModuleList(edge_encoders or ())
-        self.first = nn.Linear(channels, channels)
-        self.second = nn.Linear(channels, channels)
+        self.linear = nn.Linear(channels, channels)
+        self.pair_linear = nn.Linear(channels, channels)
         self.eps = nn.Parameter(torch.zeros(3))
         widths = [channels, channels, channels]
         self.mlps = nn.ModuleList(mlp(widths, bias=False) for _ in range(3))
@@ -62,12 +62,13 @@ class L2FGNNLayer(SSWLLayer):
         edge_attr: Tensor | None,
     ) -> Tensor:
         """Return the sum in the layer's equation, the input of BatchNorm, [m, c]."""
-        first = self.first(h)
+        sent, num_nodes = self.linear(h), subgraphs.known_num_nodes
         inner, outer = self.edge_states(h, subgraphs, edge_index, edge_attr)
+        context = pool_context(h, subgraphs, num_nodes, "sum")
         sums = (
-            inside(self.conv, first, subgraphs, inner),
-            across(self.across, first, subgraphs, edge_index, outer, self.whole),
-            lift(pool_context(h, subgraphs, subgraphs.known_num_nodes, "sum"), subgraphs),
+            inside(self.conv, sent, subgraphs, inner),
+            across(self.across, sent, subgraphs, edge_index, outer, self.whole),
+            lift(context, subgraphs),
         )
         terms = zip(self.mlps, self.eps, sums, strict=True)
         return sum(run((1 + eps) * h + total) for run, eps, total in terms)
@@ -79,18 +80,17 @@ class L2FGNNLayer(SSWLLayer):
         edge_index: Tensor,
         edge_attr: Tensor | None,
     ) -> list[Tensor]:
-        r"""Return $B h_{a,b} + e^1_{ab}$ and $B h_{b,a} + e^2_{ab}$ for edges $a \to b$.
+        r"""Return $B h_{a,b} + e^1_{ab}$ and $B h_{b,a} + e^2_{ab}$ of edges $a \to b$.
 
-        Both are [e, c]. All messages along copies of an edge read the same state. It is
-        minus infinity, so that the ReLU removes the messages, where the pair is no node
-        copy.
+        Both are [e, c], since they are the same for all copies of an edge. Where the
+        pair is no node copy, they are minus infinity: the ReLU removes the messages.
         """
         pairs, size, states = edge_pairs(subgraphs, edge_index), edge_index.size(1), []
         with on_graph(subgraphs.real):
             encoded = [encode(edge_attr, size) for encode in self.edge_encoders]
         encoded = encoded or [edge_attr, edge_attr]
         for copy, exists, e in zip(pairs.copy, pairs.exists, encoded, strict=True):
-            state = self.second(h.index_select(0, copy))
+            state = self.pair_linear(h.index_select(0, copy))
             state = state if e is None else state + e
             states.append(state.masked_fill(~exists[:, None], float("-inf")))
         return states
