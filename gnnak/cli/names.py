@@ -54,7 +54,7 @@ BASES = ("gin", "gcn", "sage", "gat", "gatedgcn", "pna", "pna*", "ppgn")
 """Names of the base GNNs, as in `gnnak.models.bases.BASES`."""
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 """Suffixes of model names, as in `gnnak.models.factory.SUFFIXES`."""
-MEMBERS = _names("khop ego id id-fast nested ds dss sun sswl sswl+")
+MEMBERS = _names("khop ego id id-fast nested ds dss sun sswl sswl+ l2fgnn")
 """Names of the other subgraph GNNs, as in `gnnak.models.members.MEMBERS`."""
 METRICS = _names(
     "mae mse rmse log10-mse r2 explained-variance pearson spearman kendall concordance "

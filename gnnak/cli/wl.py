@@ -86,7 +86,7 @@ def lab(
     ),
     num_hops: int | None = option(
         help="Radius of the egonets, for networks.",
-        show_default="1; whole graphs for sswl and sswl+",
+        show_default="1; whole graphs for sswl, sswl+ and l2fgnn",
     ),
     max_memory: float = MEMORY,
     as_json: bool = JSON,

@@ -226,7 +226,8 @@ def build_model(
             must be imported before. The suffix `-ak` means GNN-AK, `-ak+` means
             GNN-AK+, and a further suffix `-s` means training with SubgraphDrop. A
             prefix names another subgraph GNN: `khop-`, `ego-`, `id-`, `id-fast-`,
-            `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, as in `sswl+-gin`.
+            `nested-`, `ds-`, `dss-`, `sun-`, `sswl-`, `sswl+-` or `l2fgnn-`, as in
+            `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
         edge_features: The same for the edge features. If None, there are none, and all

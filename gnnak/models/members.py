@@ -11,6 +11,7 @@ from gnnak.models.network import Network
 from gnnak.models.options import FamilyOptions, ModelOptions, SubgraphKind
 from gnnak.nn.family import (
     KHopLayer,
+    L2FGNNLayer,
     SSWLLayer,
     SSWLPlusLayer,
     SubgraphGNN,
@@ -20,6 +21,7 @@ from gnnak.nn.family import (
     id_fast_gnn,
     id_gnn,
     khop_gnn,
+    l2fgnn,
     nested_gnn,
     sswl_gnn,
     sun_gnn,
@@ -40,6 +42,7 @@ class Parts:
     options: ModelOptions
     conv: Callable[[], nn.Module]
     """Builds a conv of the base GNN, with new weights and its own edge encoder."""
+    edge_encoder: Callable[[], nn.Module]
     start: PairEncoder
     extractor: Extractor
 
@@ -79,6 +82,15 @@ def _sswl(parts: Parts, layer: type[SSWLLayer] = SSWLLayer) -> SubgraphGNN:
     layers = [layer(*pair, width, whole) for pair in parts.pairs()]
     order = parts.options.family.order
     return sswl_gnn(parts.start, layers, width, parts.reduce("sum"), order)
+
+
+def _l2fgnn(parts: Parts) -> SubgraphGNN:
+    width, whole = parts.width, isinstance(parts.extractor, WholeGraphs)
+    layers = [
+        L2FGNNLayer(width, (parts.edge_encoder(), parts.edge_encoder()), whole)
+        for _ in range(parts.options.num_layers)
+    ]
+    return l2fgnn(parts.start, layers, width, parts.reduce("sum"))
 
 
 @dataclass(frozen=True)
@@ -140,6 +152,7 @@ MEMBERS: dict[str, Member] = {
         kind="whole",
         takes_order=True,
     ),
+    "l2fgnn": Member(_l2fgnn, ("distance",), kind="whole", only=("gin",)),
 }
 """The members of the family, by the first part of their names."""
 
@@ -200,10 +213,11 @@ def family_network(
     """Build a network with a member of the family; arguments as in `build_model`."""
     member, family, width = MEMBERS[name], options.family, options.channels
 
+    def edge_encoder() -> nn.Module:
+        return make_encoder(edge_features, width, rows="edges")
+
     def conv() -> Conv:
-        encoder = None
-        if base.reads_edges:
-            encoder = make_encoder(edge_features, width, rows="edges")
+        encoder = edge_encoder() if base.reads_edges else None
         gnn = base_gnn(base, width, options, degrees)
         return Conv(gnn, width, encoder, reads_edges=base.reads_edges)
 
@@ -212,7 +226,7 @@ def family_network(
     extractor = options.extractor_for(member.kind)
     if member.num_hops is not None and isinstance(extractor, EgoNets):
         extractor = replace(extractor, num_hops=member.num_hops)
-    gnn = member.build(Parts(options, conv, start, extractor))
+    gnn = member.build(Parts(options, conv, edge_encoder, start, extractor))
     head = nn.Sequential(
         nn.Dropout(options.dropout),
         nn.Linear(gnn.out_channels, 2 * width),

@@ -13,7 +13,13 @@ from gnnak.subgraphs.encodings import (
     short_distance,
 )
 from gnnak.subgraphs.extractors import Extractor, extract
-from gnnak.subgraphs.induce import AcrossEdges, across_edges, across_whole
+from gnnak.subgraphs.induce import (
+    AcrossEdges,
+    EdgePairs,
+    across_edges,
+    across_whole,
+    edge_pairs,
+)
 from gnnak.subgraphs.pagerank import PageRankNeighbors, pagerank_neighbors
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks, random_walks, walk_subgraphs
@@ -28,6 +34,7 @@ from gnnak.subgraphs.whole import (
 
 __all__ = [
     "AcrossEdges",
+    "EdgePairs",
     "EgoNets",
     "Extractor",
     "MaskedEgoNets",
@@ -42,6 +49,7 @@ __all__ = [
     "across_whole",
     "capped_egonets",
     "closed_walks",
+    "edge_pairs",
     "egonets",
     "extract",
     "masked_egonets",

@@ -344,15 +344,60 @@ def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     return subgraphs.once(AcrossEdges, compute, True)
 
 
+class EdgePairs(NamedTuple):
+    """The node copies (a, b) and (b, a) of each edge a -> b of the graph.
+
+    (a, b) is the copy of node b in the subgraph rooted at a.
+    """
+
+    copy: Tensor
+    """[2, e], in 0..m-1: the two node copies; any numbers where they do not exist."""
+    exists: Tensor
+    """[2, e], bool: whether the node copies exist. In whole graphs, they all do."""
+
+
+def edge_pairs(subgraphs: RootedSubgraphs, edge_index: Tensor) -> EdgePairs:
+    """Find the node copies (a, b) and (b, a) of each edge; cached after first use.
+
+    Does not synchronise with a GPU. Padding rows are allowed.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        edge_index: Directed edges of the graph, [2, e].
+
+    >>> from gnnak.subgraphs import whole_graphs
+    >>> pair = torch.tensor([[0, 1], [1, 0]])
+    >>> edge_pairs(whole_graphs(pair, 2), pair).copy.tolist()  # (0, 1) is copy 1
+    [[1, 2], [2, 1]]
+    """
+
+    def find() -> EdgePairs:
+        ends = edge_index.flatten(), edge_index.flip(0).flatten()
+        copy, exists = _find_copies(subgraphs, *ends)
+        return EdgePairs(copy.view(2, -1), exists.view(2, -1))
+
+    return subgraphs.once(EdgePairs, find)
+
+
+def _find_copies(
+    subgraphs: RootedSubgraphs, root: Tensor, node: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Find the copy of each `node` in the subgraph rooted at `root`; as `find_sorted`.
+
+    In padding rows, the result is a padding row, or no node copy is found.
+    """
+    size = subgraphs.known_num_nodes
+    number = torch.arange(subgraphs.num_subgraphs, device=subgraphs.device)
+    rooted_at = number.new_full((size,), -1).index_copy(0, subgraphs.root, number)
+    # Padding rows come last and have larger keys than all other rows.
+    key = subgraphs.subgraph * size + subgraphs.node
+    return find_sorted(key, rooted_at[root] * size + node)
+
+
 def _across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     size, device = subgraphs.known_num_nodes, subgraphs.device
-    number = torch.arange(subgraphs.num_subgraphs, device=device)
-    rooted_at = number.new_zeros(size).index_copy(0, subgraphs.root, number)
     root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    key = subgraphs.subgraph * size + subgraphs.node
-    query = rooted_at.index_select(0, subgraphs.node) * size + root
-    # Padding rows come last and have larger keys than all other rows.
-    swapped, found = find_sorted(key, query)
+    swapped, found = _find_copies(subgraphs, subgraphs.node, root)
     if subgraphs.real is not None:
         row = torch.arange(subgraphs.num_copies, device=device)
         swapped = torch.where(row < subgraphs.real.copies, swapped, row)
@@ -372,14 +417,10 @@ def _across(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     neighbors = incoming(edge_index, size)
     start, count = neighbors.rows(subgraphs.root.index_select(0, subgraphs.subgraph))
     target, entry = ragged_ranges(start, count)
-    rooted_at = torch.full((size,), -1, dtype=torch.long, device=subgraphs.device)
-    number = torch.arange(subgraphs.num_subgraphs, device=subgraphs.device)
-    rooted_at = rooted_at.index_copy(0, subgraphs.root, number)
-    other = rooted_at.index_select(0, neighbors.node.index_select(0, entry))
+    other = neighbors.node.index_select(0, entry)
     node = subgraphs.node.index_select(0, target)
-    key = subgraphs.subgraph * size + subgraphs.node
-    source, found = find_sorted(key, other * size + node)
-    kept = (found & (other >= 0)).nonzero().flatten()
+    source, found = _find_copies(subgraphs, other, node)
+    kept = found.nonzero().flatten()
     ends = torch.stack([source, target]).index_select(1, kept)
     edge = neighbors.edge.index_select(0, entry.index_select(0, kept))
     return AcrossEdges(ends, edge)

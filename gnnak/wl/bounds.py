@@ -58,14 +58,16 @@ MEMBER_BOUNDS: dict[str, str] = {
     "sun": "gswl",
     "sswl": "sswl",
     "sswl+": "sswl",
+    "l2fgnn": "2-slfwl",
 }
 """Maps the first part of the name of a subgraph GNN, such as "dss" of "dss-gin", to a
 WL test that bounds the GNN with every base GNN that is bounded by 1-WL. Zhang et al.
 (2023) prove these bounds, except those of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we
-derived ourselves. A k-hop GNN of one layer is bounded by "swl", too. The bound of
-Nested GNN is valid only without the encoding "resistance"."""
+derived ourselves. The bound of Local 2-FGNN follows from GSWL < SLFWL(2), since a layer
+of it collects what GSWL and SLFWL(2) collect. A k-hop GNN of one layer is bounded by
+"swl", too. The bound of Nested GNN is valid only without the encoding "resistance"."""
 
-_READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+")
+_READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn")
 """Subgraph GNNs that know the root only from their input: from encodings of pairs
 (root, node)."""
 

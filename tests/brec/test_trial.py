@@ -216,7 +216,9 @@ def test_trial_options_refuse_random_subgraphs():
         trial_options(subgraphs="walks")
 
 
-@pytest.mark.parametrize("model", ["nested-gin", "dss-gin", "sun-gin", "sswl+-gin"])
+@pytest.mark.parametrize(
+    "model", ["nested-gin", "dss-gin", "sun-gin", "sswl+-gin", "l2fgnn-gin"]
+)
 def test_members_distinguish_what_they_can_and_no_more(model):
     small = trial_options(model, num_layers=3, channels=8, epochs=2, relabellings=18)
     found = run_trial(four_regular_pair(), small, 100, CPU)

@@ -24,6 +24,7 @@ from tests.training.small import edge_counts, small_config, triangles, well_join
                 "id",
                 "ego",
                 "sswl+",
+                "l2fgnn",
                 "nested",
                 "id-fast",
                 "khop",

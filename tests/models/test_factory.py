@@ -38,8 +38,9 @@ def assert_trains(net, data, num_rows):
 
 def test_model_names_are_all_bases_in_all_forms():
     names = model_names()
-    assert len(names) == len(set(names)) == 107
+    assert len(names) == len(set(names)) == 108
     assert {"khop-gin", "ego-gcn", "id-ppgn", "sswl+-pna*", "id-fast-gat"} <= set(names)
+    assert {name for name in names if "l2fgnn" in name} == {"l2fgnn-gin"}
     assert not {"khop-gcn", "dss-ppgn", "sswl+-ppgn"} & set(names)
     assert {"gin", "gin-ak", "gin-ak+", "pna*-ak+", "ppgn", "ppgn-ak+"} <= set(names)
 

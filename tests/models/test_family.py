@@ -57,6 +57,7 @@ def test_family_networks_serve_node_tasks(name):
     [
         ("sswl-gin", 96, 274e3),
         ("sswl+-gin", 96, 387e3),
+        ("l2fgnn-gin", 96, 495e3),
         ("sun-gin", 64, 526e3),
         ("dss-gin", 128, 445e3),
     ],
@@ -64,7 +65,7 @@ def test_family_networks_serve_node_tasks(name):
 def test_family_networks_have_the_published_number_of_zinc_weights(
     name, channels, wanted
 ):
-    """They lack only the biases before BatchNorms."""
+    """They lack only biases before BatchNorms and rows of embeddings without use."""
     options = ModelOptions(channels=channels)
     net = build_model(name, Categorical((28,)), Categorical((4,)), 1, options)
     count = sum(weight.numel() for weight in net.parameters())
@@ -150,7 +151,7 @@ CHANGED = {
     "order": {"order": "SV"},
 }
 READERS = {
-    "pairs": ("id", "nested", "ds", "dss", "sun", "sswl", "sswl+"),
+    "pairs": ("id", "nested", "ds", "dss", "sun", "sswl", "sswl+", "l2fgnn"),
     "reduce": tuple(MEMBERS),
     "order": ("sswl", "sswl+"),
 }

@@ -121,6 +121,7 @@ def published(name, model):
         ("zinc", "sun-gin", (6, 64, 128, 400, "plateau", 40, 1e-5)),
         ("zinc", "sswl-gin", (6, 96, 128, 400, "plateau", 20, None)),
         ("zinc", "sswl+-gin", (6, 96, 128, 400, "plateau", 20, None)),
+        ("zinc", "l2fgnn-gin", (6, 96, 128, 400, "plateau", 20, None)),
         ("counting", "sswl+-gin", (6, 96, 512, 600, "cosine", 20, None)),
     ],
 )
@@ -128,12 +129,15 @@ def test_members_have_the_published_numbers(name, model, expected):
     assert published(name, model) == expected
 
 
-def test_sswl_plus_on_zinc_has_fewer_than_400_thousand_weights():
-    config = load_experiment("zinc").config_for("sswl+-gin")
+@pytest.mark.parametrize(
+    ("model", "expected"), [("sswl+-gin", 383_731), ("l2fgnn-gin", 493_747)]
+)
+def test_models_on_zinc_have_fewer_than_500_thousand_weights(model, expected):
+    config = load_experiment("zinc").config_for(model)
     zinc = (Categorical((28,)), Categorical((4,)), 1)
     network = build_model(config.model.name, *zinc, config.model)
     weights = sum(weight.numel() for weight in network.parameters())
-    assert 380_000 < weights < 400_000
+    assert weights == expected < 500_000
     assert network.shared.extractor == WholeGraphs()
     assert config.train.learning_rate == 1e-3
     assert config.model.family.max_distance == 5

@@ -9,6 +9,7 @@ from gnnak.subgraphs import (
     WholeGraphs,
     across_edges,
     across_whole,
+    edge_pairs,
 )
 from gnnak.testing import small_graphs
 
@@ -43,6 +44,21 @@ def test_across_whole_finds_the_same_edges(name):
         for one in (across_whole(*given), across_edges(*given))
     ]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", [name for name in small_graphs() if name != "empty"])
+@pytest.mark.parametrize("extractor", [WholeGraphs(), EgoNets(0), EgoNets(1)], ids=str)
+def test_edge_pairs_finds_the_two_copies_of_each_edge(extractor, name):
+    data = small_graphs()[name]
+    subgraphs = extractor(data.edge_index, data.num_nodes)
+    pairs = list(zip(subgraphs.subgraph.tolist(), subgraphs.node.tolist(), strict=True))
+    found = edge_pairs(subgraphs, data.edge_index)
+    for row, ends in enumerate((data.edge_index, data.edge_index.flip(0))):
+        for edge, pair in enumerate(map(tuple, ends.t().tolist())):
+            assert found.exists[row, edge] == (pair in pairs)
+            if pair in pairs:
+                assert found.copy[row, edge] == pairs.index(pair)
+    assert edge_pairs(subgraphs, data.edge_index) is found
 
 
 def test_across_whole_refuses_other_subgraphs():

@@ -301,7 +301,7 @@ def assert_as_powerful_as_its_class(name, pair):
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize(
     "name",
-    ["sswl+-gin"]
+    ["sswl+-gin", "l2fgnn-gin"]
     + [
         pytest.param(name, marks=pytest.mark.slow)
         for name in ("nested-gin", "ds-gin", "id-gin", "dss-gin", "sun-gin", "sswl-gin")

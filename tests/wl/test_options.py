@@ -50,6 +50,7 @@ def test_a_wrong_option_is_one_clear_sentence(test, options, sentence):
         ("gin-ak+", {"num_hops": None}, ("gswl", {"num_hops": None})),
         ("PNA*-AK+-s", {"num_hops": None}, ("gswl", {"num_hops": None})),
         ("sswl+-gcn", {}, ("sswl", {"num_hops": None})),
+        ("l2fgnn-gin", {}, ("2-slfwl", {"num_hops": None})),
         ("nested-gin", {"num_hops": 3}, ("swl", {"num_hops": 3})),
     ],
 )

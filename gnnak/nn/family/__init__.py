@@ -6,6 +6,7 @@ from gnnak.nn.family.ego import EgoLayer, ego_gnn
 from gnnak.nn.family.gnn import SubgraphGNN
 from gnnak.nn.family.identity import IDLayer, id_fast_gnn, id_gnn
 from gnnak.nn.family.khop import KHopLayer, khop_gnn
+from gnnak.nn.family.local_2fgnn import L2FGNNLayer, l2fgnn
 from gnnak.nn.family.sswl import SSWLLayer, SSWLPlusLayer, sswl_gnn
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "IDLayer",
     "InsideLayer",
     "KHopLayer",
+    "L2FGNNLayer",
     "SSWLLayer",
     "SSWLPlusLayer",
     "SUNLayer",
@@ -24,6 +26,7 @@ __all__ = [
     "id_fast_gnn",
     "id_gnn",
     "khop_gnn",
+    "l2fgnn",
     "nested_gnn",
     "sswl_gnn",
     "sun_gnn",

@@ -20,6 +20,7 @@ NAMES = {
     "sswl-gin": (1, 1),
     "sswl+-gin": (1, 1),
     "sswl+-gcn": (1, 1),
+    "l2fgnn-gin": (1, 1),
     "sswl+-sage": (1, 1),
 }
 """By name, how many convs of a layer pass messages inside and across subgraphs."""

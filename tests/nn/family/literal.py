@@ -118,6 +118,26 @@ def sswl_layer(layer, world, h):
     return new
 
 
+def l2fgnn_layer(layer, world, h):
+    def sent(one, two, e):
+        mapped = applied(layer.linear, h[one]) + applied(layer.pair_linear, h[two])
+        return (mapped + e).clamp(min=0)
+
+    new = {}
+    for u, v in h:
+        sums = [0 * h[u, v], 0 * h[u, v], sum(world.context(h, v))]
+        for w, end, e in world.edges:
+            if {(u, w), (w, v)} <= set(h):
+                if end == v:
+                    sums[0] = sums[0] + sent((u, w), (w, v), e)
+                if end == u:
+                    sums[1] = sums[1] + sent((w, v), (u, w), e)
+        terms = zip(layer.mlps, layer.eps, sums, strict=True)
+        total = sum(applied(mlp, (1 + eps) * h[u, v] + s) for mlp, eps, s in terms)
+        new[u, v] = applied(layer.norm, total).clamp(min=0)
+    return new
+
+
 def id_layer(layer, world, h):
     new = {}
     for u, v in h:

@@ -8,6 +8,7 @@ from torch import nn
 from gnnak.nn.base.convs import gine
 from gnnak.nn.family import (
     KHopLayer,
+    L2FGNNLayer,
     SSWLLayer,
     SSWLPlusLayer,
     ds_gnn,
@@ -16,6 +17,7 @@ from gnnak.nn.family import (
     id_fast_gnn,
     id_gnn,
     khop_gnn,
+    l2fgnn,
     nested_gnn,
     sswl_gnn,
     sun_gnn,
@@ -56,6 +58,9 @@ BUILDERS = {
     "sswl+ SV": lambda: sswl_gnn(
         near(), [SSWLPlusLayer(*c, WIDTH) for c in convs(2)], WIDTH, "mean", "SV"
     ),
+    "l2fgnn": lambda: l2fgnn(
+        near(), [L2FGNNLayer(WIDTH) for _ in range(LAYERS)], WIDTH
+    ),
     "id": lambda: id_gnn(PairEncoder((), WIDTH), convs(2), WIDTH),
     "id-fast": lambda: id_fast_gnn(singles(), WIDTH, num_steps=3),
     "khop": lambda: khop_gnn([KHopLayer(WIDTH, HOPS) for _ in range(LAYERS)], WIDTH),
@@ -70,6 +75,7 @@ LITERAL_LAYERS = {
     "sswl": literal.sswl_layer,
     "sswl+": literal.sswl_layer,
     "sswl+ SV": literal.sswl_layer,
+    "l2fgnn": literal.l2fgnn_layer,
     "id": literal.id_layer,
     "id-fast": literal.graph_layer,
     "khop": literal.khop_layer,
@@ -152,7 +158,7 @@ def literal_readout(name, readout, world, states):
     x = {v: literal.pooled(view(h, v), readout.reduce) for v in nodes}
     if name == "ds":
         return {v: nn.functional.elu(applied(readout.linear, x[v])) for v in nodes}
-    if name.startswith("sswl"):
+    if name.startswith(("sswl", "l2fgnn")):
         after = {v: applied(readout.mlp, x[v]) for v in nodes}
         return {v: applied(readout.norm, after[v]).clamp(min=0) for v in nodes}
     return x
