@@ -57,7 +57,7 @@ def agreement_summary() -> str:
             pairs = zip(astuple(totals), astuple(counts), strict=True)
             totals = Counts(*(a + b for a, b in pairs))
     rows.append(["all", *map(str, astuple(totals)), _percent(totals)])
-    signs = ["▲ better", "≈ within", "▼ worse", "◆ OOM", "no number"]
+    signs = ["▲ better", "≈ within", "▼ worse", "◆ OOM", "none"]
     header = ["table", "cells", "run", *signs, "all seeds", "▼ why", "▲ or ≈"]
     return markdown(header, rows)
 
