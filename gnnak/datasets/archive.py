@@ -65,7 +65,10 @@ def open_url(url: str) -> Any:
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file to `folder / name`, unless it is there; check its checksum."""
+    """Download a file to `folder / name` and check its checksum.
+
+    If the folder already has the file with this checksum, nothing is downloaded.
+    """
     path, recorded = files.make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):
@@ -90,7 +93,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
 
 @contextmanager
 def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFile]:
-    """Context manager: download a zip archive unless `folder` has it, and open it."""
+    """Context manager: open a zip archive, which is downloaded by `fetch`."""
     before = recorded_sums(folder).get(name)
     path = fetch(url, folder, name)
     try:
@@ -171,7 +174,7 @@ class PickledTensor(NamedTuple):
 
 
 class _Function(tuple):
-    """A function in a tuple, so that a pickle cannot change its attributes."""
+    """A callable tuple around a function; a pickle cannot change its attributes."""
 
     __slots__ = ()
 
@@ -182,7 +185,7 @@ class _Function(tuple):
 def _rebuild(
     storage: bytes, offset: int, size: Any, stride: Any, *_: object
 ) -> PickledTensor:
-    """Replace PyTorch's function of this name."""
+    """Return an undecoded tensor; pickles call this instead of PyTorch's function."""
     return PickledTensor(storage, offset, tuple(size), tuple(stride))
 
 

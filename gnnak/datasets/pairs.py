@@ -60,7 +60,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
     Graphs 0 and 1, 2 and 3, ... are pairs. Each graph has one cycle of 2m nodes (class
     0) or two cycles of m nodes (class 1). In both graphs of a pair, the same tree is
     attached to every node of the cycles, and the same random graph is a further
-    component. Random features are the same, too.
+    component. Corresponding nodes have the same random features.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -82,7 +82,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles of `lengths` with a tree at every node, and `extra` beside them.
+    """Build cycles with a tree at every node; add `extra` as a further component.
 
     `parent[i]` is the parent of tree node i + 1; tree node 0 lies on the cycle.
     """

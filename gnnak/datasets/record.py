@@ -25,8 +25,8 @@ class MetricKind(NamedTuple):
     """How a metric is computed, and the tasks that it can score."""
 
     torchmetrics: str
-    """Name of the torchmetrics class; for metrics of classes and labels without its
-    prefix `Binary` or `Multiclass`."""
+    """Name of the torchmetrics class. For metrics of classes and labels, the prefix of
+    the class name, `Binary` or `Multiclass`, is left out."""
     tasks: tuple[Task, ...]
     lower: bool = False
     arguments: tuple[tuple[str, object], ...] = ()
@@ -170,11 +170,12 @@ class Dataset:
     [g, num_outputs], or a row per node if `info.node_task`; it is int64 for
     classification and float32 for regression and multilabel."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split. If
-    `info.one_graph`, [n], or [k, n] for k splits: the part that each node is in, -1 for
-    nodes in no part."""
+    """The part of each graph, [g], int64: 0 train, 1 validation, 2 test. None if there
+    is no split. If `info.one_graph`, the part of each node, [n], or [splits, n] for
+    several splits, with -1 for nodes in no part."""
     folds: Tensor | None = None
-    """[folds, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
+    """The part of each graph in each fold, [folds, g], int64: 0 train, 1 test, -1 not
+    used. None if there are no folds."""
     features: FeatureUse | None = None
     """Names of features and of unused attributes, if the data are the user's own."""
     one_way: bool = False
@@ -191,11 +192,11 @@ class Dataset:
         return 0 if self.folds is None else self.folds.size(0)
 
     def graphs_of(self, positions: Tensor) -> GraphStore:
-        """Return the graphs of a part; for one graph, whose nodes are split, it."""
+        """Return the graphs at some positions; if nodes are split, the one graph."""
         return self.store if self.info.one_graph else self.store.subset(positions)
 
     def targets_of(self, positions: Tensor) -> Tensor:
-        """Return the targets of the graphs, or nodes of one graph, of a part."""
+        """Return the targets of some graphs or, if nodes are split, of some nodes."""
         y = self.store.y if self.info.one_graph else self.store.subset(positions).y
         assert y is not None
         return y[positions] if self.info.one_graph else y

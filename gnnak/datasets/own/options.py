@@ -93,7 +93,7 @@ class OwnData:
 
 
 def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of columns or attributes, given one, several or None."""
+    """Return one name, several names or None as a tuple of names."""
     if given is None or isinstance(given, str):
         return () if given is None else (given,)
     names = tuple(given) if isinstance(given, Iterable) else (given,)
@@ -103,5 +103,4 @@ def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def as_text(path: str | os.PathLike[str] | None) -> str | None:
-    """Return a path as text; None stays None."""
     return None if path is None else os.fspath(path)
