@@ -48,7 +48,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class LargeGraph:
-    """The edges of one graph, and its fields; a batch has some rows of each field."""
+    """The edges and fields of one graph; a batch has some rows of each field."""
 
     edge_index: Tensor
     num_nodes: int
@@ -138,7 +138,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def node_attributes(store: FeatureStore) -> list[Any]:
-    """Return the node attributes in a store; names of edge types would be tuples."""
+    """Return the attributes of nodes in a store; edge types have tuples as names."""
     every = store.get_all_tensor_attrs()
     return [each for each in every if not isinstance(each.group_name, list | tuple)]
 

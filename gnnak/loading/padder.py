@@ -114,7 +114,7 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Add `counts` to `seen`; choose smaller shapes after enough batches."""
+        """Add `counts` to `seen`; once there are enough, choose the smaller shapes."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -252,7 +252,7 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Choose a shape for each batch, except a last batch that cannot be padded."""
+        """Choose a shape for each batch, except for a last batch that is not padded."""
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)

@@ -26,7 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import as_count, check_choice, check_flag
 
 Mode = Literal["shared", "scope"]
-"""Whether the seeds of a batch share one neighbourhood, or each has its own scope."""
+""""shared": the seeds of a batch share one neighbourhood. "scope": each seed has a
+neighbourhood of its own, which is called its scope."""
 MODES: tuple[Mode, ...] = ("shared", "scope")
 ALONE = "samples neighbours uniformly, without replacement and without worker processes"
 """Why a `RootLoader` lacks some options of PyG's loaders."""
@@ -43,8 +44,9 @@ class RootLoader(HasEpochs):
     seeds. Train on the outputs of the seeds, the first `batch.batch_size` rows.
 
     The search for these nodes begins at the seeds and follows edges backwards, hop by
-    hop. If all neighbours are taken, the outputs of the seeds are those of the whole
-    graph (in evaluation, without dropout). With $L$ layers, this takes
+    hop. If no neighbours are left out, the outputs of the seeds are the same as on the
+    whole graph (in evaluation, without dropout). For a model with $L$ layers, the
+    search then needs
 
     - $L$ hops for a plain model, and one more if its layers read the degrees of
       neighbours, as `GCNConv` does;
@@ -68,17 +70,17 @@ class RootLoader(HasEpochs):
       list of node numbers, the position of the seed in `input_nodes`;
     - `batch`: the number of the scope that each node is in; in mode "scope" only.
 
-    Batches of a plain model in mode "shared" have the edges that the search has
-    followed; all other batches have all edges between their nodes. With `subgraphs`, a
+    In mode "shared" without `subgraphs`, a batch has only the edges that the search has
+    followed. All other batches have all edges between their nodes. With `subgraphs`, a
     batch also has the field `subgraphs`, its rooted subgraphs. An uplifted model that
     is called with the batch's `edge_index` uses them. In mode "shared", the subgraphs
-    of nodes found in the last $k$ hops would be incomplete, and no seed needs them, so
-    they consist of their root only.
+    of nodes found in the last $k$ hops would be incomplete. No seed needs these
+    subgraphs, so they consist of their root only.
 
-    Neighbours are sampled on the device of the batches, and nothing of the size of the
-    graph is allocated for a batch. Fields stay where they are, for example in a
-    memory-mapped NumPy file, and their rows are gathered for each batch; for a GPU, in
-    a thread.
+    Neighbours are sampled on the device of the batches, and the memory that a batch
+    needs does not depend on the size of the graph. The fields of the graph stay where
+    they are, for example in a memory-mapped NumPy file. The rows of a batch are
+    gathered from them; for batches on a GPU, this happens in a thread.
 
     Each iteration is one epoch, with new samples, which depend only on `seed` and
     `epoch`. In distributed training (`torch.distributed`), each process gets its share
@@ -276,7 +278,7 @@ def check_subgraphs(extractor: object) -> None:
 
 
 def count_hops(num_layers: int | None, num_neighbors: object, reach: int) -> int:
-    """Return the number of hops of the search, if a layer of the model reads `reach`.
+    """Return the number of hops of the search; each layer needs `reach` hops.
 
     >>> count_hops(None, [5, 5, 5], 2), count_hops(3, 10, 2), count_hops(None, 10, 2)
     (3, 6, 4)
@@ -311,7 +313,8 @@ def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
 def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
     """Find the neighbours along outgoing edges.
 
-    In an undirected graph, these are the neighbours along incoming edges, `backwards`.
+    `backwards` has the neighbours along incoming edges, which are the same in an
+    undirected graph.
     """
     forwards = incoming(edge_index.flip(0), backwards.num_nodes)
     return backwards if torch.equal(forwards.key, backwards.key) else forwards
@@ -345,8 +348,8 @@ def subgraphs_of_first(
 ) -> RootedSubgraphs:
     """Extract the subgraphs of the first `num_roots` nodes.
 
-    The subgraph of any further node consists of its root only. Extractors of users
-    extract all subgraphs.
+    The subgraph of any further node consists of its root only. An extractor that a user
+    wrote extracts the subgraphs of all nodes.
     """
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)

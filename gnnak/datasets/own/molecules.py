@@ -39,7 +39,7 @@ class Featurizer(NamedTuple):
     fill_unseen: bool = False
     """Whether training on one of gnnak's data sets sets the embeddings of categories
     that do not occur in the training graphs. Training on the user's data always sets
-    them. Scores on ZINC do not depend on this: its test graphs have no such category."""
+    them. Scores on ZINC do not depend on it: its test graphs have no such category."""
 
 
 FEATURIZERS = {

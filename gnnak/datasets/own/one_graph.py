@@ -94,7 +94,7 @@ def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
 def _random_split(
     own: OwnData, rows: GraphRows, used: Tensor, targets: Targets, seed: int
 ) -> Tensor:
-    """Return a random split of the used nodes, [n]; with folds, one each, [folds, n]."""
+    """Return a random split of the used nodes, [n], or one per fold, [folds, n]."""
     node, count = used.nonzero().flatten(), int(used.sum())
     if count < (own.folds or 3):
         told = f"{rows.source} has {counted(count, 'node')} with a known target"
