@@ -55,7 +55,7 @@ loader, and again if the names, widths or dtypes of the fields of batches change
 
 @dataclass
 class CapturedModel:
-    """Calls a model with padded batches; its counterpart in `gnnak.fast` captures it."""
+    """Calls a model with padded batches; the fast backend also captures the calls."""
 
     forward: Callable[[Item], Any]
     update: Callable[[], object]
