@@ -53,7 +53,7 @@ validation and test graphs, and the number of nodes in all graphs."""
 
 
 def _checked(name: str, file: GraphFile) -> GraphFile:
-    """Return downloaded graphs; raise `FileFormatError` if `SIZES` has other sizes."""
+    """Check the sizes of downloaded graphs against `SIZES`, and return the graphs."""
     assert file.split is not None
     parts = tuple(file.split.bincount(minlength=3).tolist())
     found = parts, int(file.store.num_nodes.sum())
@@ -220,11 +220,11 @@ def _tu_store(
 
 
 NODE_SHARES = (0.6, 0.2)
-"""Shares of the training and validation nodes, where PyG's data set has no masks."""
+"""Shares of the training and validation nodes if PyG's data set has no masks."""
 
 
 def fetch_nodes(name: str, folder: Path) -> GraphFile:
-    """Download one graph with classes of its nodes, by PyG's data set classes.
+    """Download one graph whose nodes are classified, through a data set of PyG.
 
     The graphs of Amazon and Coauthor have no published split. They get a random split
     with equal shares of each class, which is the same in every run.
@@ -245,7 +245,7 @@ def fetch_nodes(name: str, folder: Path) -> GraphFile:
 
 
 def node_split(y: Tensor) -> Tensor:
-    """Split nodes of the classes `y`, [n]: 60 % training, 20 % validation, 20 % test.
+    """Split nodes of each class in `y`: 60 % training, 20 % validation, 20 % test.
 
     >>> node_split(torch.zeros(5, dtype=torch.long)).bincount()
     tensor([3, 1, 1])
@@ -321,8 +321,8 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
     """Assign graphs to random folds so that all graphs of a group are in the same fold.
 
-    `group` [g] numbers the group of each graph. Returns a matrix [num_folds, g] with 1
-    for the test graphs of each fold and 0 for the others.
+    `group`, [g], has the number of the group of each graph. Returns a matrix
+    [num_folds, g] with 1 for the test graphs of a fold and 0 for its other graphs.
     """
     check_count("num_folds", num_folds, least=2)
     groups = int(group.max()) + 1 if group.numel() else 0
@@ -495,7 +495,7 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add the edges of `superpixel_edges`, in one direction; `x` is not scaled."""
+    """Add the edges of `superpixel_edges`, in one direction only; do not scale `x`."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):

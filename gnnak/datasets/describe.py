@@ -57,11 +57,11 @@ class Description:
     paper_graphs: str | None
     """Number of graphs printed in the paper; None if the paper has no such number."""
     paper_nodes: str | None
-    """Mean number of nodes per graph printed in the paper, or None."""
+    """Mean number of nodes per graph in the paper; None if the paper does not say."""
     paper_edges: str | None
-    """Mean number of edges per graph printed in the paper, or None."""
+    """Mean number of edges per graph in the paper; None if the paper does not say."""
     note: str
-    """Known reason why the paper's numbers differ from the measured ones, or ""."""
+    """Why the paper's numbers differ from the measured ones; "" if not known."""
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""

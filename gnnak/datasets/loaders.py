@@ -116,7 +116,7 @@ def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
-    """Generate 200 pairs of 4-regular graphs, one with and one without triangles."""
+    """Generate 200 pairs of 4-regular graphs; one graph of each pair has triangles."""
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
     return build(info, GraphFile(store, split), f"generated (seed {request.seed})")

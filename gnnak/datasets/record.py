@@ -86,8 +86,8 @@ Protocol = Literal["split", "published", "held-out"]
 """How a data set is split and scored.
 
 - `split`: the data set has fixed training, validation and test graphs.
-- `published`: as in the paper's code. Either one fold serves as validation and as test
-  set, or all graphs serve as training, validation and test set.
+- `published`: the data set is split as in the paper's code. Either one fold is both the
+  validation and the test set, or all graphs are in all three sets.
 - `held-out`: training, validation and test graphs are in different folds. A data set
   without folds is split as in `published`, but BatchNorm is always in evaluation mode
   when the model is scored.
@@ -146,8 +146,8 @@ class DatasetInfo:
     own_data: bool = False
     """Whether the data are the user's own, and not one of gnnak's data sets."""
     one_graph: bool = False
-    """Whether the data are one graph, whose nodes are for training, validation and
-    test, instead of whole graphs. Such a data set is a node task."""
+    """Whether the data are one graph, whose nodes are split into training, validation
+    and test nodes. Such a data set is a node task."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -156,7 +156,7 @@ class DatasetInfo:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """In classification: the names of the classes, or else their numbers."""
+        """The names of the classes; if they have none, their numbers as texts."""
         return self.classes or tuple(str(i) for i in range(self.num_outputs))
 
 
@@ -167,8 +167,8 @@ class Dataset:
     info: DatasetInfo
     store: GraphStore
     """The g graphs, all with node features `x` and targets `y`. `y` has shape [g] or
-    [g, num_outputs], or a row per node if `info.node_task`; it is int64 for
-    classification and float32 for regression and multilabel."""
+    [g, num_outputs]; if `info.node_task`, it has one row per node instead. It is int64
+    for classification, and float32 for regression and multilabel."""
     split: Tensor | None = None
     """The part of each graph, [g], int64: 0 train, 1 validation, 2 test. None if there
     is no split. If `info.one_graph`, the part of each node, [n], or [splits, n] for
@@ -185,18 +185,18 @@ class Dataset:
     def num_folds(self) -> int:
         """Number of cross-validation folds, or of splits of one graph's nodes.
 
-        0 if there are no folds and `split` has one dimension.
+        The number is 0 if there are no folds and `split` has one dimension.
         """
         if self.split is not None and self.split.dim() == 2:
             return self.split.size(0)
         return 0 if self.folds is None else self.folds.size(0)
 
     def graphs_of(self, positions: Tensor) -> GraphStore:
-        """Return the graphs at some positions; if nodes are split, the one graph."""
+        """Return the graphs at `positions`; if `info.one_graph`, return this graph."""
         return self.store if self.info.one_graph else self.store.subset(positions)
 
     def targets_of(self, positions: Tensor) -> Tensor:
-        """Return the targets of some graphs or, if nodes are split, of some nodes."""
+        """Return the targets of some graphs; if `info.one_graph`, of some nodes."""
         y = self.store.y if self.info.one_graph else self.store.subset(positions).y
         assert y is not None
         return y[positions] if self.info.one_graph else y
@@ -251,7 +251,7 @@ class Published(NamedTuple):
     over_training: tuple[str, ...] = ()
     """Which of `"nodes"` and `"edges"` are means over the training graphs only."""
     note: str = ""
-    """Known reason why the paper's numbers differ from the measured ones, or ""."""
+    """Why the paper's numbers differ from the measured ones; "" if not known."""
 
 
 @dataclass(frozen=True)

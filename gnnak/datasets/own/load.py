@@ -122,7 +122,7 @@ class OwnDataset(NamedTuple):
 
     dataset: Dataset
     own: OwnData
-    """The user's options, completed with the task, metric and target columns found."""
+    """The user's options, with the task, metric and targets that were found."""
     bad: tuple[str, ...]
     """The rows that were left out, with the reasons, such as "row 7: logp is empty"."""
 
@@ -135,7 +135,7 @@ def load_own(
     Args:
         own: Files, columns, task, metric and split.
         data: The graphs, if `own.path` is None, in any form that `as_rows` takes.
-        y: The targets of `data`, one row per graph. If None, they are in the data.
+        y: The targets of `data`, one row per graph. If None, the data have targets.
         seed: Seed of random splits and folds.
         split: The part of each graph, [g]: 0 train, 1 validation, 2 test. If None,
             `own.split` decides.
@@ -273,7 +273,7 @@ def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
 def _without_bad(
     own: OwnData, rows: GraphRows, targets: Targets
 ) -> tuple[GraphRows, Targets]:
-    """Remove rows with bad targets, or raise an error unless `own.skip_bad` is True."""
+    """Remove rows with bad targets; unless `own.skip_bad`, raise an error instead."""
     if rows.store.node_targets:
         if targets.bad:
             refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))

@@ -59,7 +59,7 @@ FEATURIZERS = {
 
 
 def find_featurizer(info: DatasetInfo) -> str | None:
-    """Return the name of the featurizer with the features of a data set, or None."""
+    """Return the name of the featurizer that gives a data set's features, or None."""
     for name, kind in FEATURIZERS.items():
         fits = (info.node_features, info.edge_features) == (kind.nodes, kind.edges)
         # The features of ZINC are so simple that other graphs may have the same sizes.

@@ -118,7 +118,6 @@ PHRASES = {
 }
 """Phrases in error messages about one graph, and what the user reads instead."""
 Names = tuple[str, ...]
-"""Names of attributes."""
 Convert = Callable[[Sequence[Any]], GraphStore]
 """Converts graphs of another library to a store; raises an error for a bad graph."""
 
@@ -135,8 +134,9 @@ def graphs_in_list(
     Malformed graphs become bad rows, and so do graphs whose features differ from those
     of the first well-formed graph. `node_attr` and `edge_attr` name the attributes that
     become features. `trained` says whether these are the names that a trained model
-    needs, and not the user's choice. Without names, `x` and `edge_attr` are used; in
-    networkx graphs, only if all nodes or all edges have them.
+    needs, and not the user's choice. Without names, `x` and `edge_attr` are used. In
+    networkx graphs, `x` is used only if all nodes have it, and `edge_attr` only if all
+    edges have it.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
@@ -196,7 +196,7 @@ UNREAD = {
     "of gnnak.graphs; for edges, write your own loop, as in "
     "docs/recipes.md#targets-of-edges.",
 }
-"""Why `y` of PyG graphs is not read, by the result of `target_level`."""
+"""Maps results of `target_level` to the reason why `y` of PyG graphs is not read."""
 
 
 def target_level(graphs: Sequence[Any]) -> str:
@@ -271,7 +271,7 @@ def check_attributes(
 
 
 def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
-    """Return the names of fields that may belong to nodes, and of those to edges.
+    """Return the fields that may belong to nodes, and the fields that may be of edges.
 
     A field is in both sets if all graphs have as many nodes as edges.
     """
