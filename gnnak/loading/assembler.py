@@ -137,7 +137,10 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate from `most` graphs what share of the memory sampled subgraphs take."""
+    """Estimate the memory of sampled subgraphs, divided by that of all subgraphs.
+
+    The estimate uses at most `most` graphs.
+    """
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -225,7 +228,7 @@ class Assembled(NamedTuple):
     item: Item
     """The batch; it has padding only if `Padder.both` is False."""
     padded: Item | None
-    """The padded form of the batch: the same batch with padding. None if not needed."""
+    """The padded form of the batch; None if it is not needed."""
     edges: Tensor | None
     """A copy of the edges of a batch with subgraphs, if the loader needs one."""
 

@@ -342,7 +342,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Return the only axis with as many rows as `value`; else None."""
+    """Return the axis that has as many rows as `value`, or None if it is not unique."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None
@@ -362,7 +362,7 @@ def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
 
 
 def _is_plain(value: object, rows: int, device: torch.device) -> bool:
-    """Return whether a value is a dense tensor of `rows` rows and without gradient."""
+    """Return whether a value is a dense tensor with `rows` rows and no gradient."""
     if not isinstance(value, Tensor) or not value.dim() or value.requires_grad:
         return False
     dense = value.layout == torch.strided and value.device == device

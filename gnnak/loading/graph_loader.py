@@ -184,7 +184,7 @@ class GraphLoader(HasEpochs):
 
     @property
     def epoch(self) -> int:
-        """Number of the current epoch, or, between two epochs, of the next epoch."""
+        """Number of the current epoch; between two epochs, that of the next epoch."""
         return self._epoch
 
     @epoch.setter

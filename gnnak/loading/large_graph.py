@@ -24,10 +24,12 @@ class Rows(NamedTuple):
     value: Any
     """A tensor, or any other sequence."""
     dim: int = 0
-    """The dimension of the rows of a tensor."""
+    """The dimension of a tensor along which its rows are counted."""
 
     def select(self, index: Tensor, device: torch.device) -> Any:
-        """Return the rows `index` on `device`; `index` is on the device of the field.
+        """Return the rows with the numbers `index`, on `device`.
+
+        `index` must be on the device of the field.
 
         Rows that are moved from the CPU to a GPU are gathered in pinned memory.
         """
@@ -62,7 +64,7 @@ class LargeGraph:
     """A store of further fields with a row per node."""
 
     def gather(self, node: Tensor, edge: Tensor, device: torch.device) -> dict:
-        """Return the rows of some nodes and edges on a device, by name of the field."""
+        """Return the rows of some nodes and edges on a device, as a dict of fields."""
         found: dict[str, Any] = {}
         for fields, index in ((self.node, node), (self.edge, edge)):
             places = {device_of(rows.value) for rows in fields.values()}

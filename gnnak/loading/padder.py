@@ -25,13 +25,14 @@ the largest shape then has the sizes of the largest batch, multiplied by `SLACK`
 SLACK = 1.05
 LARGEST_STDS = 5.0
 """With more than `FEW_BATCHES` batches, the largest shape has the mean size of a batch
-plus this many standard deviations, or the size of the largest batch if larger."""
+plus this many standard deviations, or the size of the largest batch if that is more."""
 ENOUGH_BATCHES = 8
 """Number of batches that are padded to the largest shape before smaller shapes are
 used. The sizes of these batches determine the smaller shapes."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""The smaller shapes: each number z gives a shape whose sizes are mean + z * std of the
-sizes of batches. Fewer shapes would mean more padding, more shapes more CUDA graphs."""
+"""Each number z gives a smaller shape. Its size on an axis is mean + z * std of the
+sizes of batches. Fewer shapes would mean more padding, and more shapes would mean more
+CUDA graphs."""
 LEAST_STEP = 64
 """The sizes of a shape are rounded up to multiples of a step. The step is this number
 or about 1/128 of the size, whichever is larger."""

@@ -70,8 +70,9 @@ def _by_batch(
 ) -> list[dict[Key, Tensor]]:
     """Return the tensors of each batch, by field.
 
-    `parts` has, for each field in turn, one tensor per batch; for an `edge_index`, the
-    sources of all batches, then the targets of all batches.
+    `parts` yields the tensors of one field after another, one tensor per batch. For an
+    `edge_index`, it first yields the sources of all batches and then the targets of all
+    batches.
     """
     found = []
     for field in fields.values():
@@ -256,13 +257,13 @@ class _Block:
         self.end += count
 
     def align(self) -> None:
-        """Append unused numbers, so that the next values start at `ALIGNMENT`."""
+        """Append unused numbers up to a multiple of `ALIGNMENT`."""
         missing = -self.end % ALIGNMENT
         self.padding[-1][0] += missing
         self.end += missing
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
-        """Return a tensor of all values; `padding` yields the values of `pad` calls."""
+        """Return one tensor of all values; `padding` yields those that `pad` appends."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)

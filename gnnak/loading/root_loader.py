@@ -51,15 +51,16 @@ class RootLoader(HasEpochs):
     - $L$ hops for a plain model, and one more if its layers read the degrees of
       neighbours, as `GCNConv` does;
     - $kL$ hops for a model that is uplifted with `EgoNets(k)` and without the context
-      encoding, whose layers read the node states in the subgraph of a root;
+      encoding, since a layer reads the states of all nodes in the subgraph of a root;
     - $2kL$ hops with the context encoding: the context of a node also needs the
-      subgraphs of all roots that are at most $k$ hops away, along edges in their own
-      direction.
+      subgraphs of all roots that are at most $k$ hops away in the direction of the
+      edges.
 
-    In mode "shared", the seeds share one neighbourhood, which is sampled as by PyG's
-    `NeighborLoader`. In mode "scope", each seed has a neighbourhood of its own, its
-    scope, as in ShaDow-GNN; a batch is the disjoint union of the scopes. A model of any
-    depth can run on the scopes, since they do not grow with the number of layers.
+    In mode "shared", the seeds share one neighbourhood, which is sampled as in PyG's
+    `NeighborLoader`. In mode "scope", each seed has a sampled neighbourhood of its own,
+    which is called its scope, as in ShaDow-GNN. A batch is then the disjoint union of
+    the scopes. A model of any depth can run on the scopes, since they do not grow with
+    the number of layers.
 
     A batch is a PyG `Data` with every field of the graph, but only the rows of the
     batch's own nodes and edges, and with
@@ -68,7 +69,7 @@ class RootLoader(HasEpochs):
     - `batch_size`: the number of seeds, which are in the first rows;
     - `input_id`: the number of each seed in the large graph; or, if `input_nodes` is a
       list of node numbers, the position of the seed in `input_nodes`;
-    - `batch`: the number of the scope that each node is in; in mode "scope" only.
+    - `batch`, in mode "scope" only: the number of the scope that each node is in.
 
     In mode "shared" without `subgraphs`, a batch has only the edges that the search has
     followed. All other batches have all edges between their nodes. With `subgraphs`, a
@@ -92,17 +93,18 @@ class RootLoader(HasEpochs):
         data: A PyG `Data`, whose fields may be tensors or NumPy arrays; or a pair of a
             `FeatureStore` and a `GraphStore` with one type of nodes and edges.
         input_nodes: The seeds, as a mask, [n], or as node numbers, each at most once.
-            If None, all nodes.
+            If None, all nodes are seeds.
         batch_size: Number of seeds per batch, in each process.
         shuffle: Whether the seeds are in a random order, a new one in each epoch.
         mode: "shared" or "scope", see above.
-        num_layers: Number of layers of the model; with `subgraphs` and `context`, it
-            determines the number of hops, see above. If None, 2, unless `num_neighbors`
-            is a list. If the model has more layers, its outputs differ from those on
-            the whole graph; no warning says so, since a batch does not know the model.
+        num_layers: Number of layers of the model. Together with `subgraphs` and
+            `context`, it determines the number of hops, see above. If None, the number
+            is taken to be 2, unless `num_neighbors` is a list. If the model has more
+            layers, its outputs differ from those on the whole graph; there is no
+            warning, since a loader does not know the model.
         num_neighbors: Largest number of neighbours that are sampled per node and hop.
-            If -1 or None, all neighbours are taken. A list has one number per hop, and
-            its length is the number of hops; then leave out `num_layers`.
+            If -1 or None, all neighbours are taken. If a list, it has one number per
+            hop and determines the number of hops, so leave out `num_layers`.
         subgraphs: Extracts the rooted subgraphs of a batch, for example `EgoNets(2)`;
             give the extractor of the uplifted model. If None, batches have no
             subgraphs.

@@ -163,7 +163,7 @@ def _warn_of_transform(graphs: object) -> None:
 
 
 def _whole_data_sets(graphs: object) -> Iterator[object]:
-    """Yield the data sets inside a `Subset` or `ConcatDataset`, or `graphs` itself."""
+    """Yield the data sets inside a `Subset` or `ConcatDataset`; else yield `graphs`."""
     if isinstance(graphs, torch_data.Subset):
         yield from _whole_data_sets(graphs.dataset)
     elif isinstance(graphs, torch_data.ConcatDataset):

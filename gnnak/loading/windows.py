@@ -33,7 +33,7 @@ class Window:
     subgraphs: RootedSubgraphs | None
     """The rooted subgraphs, sorted by graph, or None if batches have no subgraphs."""
     node_targets: bool
-    """Whether the targets `batch.y` have one row per node; if not, one per graph."""
+    """Whether `batch.y` has one row per node, and not one row per graph."""
     starts: dict[str, list[int]]
     """Maps each axis, such as "nodes", to b + 1 numbers for b batches: the position of
     each batch's first row, and the number of all rows."""
@@ -51,7 +51,7 @@ class Window:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes on which this window has rows, without those of missing parts."""
+        """The axes on which this window has rows; it may have no subgraphs."""
         if self.subgraphs is None:
             return AXES[:3]
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
@@ -352,7 +352,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return a window's int64 tensors: one dict for graphs, one for subgraphs.
+    """Return a window's int64 tensors: one dict for graphs, and one for subgraphs.
 
     Each dict gets its own block of memory, so that `batch.batch` does not keep the
     memory of subgraphs alive.
