@@ -33,8 +33,8 @@ numbers for short, although some are strings or None."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes that PyTorch gives to all modules, and PyG to all convs. They are not
-searched."""
+"""Attributes that all PyTorch modules or all PyG convs have. They are not searched for
+numbers."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
 """Numbers are searched for in containers nested up to this depth."""
@@ -357,7 +357,7 @@ class EdgeGuard:
         self._unchanged: tuple[Tensor, Tensor] | None = None
 
     def guard(self, outputs: Any, unchanged: Tensor) -> Any:
-        """Return `outputs`; multiply them by NaN if the flag `unchanged` is False."""
+        """Return `outputs`, multiplied by NaN if the flag `unchanged` is False."""
         if self._unchanged is None:
             pin = torch.cuda.is_available()
             on_host = torch.ones((), dtype=torch.bool, device="cpu", pin_memory=pin)

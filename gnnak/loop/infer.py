@@ -39,8 +39,8 @@ def infer(
 ) -> Tensor:
     """Compute the outputs of all nodes of one large graph, in bounded memory.
 
-    The outputs are exactly those of `model.eval()` on the whole graph, without sampled
-    neighbours, up to rounding. The model runs layer by layer. A GNN-AK layer extracts
+    The outputs are those of `model.eval()` on the whole graph, up to rounding; no
+    neighbours are sampled. The model runs layer by layer. A GNN-AK layer extracts
     and encodes the rooted subgraphs of a few roots at a time, and a PyG conv computes
     the messages to a few nodes at a time. So memory grows with the number of nodes and
     edges, but not with the number of node copies, nor with the number of edges times
@@ -53,14 +53,14 @@ def infer(
         model: A plain or uplifted model, or a network of `build_model`.
         data: The graph; it is moved to the device of the model.
         nodes: The nodes whose outputs are wanted, as a mask, [n], or as numbers. If
-            None, all nodes.
+            None, the outputs of all nodes are returned.
         max_copies: About this many node copies of a GNN-AK layer, or messages of a PyG
             conv, are computed at a time. A single subgraph may have more.
         call: `call(model, data)` calls the model and returns its outputs, if the model
             takes other arguments than fields of `data`.
 
     Returns:
-        One row per node of the graph, or of `nodes`, on the device of the model.
+        The outputs of the wanted nodes, one row per node, on the device of the model.
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])

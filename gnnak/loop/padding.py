@@ -27,7 +27,7 @@ DISTURBANCE = 100.0
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Map the padded size of each axis to the axis and its number of real rows."""
+    """Map the padded size of each axis to (name of the axis, number of real rows)."""
     assert item.sizes is not None
     return {
         getattr(item.shape, axis): (axis, rows)
@@ -83,8 +83,8 @@ def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
 def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
     """Return a copy of a tensor with other values in its padding rows.
 
-    Every second padding row gets large random numbers, which change sums and means; the
-    others get copies of real rows, which change nearest neighbours.
+    Every second padding row gets large random numbers, which change sums and means. The
+    other padding rows get copies of real rows, which change nearest neighbours.
     """
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):

@@ -128,18 +128,19 @@ class TrainingStep:
             `edge_index`, `edge_attr`, `batch` and so on; see `call`.
         loss: `loss(output, batch)` returns the loss as a scalar tensor.
         optimizer: Updates the weights. Schedulers of the learning rate work as usual.
-        clip: Largest norm of all gradients together. If None, they are not clipped.
+        clip: Gradients are scaled so that the norm of all of them together is at most
+            this number. If None, they are not clipped.
         call: `call(model, batch)` calls the model and returns its output, if the model
             cannot be called as above.
-        autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, full
-            precision, or the autocast that is active where the step is called.
+        autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, the
+            autocast applies that is active where the step is called.
         capture: Whether steps on a GPU are captured as CUDA graphs.
         padded_loss: Whether `loss(output, batch, real)` is called with padding, so that
             it can be captured. Outputs and fields then have padding rows at the end;
             `real.graphs`, `real.nodes` and `real.edges` are the numbers of real rows,
             as tensors on the device. `real` is None if there is no padding. The loss
             must not read Python numbers that change, since a capture records them as
-            constants. Only attributes of a loss module may change.
+            constants. If the loss is a module, its attributes may change.
 
     Attributes:
         reason: Why steps are not captured. None if they are captured, or may be later.
@@ -277,7 +278,7 @@ class TrainingStep:
         return captured, form.item, same_edges
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
-        """Prepare to capture steps; if impossible, log `reason` and return False."""
+        """Prepare to capture steps; if this is impossible, log why and return False."""
         forward = functools.partial(self._forward, form.build)
         axes: list[str | None] = []
         if isinstance(self.model, nn.parallel.DistributedDataParallel):

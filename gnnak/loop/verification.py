@@ -420,7 +420,10 @@ class _Calls:
     raises an error for such weights, nothing is compared."""
 
     def difference(self) -> str | None:
-        """Return a message if padding changes an output, stored tensor or buffer."""
+        """Return a message if padding changes an output, stored tensor or buffer.
+
+        The result is None if padding changes none of these.
+        """
         padded = partial(self.padded, True)
         stored = StoredTensors(self.model)
         try:
@@ -457,7 +460,7 @@ class _Calls:
         return f"padding changes the buffer {name!r} of {_described(module)}"
 
     def difference_of_gradients(self) -> str | None:
-        """Return a message if padding changes a gradient or output, else None."""
+        """Return a message if padding changes a gradient or output, or else None."""
         padded = partial(self.padded, False)
         gradients = GradientComparison(self.model)
         try:
