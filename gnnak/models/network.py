@@ -43,7 +43,7 @@ class Network(nn.Module):
         encoder: Maps raw node features to node states: `encoder(x, num_nodes)`.
         layers: The layers, which run in sequence on the node states: `OuterLayer`s, or
             one `SubgraphGNN` with layers of its own.
-        head: Maps graph states, or node states in node tasks, to the output.
+        head: Maps graph states to the output; in node tasks, it maps node states.
         reduce: How the readout pools node states to graph states; None for node tasks,
             which have no readout.
         extractor: Extracts the rooted subgraphs if `forward` is called without them;
@@ -118,8 +118,8 @@ class Network(nn.Module):
         """Run the network on a batch of graphs, and return its outputs.
 
         Args:
-            x: Raw node features, [n, c] or [n]; or a PyG `Data` or `Batch` or a
-                `GraphBatch`, which also contains edge_index, edge_attr and batch.
+            x: Raw node features, [n, c] or [n]. It may also be a PyG `Data` or `Batch`
+                or a `GraphBatch`, which then replaces edge_index, edge_attr and batch.
             edge_index: Directed edges, [2, e].
             edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
             batch: Index of the graph that each node is in, [n]. If None, all nodes are
@@ -129,11 +129,11 @@ class Network(nn.Module):
                 this attribute. Without it, this is `batch.max() + 1`, which is too
                 small if the last graphs have no nodes.
             generator: Source of randomness in training, for random walks and
-                SubgraphDrop. If None, the global random state of PyTorch.
+                SubgraphDrop. If None, the global random state of PyTorch is used.
 
         Returns:
-            The output: one row per graph, [g, out], or in node tasks one row per node,
-            [n, out].
+            The output, with one row per graph, [g, out]. In node tasks, it has one row
+            per node, [n, out].
         """
         real = None
         if x is not None and not isinstance(x, Tensor):

@@ -46,10 +46,10 @@ class SubgraphOptions:
     `repeats` random walks from the root visit. "pagerank": the `size` nodes with the
     largest personalised PageRank of the root. "whole": the whole graph. "deletion":
     the graph without the edges of the root. "masked-egonets": the graph without the
-    edges that are not in the egonet. If None, the kind that the model was published
-    with."""
+    edges that are not in the egonet. If None, this is the kind that the model was
+    published with."""
     num_hops: int = 3
-    """For egonets: the largest distance from the root, k."""
+    """For egonets and masked egonets: the largest distance from the root, k."""
     length: int = 10
     """For walks: the number of steps of each walk."""
     repeats: int = 5
@@ -104,9 +104,9 @@ class FamilyOptions:
     """
 
     pairs: tuple[PairEncoding, ...] | None = None
-    """The encodings of (root, node) that are added to the input: "mark" (is the node
-    the root?), "distance", "rrwp" (random-walk probabilities), "resistance". If None,
-    the encodings that the model was published with."""
+    """The encodings of pairs (root, node) that are added to the input: "mark" (is the
+    node the root?), "distance", "rrwp" (random-walk probabilities), "resistance". If
+    None, these are the encodings that the model was published with."""
     max_distance: int = 5
     """For "distance": larger distances get the encoding of this distance."""
     num_steps: int = 20
