@@ -83,8 +83,8 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
 
     On a GPU, this is the memory allocated by PyTorch, including the pools of captured
-    CUDA graphs. On a CPU, it is the resident memory of the process as Linux counts it,
-    or None on other systems.
+    CUDA graphs. On a CPU, it is the resident memory of the process as Linux counts it.
+    The result is None for a CPU on other systems than Linux.
     """
     device = torch.device(device)
     if device.type == "cuda":
