@@ -139,11 +139,11 @@ CHUNK = 64
 @dataclass(frozen=True, eq=False)
 class SubgraphSizes:
     nodes: Tensor
-    """[g], int64: number of nodes, and of rooted subgraphs, of each graph."""
+    """Number of nodes of each graph, and so of its rooted subgraphs, [g], int64."""
     copies: Tensor
-    """[g], int64: number of node copies of each graph."""
+    """Number of node copies of each graph, [g], int64."""
     edge_copies: Tensor
-    """[g], int64: number of edge copies of each graph."""
+    """Number of edge copies of each graph, [g], int64."""
 
     @staticmethod
     def join(parts: Sequence[SubgraphSizes]) -> SubgraphSizes:
@@ -213,7 +213,8 @@ def one_graph_advice(
     """Return advice if training on one whole graph needs more memory than is free.
 
     The text suggests what would fit into memory, such as fewer neighbours, random
-    walks, SubgraphDrop or `RootLoader`. The sizes are estimated in about two seconds.
+    walks, SubgraphDrop or `RootLoader`. The result is None if the whole graph fits. The
+    sizes are estimated in about two seconds.
     """
     free = free_bytes(device)
     if free is None or not advice.can_choose_roots(extractor):

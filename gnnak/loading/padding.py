@@ -263,7 +263,7 @@ class _Block:
         self.end += missing
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
-        """Return one tensor of all values; `padding` yields those that `pad` appends."""
+        """Return one tensor of all values; `padding` yields the numbers for `pad`."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)

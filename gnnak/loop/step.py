@@ -46,7 +46,7 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 Step = Callable[[Item], Tensor]
-"""A function that trains on one item and returns the detached loss."""
+"""A function that trains on one `Item`, a batch, and returns the detached loss."""
 
 
 @operation
