@@ -1,4 +1,4 @@
-"""Download archives over verified connections, and read them without running code."""
+"""Download archives over verified connections; read them without running their code."""
 
 import hashlib
 import io
@@ -35,8 +35,9 @@ PINNED = {
     ),
     "ogbg-pcba.zip": "0bb12da2f3ec8b0bb80564114a6174fad2df6a3a0d3c19470b3a27813a7d4e53",
 }
-"""SHA-256 checksums of archives, by file name, as published by other projects: by
-GraphDatasets.jl for the TU collection, by TensorFlow Datasets for MolPCBA."""
+"""SHA-256 checksums of archives, by file name, as published by other projects. Those of
+the TU collection come from GraphDatasets.jl; that of MolPCBA comes from TensorFlow
+Datasets."""
 CHUNK = 2**20
 TIMEOUT = 60
 """Timeout of a connection, in seconds."""
@@ -146,7 +147,10 @@ def _save(url: str, path: Path) -> None:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """Open a file in a zip archive; raise `FileFormatError` if missing or too large."""
+    """Open a file in a zip archive.
+
+    Raises `FileFormatError` if the file is missing or too large.
+    """
     where = Path(archive.filename or "archive").name
     told = f"{where} does not contain {name}; it is another archive than expected."
     with files.refusing(told, KeyError):

@@ -378,10 +378,10 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the graph, [e], and the two nodes, [2, e], of every edge.
+    """Return the number of the graph, [e], and the two nodes, [2, e], of every edge.
 
-    All graphs have equally many nodes: `position` is [g, nodes of a graph, 2]. `graphs`
-    has the numbers of the graphs, [g].
+    `graphs`, [g], has the numbers of the graphs, which have equally many nodes.
+    `position` has the positions of their nodes, [g, nodes of a graph, 2].
     """
     size = position.size(1)
     similarity = _similarity(position)

@@ -36,7 +36,7 @@ def _seed(random: np.random.Generator) -> int:
 
 
 def _sides(size: int) -> tuple[int, int]:
-    """Return integers a <= b with a * b = `size` whose difference is smallest."""
+    """Return integers a <= b with a * b = `size` and the smallest difference b - a."""
     low = max(i for i in range(1, int(size**0.5) + 1) if size % i == 0)
     return low, size // low
 

@@ -141,8 +141,8 @@ class DatasetInfo:
     """Name of the featurizer (`ogb`: features of the Open Graph Benchmark) for the
     user's SMILES strings; None if the data are not SMILES strings."""
     skipped: tuple[str, ...] = ()
-    """Rows of the user's own data that were left out, with the reasons; if there are
-    more than 100, only the first ones."""
+    """Rows of the user's own data that were left out, with the reasons. At most 100
+    rows are listed."""
     own_data: bool = False
     """Whether the data are the user's own, and not one of gnnak's data sets."""
     one_graph: bool = False

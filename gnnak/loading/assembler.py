@@ -328,7 +328,10 @@ class EpochWindows:
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch of `count` batches, from batch `first` on."""
+        """Yield the windows of an epoch of `count` batches, from batch `first` on.
+
+        If `more`, the first window of the next epoch is prefetched.
+        """
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:

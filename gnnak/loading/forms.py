@@ -152,7 +152,7 @@ class BatchMaker:
 
 
 class _Lazy(Mapping):
-    """A mapping that computes a value whenever it is read; pickled as a dict."""
+    """A mapping that computes a value whenever it is read; it is pickled as a dict."""
 
     def __init__(self, names: list[str], compute: Callable[[str], Any]) -> None:
         self.names, self.compute = names, compute
@@ -190,7 +190,7 @@ class PaddedForm:
     the batch are views of the padded tensors."""
 
     def pad_to_largest(self) -> None:
-        """Pad the next few batches to the largest shape, to capture it first."""
+        """Pad the next batches to the largest shape, so that it is captured first."""
         # A prefetching thread may use `shapes`, which is not safe for two threads.
         with prefetching_paused():
             self.padder.shapes.pad_to_largest()

@@ -40,8 +40,8 @@ class Item:
 
     batch: GraphBatch
     subgraphs: RootedSubgraphs | None = None
-    """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
-    if the network extracts subgraphs itself, or needs none."""
+    """The rooted subgraphs of the batch. With SubgraphDrop, these are only the sampled
+    subgraphs. None if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
     """The sizes that the batch is padded to. Without padding, this is None unless all
     batches have equal sizes."""

@@ -140,7 +140,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def node_attributes(store: FeatureStore) -> list[Any]:
-    """Return the attributes of nodes in a store; edge types have tuples as names."""
+    """Return the attributes of nodes, and not those of edges, in a feature store."""
     every = store.get_all_tensor_attrs()
     return [each for each in every if not isinstance(each.group_name, list | tuple)]
 

@@ -41,9 +41,9 @@ or about 1/128 of the size, whichever is larger."""
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape with room for `most` rows, and for padding rows, on each axis.
 
-    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, all
-    other axes have different sizes, so that the number of rows of a tensor tells which
-    axis its rows are on.
+    Without SubgraphDrop, the shape has as many subgraphs as nodes. Apart from these two
+    axes, `distinct` gives all axes different sizes, so that the number of rows of a
+    tensor tells which axis its rows are on.
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:

@@ -51,7 +51,7 @@ class Window:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes on which this window has rows; it may have no subgraphs."""
+        """The axes on which this window has rows; without subgraphs, only some."""
         if self.subgraphs is None:
             return AXES[:3]
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES

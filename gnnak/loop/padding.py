@@ -205,7 +205,7 @@ def copied(batch: Batch) -> Batch:
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of a padded batch whose padding rows are `disturbed`."""
+    """Return a copy of a padded batch; `disturbed` changes its padding rows."""
     rows = padded_rows(item)
     return _with(batch, lambda value: disturbed(value.clone(), rows))
 

@@ -37,7 +37,10 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate; change a tensor in place, because CUDA graphs read it."""
+    """Set the learning rate.
+
+    If it is a tensor, the tensor is changed in place, because CUDA graphs read it.
+    """
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

@@ -189,7 +189,7 @@ def load_own(
 
 
 def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
-    """Return the names of the features, and of unused attributes and columns."""
+    """Return the names of the features, and the names of unused attributes."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
         atoms = tuple(name for name, *_ in ATOM_FEATURES)

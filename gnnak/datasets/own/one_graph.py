@@ -55,7 +55,7 @@ def nodes_for_test(rows: GraphRows, fold: int | None) -> Tensor | None:
 
 
 def labelled(columns: Sequence[Column]) -> Tensor:
-    """Return a mask of the nodes, [n], with at least one known target."""
+    """Return a mask, [n], of the nodes with at least one known target."""
     known = [[as_text(value) is not None for value in values] for _, values in columns]
     return torch.tensor(known).any(dim=0)
 
