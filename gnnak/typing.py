@@ -162,7 +162,7 @@ def as_count(option: str, value: object, least: int = 0) -> int:
 
 
 def convert_count(record: object, option: str, least: int = 0) -> None:
-    """Check a count in a field of a frozen dataclass; convert a NumPy integer to int."""
+    """Check a count in a frozen dataclass, and convert a NumPy integer to int."""
     count = as_count(option, getattr(record, option), least)
     object.__setattr__(record, option, count)
 

@@ -321,8 +321,8 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
     """Assign graphs to random folds so that all graphs of a group are in the same fold.
 
-    `group`, [g], has the number of the group of each graph. Returns a matrix
-    [num_folds, g] with 1 for the test graphs of a fold and 0 for its other graphs.
+    `group`, [g], has the number of each graph's group. Returns a matrix [num_folds, g]
+    with 1 for the test graphs of a fold and 0 for its other graphs.
     """
     check_count("num_folds", num_folds, least=2)
     groups = int(group.max()) + 1 if group.numel() else 0

@@ -117,8 +117,8 @@ def property_graphs(
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some random edges of an adjacency matrix [n, n] and add about as many.
 
-    As in the paper's code, each pair of nodes gets the mean of two uniform random
-    numbers, which is below the threshold 0.9 for 98 % of the edges, not for 90 %.
+    As in the paper's code, an edge of a sparse graph is kept if the mean of two uniform
+    random numbers is below 0.9. This keeps 98 % of the edges, and not 90 %.
     """
     size = len(joined)
     edges, change = joined.sum() / 2, 1 - KEEP_THRESHOLD

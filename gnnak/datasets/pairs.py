@@ -126,9 +126,9 @@ SIZES = tuple(range(12, 17))
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
     """Generate pairs of 4-regular graphs, one without triangles and one with triangles.
 
-    Graphs 0 and 1, 2 and 3, ... are pairs, with labels 0 and 1. The graphs of a pair
-    have equally many nodes, so a message-passing GNN cannot distinguish them: its
-    accuracy is exactly 50 %.
+    Graphs 0 and 1, 2 and 3, ... are pairs, with labels 0 and 1. Both graphs of a pair
+    are 4-regular and have equally many nodes, so a message-passing GNN cannot
+    distinguish them: its accuracy is exactly 50 %.
     """
     check_count("num_pairs", num_pairs)
     random = np.random.default_rng(seed)

@@ -54,7 +54,7 @@ def make_own(name: str, width: int) -> nn.Module:
     """Build a user's own base GNN by calling its class with the width of the states.
 
     The call is `Class(width, width)` if the class has the argument `out_channels`, and
-    else `Class(width)`. If it has the argument `edge_dim`, this is also the width.
+    else `Class(width)`. If it has the argument `edge_dim`, this is set to the width.
     """
     kind = find_class(name)
     known = inspect.signature(kind).parameters
