@@ -39,7 +39,7 @@ _chosen: ContextVar[Backend | None] = ContextVar("backend", default=None)
 
 
 def current_backend() -> Backend:
-    """Return the backend that the innermost `use_backend` block set, or the default."""
+    """Return the backend of the innermost `use_backend` block, else the default one."""
     return _chosen.get() or default_backend()
 
 
@@ -62,7 +62,10 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
 
 
 def default_backend() -> Backend:
-    """Return the backend of `gnnak.fast` for this machine; `PLAIN` if there is none."""
+    """Return the backend that `set_default_backend` chose for this machine.
+
+    The result is `PLAIN` if that function was not called.
+    """
     return _default.find()
 
 
@@ -91,8 +94,8 @@ def operation(plain: Callable[P, R]) -> Callable[P, R]:
             operation in `Backend.implementations`.
 
     Returns:
-        A function that calls the current backend's implementation, if there is one that
-        supports the arguments, and else `plain`.
+        A function that calls the current backend's implementation if there is one and
+        it supports the arguments. Otherwise, the function calls `plain`.
 
     >>> @operation
     ... def double(x: int) -> int:

@@ -34,8 +34,8 @@ def own_streams(device: torch.device) -> OwnStreams:
 def on_capture_stream(device: torch.device) -> Iterator[None]:
     """Context manager: make a GPU's capture stream the current stream.
 
-    Before the block, the capture stream waits for the stream that was current; after
-    the block, that stream waits for the capture stream. On a CPU, this does nothing.
+    Before the block, the capture stream waits for the current stream. After the block,
+    the current stream waits for the capture stream. On a CPU, this does nothing.
     """
     if device.type != "cuda":
         yield
@@ -83,8 +83,8 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
 
     On a GPU, this is the memory allocated by PyTorch, including the pools of captured
-    CUDA graphs. On a CPU, it is the resident memory of the process as Linux counts it,
-    or None on other systems.
+    CUDA graphs. On a CPU, it is the resident memory of the process as Linux counts it.
+    The result is None for a CPU on other systems than Linux.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -105,7 +105,10 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context manager: yield a list; on exit, append a GPU's memory growth in bytes."""
+    """Context manager: measure by how many bytes a GPU's memory use grows in the block.
+
+    It yields a list, to which the number is appended at the end of the block.
+    """
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
     torch.cuda.reset_peak_memory_stats(index)
@@ -147,7 +150,7 @@ def _measure_graph_pools(index: int) -> int:
 
 
 def resident(field: str) -> float | None:
-    """Return VmRSS (memory in use) or VmHWM (peak) in MB; None if not on Linux."""
+    """Return VmRSS (memory in use) or VmHWM (peak) in MB; on Linux only, else None."""
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():

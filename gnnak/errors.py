@@ -56,7 +56,7 @@ class DamagedFileWarning(UserWarning):
 
 
 def counted(number: int, word: str) -> str:
-    """Return a number with a noun, in the plural unless the number is 1.
+    """Return a number and a noun, which is in the plural unless the number is 1.
 
     >>> counted(1, "row"), counted(0, "row"), counted(2, "class")
     ('1 row', '0 rows', '2 classes')
@@ -84,7 +84,7 @@ def kind_of(value: object) -> str:
 
 
 def described(value: object) -> str:
-    """Return a short text for a wrong value: plain values as written, others by type.
+    """Return a short text for a wrong value: a number or text as is, else its type.
 
     >>> described("mse"), described(0.5), described(None)
     ("'mse'", '0.5', 'None')

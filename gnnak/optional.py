@@ -12,7 +12,7 @@ EXTRAS = {
     "scikit-learn": "sklearn",
     "tensorboard": "tensorboard",
 }
-"""Maps each optional package to the extra of gnnak that installs it."""
+"""Maps each optional package to the pip extra of gnnak that installs it."""
 
 
 def missing_package(use: str, package: str) -> MissingPackageError:

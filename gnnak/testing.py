@@ -46,7 +46,8 @@ def small_graphs(
 
     Args:
         channels: Number of columns of `x`.
-        edge_channels: Number of columns of `edge_attr`. If None, graphs have none.
+        edge_channels: Number of columns of `edge_attr`. If None, graphs have no
+            `edge_attr`.
         dtype: Dtype of the features.
         seed: Seed of the random features.
 
@@ -100,8 +101,8 @@ def assert_permutation_equivariant(
 ) -> None:
     """Assert that a model is equivariant to permutations of nodes and edges.
 
-    The nodes of `data` are permuted and the edges shuffled. An output with one row per
-    node must then be permuted like the nodes; an output with one row per graph must not
+    The nodes of `data` are permuted, and its edges are shuffled. An output with one row
+    per node must be permuted in the same way. An output with one row per graph must not
     change.
 
     Args:

@@ -1,7 +1,7 @@
 """Types and checks of common options, and the glossary of all docstrings.
 
 - A *rooted subgraph* is the part of a graph around one node, such as its egonet.
-- The *root*, or *centroid*, is the node around which a rooted subgraph lies.
+- The *root*, or *centroid*, is the node around which a rooted subgraph is extracted.
 - An *egonet* has all nodes within k hops of the root, and all edges between them.
 - The *hop* of a node copy is its distance to the root, in edges.
 - The *base GNN* is what a GNN-AK layer runs on rooted subgraphs: GIN in GIN-AK.
@@ -43,7 +43,8 @@ FuseMode = Literal["concat", "sum"]
 HopMode = Literal["concat", "add"]
 """How the base GNN's input is built from a node's state and its hop embedding."""
 ReadoutOrder = Literal["VS", "SV"]
-""""VS" first pools the nodes of each subgraph, "SV" first the copies of each node."""
+""""VS" first pools the node copies of each subgraph; "SV" first pools the copies of
+each node."""
 PairEncoding = Literal["mark", "distance", "rrwp", "resistance"]
 """Encodings of a pair (root, node); see `gnnak.nn.family.gnn.PairEncoder`."""
 
@@ -51,7 +52,7 @@ PAIRS: tuple[PairEncoding, ...] = get_args(PairEncoding)
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 
 SEEDS = 2**63
-"""Seeds are less than this number, to fit into a signed 64-bit integer."""
+"""Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
 
 def check_choice(option: str, value: object, known: Iterable[str]) -> None:
@@ -72,7 +73,7 @@ ALTERNATIVES = {
     "radius": "num_hops",
     "acc": "accuracy",
 }
-"""Names that users may give, and the names of gnnak that error messages suggest."""
+"""Maps names that users may give to names that error messages suggest instead."""
 
 
 def check_known(
@@ -80,7 +81,7 @@ def check_known(
 ) -> None:
     """Raise `OptionError` unless `name` is known; the message suggests a similar name.
 
-    The message has the text `of` after the name, and `more` after the known names.
+    In the message, the text `of` follows the name, and `more` follows the known names.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
@@ -161,7 +162,7 @@ def as_count(option: str, value: object, least: int = 0) -> int:
 
 
 def convert_count(record: object, option: str, least: int = 0) -> None:
-    """Check field `option` of a frozen dataclass; convert a NumPy integer to int."""
+    """Check a count in a frozen dataclass, and convert a NumPy integer to int."""
     count = as_count(option, getattr(record, option), least)
     object.__setattr__(record, option, count)
 
@@ -216,7 +217,7 @@ def check_share(option: str, value: object) -> None:
 
 
 def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    """Check names of encodings (one or more, known, unique); return them as a tuple.
+    """Check that encodings are known and unique, and return them as a tuple.
 
     >>> check_encodings(["subgraph", "context"])
     ('subgraph', 'context')

@@ -1,4 +1,4 @@
-"""Download archives over verified connections, and read them without running code."""
+"""Download archives over verified connections; read them without running their code."""
 
 import hashlib
 import io
@@ -35,8 +35,9 @@ PINNED = {
     ),
     "ogbg-pcba.zip": "0bb12da2f3ec8b0bb80564114a6174fad2df6a3a0d3c19470b3a27813a7d4e53",
 }
-"""SHA-256 checksums of archives, by file name, as published by other projects: by
-GraphDatasets.jl for the TU collection, by TensorFlow Datasets for MolPCBA."""
+"""SHA-256 checksums of archives, by file name, as published by other projects. Those of
+the TU collection come from GraphDatasets.jl; that of MolPCBA comes from TensorFlow
+Datasets."""
 CHUNK = 2**20
 TIMEOUT = 60
 """Timeout of a connection, in seconds."""
@@ -65,7 +66,10 @@ def open_url(url: str) -> Any:
 
 
 def fetch(url: str, folder: Path, name: str) -> Path:
-    """Download a file to `folder / name`, unless it is there; check its checksum."""
+    """Download a file to `folder / name` and check its checksum.
+
+    If the folder already has the file with this checksum, nothing is downloaded.
+    """
     path, recorded = files.make_folder(folder) / name, recorded_sums(folder).get(name)
     known = recorded or PINNED.get(name)
     if path.is_file() and known == sha256_of(path):
@@ -90,7 +94,7 @@ def fetch(url: str, folder: Path, name: str) -> Path:
 
 @contextmanager
 def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFile]:
-    """Context manager: download a zip archive unless `folder` has it, and open it."""
+    """Context manager: open a zip archive, which is downloaded by `fetch`."""
     before = recorded_sums(folder).get(name)
     path = fetch(url, folder, name)
     try:
@@ -143,7 +147,10 @@ def _save(url: str, path: Path) -> None:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """Open a file in a zip archive; raise `FileFormatError` if missing or too large."""
+    """Open a file in a zip archive.
+
+    Raises `FileFormatError` if the file is missing or too large.
+    """
     where = Path(archive.filename or "archive").name
     told = f"{where} does not contain {name}; it is another archive than expected."
     with files.refusing(told, KeyError):
@@ -171,7 +178,7 @@ class PickledTensor(NamedTuple):
 
 
 class _Function(tuple):
-    """A function in a tuple, so that a pickle cannot change its attributes."""
+    """A callable tuple around a function; a pickle cannot change its attributes."""
 
     __slots__ = ()
 
@@ -182,7 +189,7 @@ class _Function(tuple):
 def _rebuild(
     storage: bytes, offset: int, size: Any, stride: Any, *_: object
 ) -> PickledTensor:
-    """Replace PyTorch's function of this name."""
+    """Return an undecoded tensor; pickles call this instead of PyTorch's function."""
     return PickledTensor(storage, offset, tuple(size), tuple(stride))
 
 

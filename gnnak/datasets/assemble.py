@@ -52,8 +52,9 @@ def read_or_make(
 ) -> tuple[GraphFile, str]:
     """Read a data file if it exists, else create the graphs and cache them on disk.
 
-    `make` creates graphs with one direction of each edge. If `seeded`, the file is used
-    only for seed 0. Returns the graphs and their source.
+    `make` creates the graphs, with one direction of each edge. If `seeded`, the user's
+    seed changes the graphs, and the file is used for seed 0 only. Returns the graphs
+    and a text that names their source.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
@@ -74,7 +75,7 @@ def read_or_download(
     fetch: Callable[[Path], GraphFile],
     required: Sequence[str] = ("x",),
 ) -> tuple[GraphFile, str]:
-    """Like `read_or_make`, for graphs that `fetch(folder)` downloads."""
+    """Read a data file if it exists, else download graphs with `fetch(folder)`."""
     make = partial(download, file_name, fetch)
     return read_or_make(file_name, request, make, required=required)
 
@@ -124,7 +125,7 @@ def _other_file(told: str, name: str) -> FileFormatError:
 def check_features(
     source: str, key: str, values: Tensor | None, info: DatasetInfo
 ) -> None:
-    """Raise `FileFormatError` if values are not finite, or categories out of range."""
+    """Raise `FileFormatError` if a value is not finite or a category out of range."""
     if values is None or not values.numel():
         return
     low, high = values.aminmax()
@@ -141,7 +142,10 @@ def check_features(
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` if features differ; `found` may have fewer categories."""
+    """Raise `FileFormatError` if a file's features do not fit the data set's features.
+
+    The file may have fewer categories.
+    """
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

@@ -48,12 +48,12 @@ SIZES = {
     "cifar10": ((45_000, 5_000, 10_000), 7_058_005),
     "molhiv": ((32_901, 4_113, 4_113), 1_049_163),
 }
-"""The data sets whose archives have no checksum in `PINNED`: the number of training,
+"""For each data set whose archive has no checksum in `PINNED`: the numbers of training,
 validation and test graphs, and the number of nodes in all graphs."""
 
 
 def _checked(name: str, file: GraphFile) -> GraphFile:
-    """Return downloaded graphs; raise `FileFormatError` if `SIZES` has other sizes."""
+    """Check the sizes of downloaded graphs against `SIZES`, and return the graphs."""
     assert file.split is not None
     parts = tuple(file.split.bincount(minlength=3).tolist())
     found = parts, int(file.store.num_nodes.sum())
@@ -72,10 +72,10 @@ CIFAR10_MEMBER = "CIFAR10_v2.pt"
 
 
 def fetch_cifar10(folder: Path) -> GraphFile:
-    """Download the CIFAR10 superpixels; each directed edge gets its reverse edge.
+    """Download the CIFAR10 superpixels, and make their edges undirected.
 
-    Edge features are left out, as in the paper's runs. `x` [n, 5] has red,
-    green, blue, row and column of the superpixel, scaled to integers from 0 to 255.
+    Edge features are left out, as in the paper's runs. `x`, [n, 5], has the red, green,
+    blue, row and column of each superpixel, scaled to integers from 0 to 255.
     """
     with (
         opened_archive(CIFAR10_URL, folder, "CIFAR10_v2.zip") as archive,
@@ -174,7 +174,7 @@ TU_NAMES = {
     "imdb-b": "IMDB-BINARY",
     "reddit-b": "REDDIT-BINARY",
 }
-"""Maps the names of data sets in gnnak to their names in the TU collection."""
+"""Maps the name of a data set in gnnak to its name in the TU collection."""
 
 
 def fetch_tu(name: str, folder: Path) -> GraphFile:
@@ -200,7 +200,7 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def _tu_store(
     graph: Tensor, edges: Tensor, x: Tensor | None, labels: Tensor
 ) -> GraphStore:
-    """Build a store from each node's graph, [n], edges, [2, e], and classes, [g]."""
+    """Build a store; `graph`, [n], has the number of the graph that each node is in."""
     nodes, graphs = graph.numel(), labels.numel()
     if (graph.diff() < 0).any() or not 0 <= int(graph[0]) <= int(graph[-1]) < graphs:
         raise ValueError("the nodes are not sorted by graph")
@@ -220,14 +220,14 @@ def _tu_store(
 
 
 NODE_SHARES = (0.6, 0.2)
-"""Shares of the training and validation nodes, where PyG's data set has no masks."""
+"""Shares of the training and validation nodes if PyG's data set has no masks."""
 
 
 def fetch_nodes(name: str, folder: Path) -> GraphFile:
-    """Download one graph with classes of its nodes, by PyG's data set classes.
+    """Download one graph whose nodes are classified, through a data set of PyG.
 
-    The graphs of Amazon and Coauthor have no published split: a random one, with equal
-    shares of the classes, is always the same.
+    The graphs of Amazon and Coauthor have no published split. They get a random split
+    with equal shares of each class, which is the same in every run.
     """
     from torch_geometric.datasets import Amazon, Coauthor, HeterophilousGraphDataset
 
@@ -245,7 +245,7 @@ def fetch_nodes(name: str, folder: Path) -> GraphFile:
 
 
 def node_split(y: Tensor) -> Tensor:
-    """Split nodes of the classes `y`, [n]: 60 % training, 20 % validation, 20 % test.
+    """Split nodes of each class in `y`: 60 % training, 20 % validation, 20 % test.
 
     >>> node_split(torch.zeros(5, dtype=torch.long)).bincount()
     tensor([3, 1, 1])
@@ -273,7 +273,7 @@ def load_nodes(info: DatasetInfo, request: Request) -> Dataset:
 
 OGB_URL = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{name}.zip"
 OGB_NAMES = {"molhiv": "hiv", "molpcba": "pcba"}
-"""Maps the names of data sets in gnnak to the names of OGB's archives."""
+"""Maps the name of a data set in gnnak to the name of its archive at OGB."""
 MAX_TEXT = 2**31
 """Largest size of a CSV file, in bytes."""
 EMPTY = re.compile(rb"(?:(?<=[,\n])|^)(?=[,\r\n]|$)")
@@ -321,8 +321,8 @@ def read_csv(content: bytes, kind: Any) -> Tensor:
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
     """Assign graphs to random folds so that all graphs of a group are in the same fold.
 
-    `group` [g] numbers the group of each graph. Returns a matrix [num_folds, g] with 1
-    for the test graphs of each fold and 0 for the others.
+    `group`, [g], has the number of each graph's group. Returns a matrix [num_folds, g]
+    with 1 for the test graphs of a fold and 0 for its other graphs.
     """
     check_count("num_folds", num_folds, least=2)
     groups = int(group.max()) + 1 if group.numel() else 0
@@ -378,9 +378,10 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the graph, [e], and the two nodes, [2, e], of every edge.
+    """Return the number of the graph, [e], and the two nodes, [2, e], of every edge.
 
-    `graphs`, [g], are the numbers of the graphs, and `position` is [g, n, 2].
+    `graphs`, [g], has the numbers of the graphs, which have equally many nodes.
+    `position` has the positions of their nodes, [g, nodes of a graph, 2].
     """
     size = position.size(1)
     similarity = _similarity(position)
@@ -395,7 +396,7 @@ def _edges_of(graphs: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _similarity(position: Tensor) -> Tensor:
-    """Return the similarity of all pairs of nodes of each graph, [g, n, n]."""
+    """Return the similarity of all pairs of nodes of each graph."""
     mode = "donot_use_mm_for_euclid_dist"
     distance = torch.cdist(position, position, compute_mode=mode)
     # The nearest node of a node is the node itself, with distance 0.
@@ -406,7 +407,7 @@ def _similarity(position: Tensor) -> Tensor:
 
 
 def _neighbors(similarity: Tensor) -> Tensor:
-    """Return eight of the nine most similar nodes of each node, [g, n, 8]."""
+    """Return eight of the nine most similar nodes of each node of each graph."""
     size = similarity.size(2)
     itself = torch.eye(size, dtype=torch.bool)
     order = similarity.masked_fill(itself, -1.0).argsort(dim=2, stable=True)
@@ -442,11 +443,11 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     """Load a data set of the TU collection with the ten folds of the GIN paper.
 
-    As in the published reader of these folds, `x` is the one-hot node label or, in
-    IMDB-B, the one-hot node degree; values that do not occur have no column. All nodes
-    of REDDIT-B have the same feature: on two folds, GIN-AK+ scored as well with it as
-    with degrees. Downloaded data have no such folds; they get ten random stratified
-    folds.
+    As in the published code that reads these folds, `x` is the one-hot node label or,
+    in IMDB-B, the one-hot node degree. Values that do not occur have no column. All
+    nodes of REDDIT-B have the same feature; in a test on two folds, GIN-AK+ scored
+    equally well with this feature and with degrees. Downloaded data lack the folds of
+    the GIN paper, so they get ten random stratified folds.
     """
     name = info.name
     required = () if name in NO_LABELS else ("x",)
@@ -494,7 +495,7 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add the edges of `superpixel_edges`, in one direction; `x` is not scaled."""
+    """Add the edges of `superpixel_edges`, in one direction only; do not scale `x`."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):

@@ -39,7 +39,7 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
 
 
 def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
-    """Return adjacency matrices of graphs `first` to `last - 1`, padded, [g, n, n]."""
+    """Return the adjacency matrices of graphs `first` to `last - 1`, padded with 0."""
     largest = int(store.num_nodes[first:last].max())
     if largest > MAX_NODES:
         raise GraphError(f"a graph has {largest} nodes; give at most {MAX_NODES}.")
@@ -83,7 +83,7 @@ ENTROPY = 0
 def counting_graphs(
     seed: int = 0, num_graphs: int = sum(PARTS), progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate random regular graphs, and delete as many edges as there are nodes."""
+    """Generate random regular graphs, each with one edge deleted per node."""
     random = np.random.default_rng([ENTROPY, seed])
     graphs = []
     for index, shape in enumerate(random.integers(len(SHAPES), size=num_graphs)):
@@ -101,10 +101,11 @@ def counting_graphs(
 def regular_edges(
     num_nodes: int, degree: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Sample a random graph in which every node has `degree` neighbours; return [e, 2].
+    """Sample a random graph in which every node has `degree` neighbours.
 
-    In the pairing model, half-edges are paired at random. Self loops and duplicate
-    edges are split and paired again, at most 100 times.
+    This is the pairing model: every node has `degree` half-edges, which are paired at
+    random. Self loops and duplicate edges are taken apart and paired again, at most 100
+    times. Returns each edge once, as a pair of nodes.
     """
     while True:
         edges: set[tuple[int, int]] = set()

@@ -31,7 +31,7 @@ class Description:
     graphs: str
     """Number of graphs; `train / validation / test` if there is a split."""
     nodes: float
-    """Mean number of nodes per graph; `over_training` says of which graphs."""
+    """Mean number of nodes per graph; see `over_training`."""
     edges: float
     """Mean number of edges per graph; see `over_training` and `edges_once`."""
     over_training: tuple[str, ...]
@@ -57,11 +57,11 @@ class Description:
     paper_graphs: str | None
     """Number of graphs printed in the paper; None if the paper has no such number."""
     paper_nodes: str | None
-    """Mean number of nodes per graph printed in the paper, or None."""
+    """Mean number of nodes per graph in the paper; None if the paper does not say."""
     paper_edges: str | None
-    """Mean number of edges per graph printed in the paper, or None."""
+    """Mean number of edges per graph in the paper; None if the paper does not say."""
     note: str
-    """Known reason why the paper's numbers differ from the measured ones, or ""."""
+    """Why the paper's numbers differ from the measured ones; "" if not known."""
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""
@@ -139,11 +139,11 @@ CHUNK = 64
 @dataclass(frozen=True, eq=False)
 class SubgraphSizes:
     nodes: Tensor
-    """[g], int64: number of nodes, and of rooted subgraphs, of each graph."""
+    """Number of nodes of each graph, and so of its rooted subgraphs, [g], int64."""
     copies: Tensor
-    """[g], int64: number of node copies of each graph."""
+    """Number of node copies of each graph, [g], int64."""
     edge_copies: Tensor
-    """[g], int64: number of edge copies of each graph."""
+    """Number of edge copies of each graph, [g], int64."""
 
     @staticmethod
     def join(parts: Sequence[SubgraphSizes]) -> SubgraphSizes:
@@ -185,7 +185,7 @@ def subgraph_sizes(
 def _measure(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None
 ) -> SubgraphSizes:
-    """Measure the rooted subgraphs of a store; if memory is short, in two halves."""
+    """Measure the rooted subgraphs of a store; if memory is too small, of each half."""
     batch = store.union()
     edges, size = batch.edge_index, batch.num_nodes
     try:
@@ -212,8 +212,9 @@ def one_graph_advice(
 ) -> str | None:
     """Return advice if training on one whole graph needs more memory than is free.
 
-    The text says which cap, walks, slices, SubgraphDrop or `RootLoader` would fit. The
-    sizes are estimated within about two seconds.
+    The text suggests what would fit into memory, such as fewer neighbours, random
+    walks, SubgraphDrop or `RootLoader`. The result is None if the whole graph fits. The
+    sizes are estimated in about two seconds.
     """
     free = free_bytes(device)
     if free is None or not advice.can_choose_roots(extractor):
@@ -244,7 +245,10 @@ SAMPLE = 64
 
 
 def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | None:
-    """Measure subgraphs of up to `SAMPLE` graphs; None if these exceed the memory."""
+    """Measure the rooted subgraphs of up to `SAMPLE` graphs.
+
+    Returns None if the store is empty, or if the subgraphs do not fit into memory.
+    """
     if not len(store):
         return None
     count = min(SAMPLE, len(store))

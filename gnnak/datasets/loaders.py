@@ -78,7 +78,7 @@ def pattern_graphs(
 def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
-    """Generate a graph per pattern: its node count, edge count, edges, x and y."""
+    """Generate one graph per pattern; return node counts, edge counts, edges, x, y."""
     communities = random.integers(SMALLEST, LARGEST, (len(pattern_size), COMMUNITIES))
     ends = np.cumsum(np.column_stack([pattern_size, communities]), axis=1)
     num_nodes = ends[:, -1]
@@ -99,7 +99,10 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample edges as upper triangles, [g, n, n]; `block` has the communities."""
+    """Sample edges; return the upper triangles of the graphs' adjacency matrices.
+
+    `block` has the community of each node of each graph; community 0 is the pattern.
+    """
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)
@@ -113,7 +116,7 @@ def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
-    """Generate 200 pairs of 4-regular graphs, one with and one without triangles."""
+    """Generate 200 pairs of 4-regular graphs; one graph of each pair has triangles."""
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
     return build(info, GraphFile(store, split), f"generated (seed {request.seed})")

@@ -36,7 +36,7 @@ def _seed(random: np.random.Generator) -> int:
 
 
 def _sides(size: int) -> tuple[int, int]:
-    """Return integers a <= b with a * b = `size` whose difference is smallest."""
+    """Return integers a <= b with a * b = `size` and the smallest difference b - a."""
     low = max(i for i in range(1, int(size**0.5) + 1) if size % i == 0)
     return low, size // low
 
@@ -87,9 +87,10 @@ def property_graphs(
 ) -> GraphFile:
     """Generate random graphs for the task of predicting graph properties.
 
-    Each graph is sampled from `MIXTURE` and changed by `toggled`, until it has no
-    isolated nodes. The first column of `x`, [n, 2], marks a random node; the second has
-    uniform noise. The numbers of graphs in `PARTS` are multiplied by `share`.
+    Each graph is sampled from `MIXTURE` and changed by `toggled`; this is repeated
+    until a graph has no isolated nodes. The first column of `x`, [n, 2], marks a random
+    node, and the second column is uniform noise. The numbers of graphs in `PARTS` are
+    multiplied by `share`.
     """
     random = np.random.default_rng([ENTROPY, seed])
     plan = [
@@ -116,8 +117,8 @@ def property_graphs(
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some random edges of an adjacency matrix [n, n] and add about as many.
 
-    As in the paper's code, the random number of a pair of nodes is the mean of two
-    uniform numbers, so that the threshold 0.9 keeps 98 % of the edges, not 90 %.
+    As in the paper's code, an edge of a sparse graph is kept if the mean of two uniform
+    random numbers is below 0.9. This keeps 98 % of the edges, and not 90 %.
     """
     size = len(joined)
     edges, change = joined.sum() / 2, 1 - KEEP_THRESHOLD
@@ -180,7 +181,7 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
 
 
 def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
-    """Compute one property of each graph; `real` [g, n] is False for padding."""
+    """Compute one property of each graph; `real` is False for padding nodes."""
     if name == "spectral-radius":
         return torch.linalg.eigvalsh(matrix).amax(dim=1)
     both = real[:, :, None] & real[:, None, :]

@@ -19,7 +19,7 @@ from gnnak.typing import check_count
 
 EXP_LIKE_PAIRS, CSL_COPIES, CFI_COPIES = 600, 15, 10
 CORES = tuple(range(3, 9))
-"""Possible numbers of nodes of each of the two short cycles in `exp_like_graphs`."""
+"""Possible lengths of the two short cycles in `exp_like_graphs`."""
 
 CFI_BASES = {
     "K4": nx.complete_graph(4),
@@ -33,7 +33,7 @@ CFI_BASES = {
 
 
 def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
-    """Generate `copies` node permutations of each of the 10 CSL graphs, in 5 folds."""
+    """Generate `copies` of each of the 10 CSL graphs, with permuted nodes; 5 folds."""
     random = np.random.default_rng([seed, 1])
     graphs = [graph for graph in csl() for _ in range(copies)]
     y = torch.arange(len(graphs)) // copies
@@ -44,7 +44,7 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
     """Generate `copies` Cai-Fürer-Immerman (CFI) pairs from each of `CFI_BASES`.
 
     Graphs 0 and 1, 2 and 3, ... are pairs: `y` is 0 for the original and 1 for the
-    twisted graph. The two graphs of a pair are in the same fold, one of ten.
+    twisted graph. There are ten folds, and both graphs of a pair are in the same fold.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -57,10 +57,10 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 0 and 1, 2 and 3, ... are pairs. Each graph has one cycle of 2m nodes (class
-    0) or two cycles of m nodes (class 1). In both graphs of a pair, the same tree is
-    attached to every node of the cycles, and the same random graph is a further
-    component. Random features are the same, too.
+    Graphs 0 and 1, 2 and 3, ... are pairs. The first graph of a pair has one long cycle
+    (class 0), and the second has two cycles of half the length (class 1). In both
+    graphs, the same tree is attached to every node of the cycles, and the same random
+    graph is a further component. Corresponding nodes have the same random features.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
@@ -82,7 +82,7 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles of `lengths` with a tree at every node, and `extra` beside them.
+    """Build cycles with a tree at every node; add `extra` as a further component.
 
     `parent[i]` is the parent of tree node i + 1; tree node 0 lies on the cycle.
     """
@@ -126,8 +126,9 @@ SIZES = tuple(range(12, 17))
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
     """Generate pairs of 4-regular graphs, one without triangles and one with triangles.
 
-    Graphs 0 and 1, 2 and 3, ... (labels 0 and 1) have equally many nodes, so a
-    message-passing GNN cannot distinguish them: its accuracy is exactly 50 %.
+    Graphs 0 and 1, 2 and 3, ... are pairs, with labels 0 and 1. Both graphs of a pair
+    are 4-regular and have equally many nodes, so a message-passing GNN cannot
+    distinguish them: its accuracy is exactly 50 %.
     """
     check_count("num_pairs", num_pairs)
     random = np.random.default_rng(seed)

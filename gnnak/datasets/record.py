@@ -25,8 +25,8 @@ class MetricKind(NamedTuple):
     """How a metric is computed, and the tasks that it can score."""
 
     torchmetrics: str
-    """Name of the torchmetrics class; for metrics of classes and labels without its
-    prefix `Binary` or `Multiclass`."""
+    """Name of the torchmetrics class. For metrics of classes and labels, the prefix of
+    the class name, `Binary` or `Multiclass`, is left out."""
     tasks: tuple[Task, ...]
     lower: bool = False
     arguments: tuple[tuple[str, object], ...] = ()
@@ -86,8 +86,8 @@ Protocol = Literal["split", "published", "held-out"]
 """How a data set is split and scored.
 
 - `split`: the data set has fixed training, validation and test graphs.
-- `published`: as in the paper's code. Either one fold serves as validation and as test
-  set, or all graphs serve as training, validation and test set.
+- `published`: the data set is split as in the paper's code. Either one fold is both the
+  validation and the test set, or all graphs are in all three sets.
 - `held-out`: training, validation and test graphs are in different folds. A data set
   without folds is split as in `published`, but BatchNorm is always in evaluation mode
   when the model is scored.
@@ -141,13 +141,13 @@ class DatasetInfo:
     """Name of the featurizer (`ogb`: features of the Open Graph Benchmark) for the
     user's SMILES strings; None if the data are not SMILES strings."""
     skipped: tuple[str, ...] = ()
-    """Rows of the user's own data that were left out, with the reasons; if there are
-    more than 100, only the first ones."""
+    """Rows of the user's own data that were left out, with the reasons. At most 100
+    rows are listed."""
     own_data: bool = False
     """Whether the data are the user's own, and not one of gnnak's data sets."""
     one_graph: bool = False
-    """Whether the data are one graph, whose nodes are for training, validation and
-    test, instead of whole graphs. Such a data set is a node task."""
+    """Whether the data are one graph, whose nodes are split into training, validation
+    and test nodes. Such a data set is a node task."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -156,7 +156,7 @@ class DatasetInfo:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """In classification: the names of the classes, or else their numbers."""
+        """The names of the classes; if they have none, their numbers as texts."""
         return self.classes or tuple(str(i) for i in range(self.num_outputs))
 
 
@@ -167,14 +167,15 @@ class Dataset:
     info: DatasetInfo
     store: GraphStore
     """The g graphs, all with node features `x` and targets `y`. `y` has shape [g] or
-    [g, num_outputs], or a row per node if `info.node_task`; it is int64 for
-    classification and float32 for regression and multilabel."""
+    [g, num_outputs]; if `info.node_task`, it has one row per node instead. It is int64
+    for classification, and float32 for regression and multilabel."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split. If
-    `info.one_graph`, [n], or [k, n] for k splits: the part that each node is in, -1 for
-    nodes in no part."""
+    """The part of each graph, [g], int64: 0 train, 1 validation, 2 test. None if there
+    is no split. If `info.one_graph`, the part of each node, [n], or [splits, n] for
+    several splits, with -1 for nodes in no part."""
     folds: Tensor | None = None
-    """[folds, g], int64: 0 train, 1 test, -1 not used; None if there are no folds."""
+    """The part of each graph in each fold, [folds, g], int64: 0 train, 1 test, -1 not
+    used. None if there are no folds."""
     features: FeatureUse | None = None
     """Names of features and of unused attributes, if the data are the user's own."""
     one_way: bool = False
@@ -184,18 +185,18 @@ class Dataset:
     def num_folds(self) -> int:
         """Number of cross-validation folds, or of splits of one graph's nodes.
 
-        0 if there are no folds and `split` has one dimension.
+        The number is 0 if there are no folds and `split` has one dimension.
         """
         if self.split is not None and self.split.dim() == 2:
             return self.split.size(0)
         return 0 if self.folds is None else self.folds.size(0)
 
     def graphs_of(self, positions: Tensor) -> GraphStore:
-        """Return the graphs of a part; for one graph, whose nodes are split, it."""
+        """Return the graphs at `positions`; if `info.one_graph`, return this graph."""
         return self.store if self.info.one_graph else self.store.subset(positions)
 
     def targets_of(self, positions: Tensor) -> Tensor:
-        """Return the targets of the graphs, or nodes of one graph, of a part."""
+        """Return the targets of some graphs; if `info.one_graph`, of some nodes."""
         y = self.store.y if self.info.one_graph else self.store.subset(positions).y
         assert y is not None
         return y[positions] if self.info.one_graph else y
@@ -250,7 +251,7 @@ class Published(NamedTuple):
     over_training: tuple[str, ...] = ()
     """Which of `"nodes"` and `"edges"` are means over the training graphs only."""
     note: str = ""
-    """Known reason why the paper's numbers differ from the measured ones, or ""."""
+    """Why the paper's numbers differ from the measured ones; "" if not known."""
 
 
 @dataclass(frozen=True)

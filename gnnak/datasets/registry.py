@@ -205,7 +205,8 @@ def load_dataset(
         target: Name of the target to predict, for data sets with several targets. If
             None, it is the first one.
         seed: Seed of generated graphs and random folds.
-        data_dir: Folder that is searched first for the data file, or None.
+        data_dir: Folder that is searched first for the data file. If None, only the
+            other folders are searched.
 
     Raises:
         OptionError: If the data set or the target does not exist.

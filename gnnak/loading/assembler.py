@@ -31,8 +31,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 Count = TypeVar("Count", int, Tensor)
 
 WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
-"""Memory budget of a window in bytes, by device type. A GPU is slow at many small
-kernels, so several batches are assembled at once; a CPU gains nothing from that, so a
+"""Memory budget of a window in bytes, by device type. On a GPU, many small kernels are
+slow, so several batches are assembled at once. On a CPU, this would save no time, and a
 budget of one byte makes every window a single batch."""
 WINDOW_BATCHES = 4
 """Number of batches that a window should have if subgraphs are cached."""
@@ -42,7 +42,8 @@ EXTRACTION_FACTOR = 8
 """The memory budget is multiplied by this factor if subgraphs are extracted in each
 epoch, since extraction gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""The memory estimate assumes that SubgraphDrop samples at least this share."""
+"""The estimate of memory assumes that SubgraphDrop samples at least this share of the
+node copies and edge copies."""
 SAMPLE_GRAPHS = 32
 """Largest number of graphs from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
@@ -86,7 +87,7 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
     def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
-        """Return `counts` for `make_window`, or None if only the device has them."""
+        """Return the argument `counts` of `make_window`; None if it is not known."""
         if self.extractor is not None or self.drop is not None:
             return None
         counts = store.counts if self.cached is None else self.cached.counts
@@ -136,7 +137,10 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate, from `most` graphs, the share of memory that sampled subgraphs need."""
+    """Estimate the memory of sampled subgraphs, divided by that of all subgraphs.
+
+    The estimate uses at most `most` graphs.
+    """
     positions = _some_positions(store, most)
     sampled = subgraphs_of(store[positions], positions)
     of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
@@ -224,7 +228,7 @@ class Assembled(NamedTuple):
     item: Item
     """The batch; it has padding only if `Padder.both` is False."""
     padded: Item | None
-    """The padded form of the batch: the same batch with padding. None if not needed."""
+    """The padded form of the batch; None if it is not needed."""
     edges: Tensor | None
     """A copy of the edges of a batch with subgraphs, if the loader needs one."""
 
@@ -302,7 +306,7 @@ Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
 
 
 class EpochWindows:
-    """Yields the windows of an epoch.
+    """Yields the windows of each epoch.
 
     On a GPU, the next window is prefetched while the batches of the current window are
     used. During the last window of an epoch, the first window of the next epoch is
@@ -324,7 +328,10 @@ class EpochWindows:
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
-        """Yield the windows of an epoch of `count` batches, from batch `first` on."""
+        """Yield the windows of an epoch of `count` batches, from batch `first` on.
+
+        If `more`, the first window of the next epoch is prefetched.
+        """
         windows = self._start(epoch, first) if first else self._take(epoch)
         try:
             for batches in windows:
@@ -345,7 +352,7 @@ class EpochWindows:
         self._prefetched = epoch, self._start(epoch)
 
     def _take(self, epoch: int) -> Windows:
-        """Return an iterator over an epoch's windows: the prefetched or a new one."""
+        """Return the prefetched windows of an epoch, or else start to compute them."""
         if self._prefetched is not None and self._prefetched[0] == epoch:
             windows, self._prefetched = self._prefetched[1], None
             return windows
@@ -356,10 +363,10 @@ class EpochWindows:
 def _start(
     assembler: Assembler, order: BatchOrder, seed: int, epoch: int, first: int = 0
 ) -> Windows:
-    """Return an iterator over the windows of an epoch; prefetch the first at once."""
+    """Return the windows of an epoch from batch `first` on; prefetch the first one."""
 
     def assembled() -> Generator[list[Assembled], None, None]:
-        """Yield assembled windows; the first one lacks the batches before `first`."""
+        """Yield windows; the first one lacks the batches before batch `first`."""
         if assembler.padder is not None:
             assembler.padder.demand.begin_epoch()
         generator, end = torch.Generator(assembler.device), 0

@@ -64,7 +64,7 @@ class BatchMaker:
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
     def make(self, item: Item, padded: Item | None, edges: Tensor | None) -> Batch:
-        """Return a PyG batch that refers to its padded form, if any, as `FORM` says."""
+        """Return a PyG batch whose attribute `FORM` tells how the batch is padded."""
         batch = self.build(item, edges)
         if self.padder is None:
             if self._obstacle is not None:
@@ -114,7 +114,7 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
-        """Set the two dicts that `Batch.to_data_list` reads, computed on access."""
+        """Set the two mappings that `Batch.to_data_list` reads; compute them lazily."""
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             positions = torch.tensor(numbers, device="cpu")
@@ -132,7 +132,7 @@ class BatchMaker:
             return pointers(store.counts[0 if axis == "nodes" else 1, positions])
 
         def shifts(name: str) -> Tensor | None:
-            """Return the number that was added to each graph's indices in a field."""
+            """Return the offset that batching added to the indices of each graph."""
             positions = torch.tensor(numbers, device="cpu")
             attribute = attributes.tensors.get(name)
             step = None if attribute is None else attribute.step
@@ -152,7 +152,7 @@ class BatchMaker:
 
 
 class _Lazy(Mapping):
-    """A mapping that computes a value whenever it is read; pickled as a dict."""
+    """A mapping that computes a value whenever it is read; it is pickled as a dict."""
 
     def __init__(self, names: list[str], compute: Callable[[str], Any]) -> None:
         self.names, self.compute = names, compute
@@ -181,16 +181,16 @@ class PaddedForm:
     """Converts a padded item to a PyG batch, whose attribute `REAL` has the numbers of
     real rows."""
     fields: dict[str, tuple[Any, int, str | None]]
-    """The fields of the PyG batch at the time of padding. For each: its value, its
-    version counter (the number of in-place changes of a tensor), and the axis of its
-    rows, such as "nodes"."""
+    """The fields of the PyG batch at the time of padding. Maps the name of a field to
+    its value, its version counter (the number of in-place changes of the tensor), and
+    the axis of its rows, such as "nodes"."""
     padder: Padder
     is_copy: bool = False
-    """Whether the padded batch has memory of its own. If not, the tensors of the batch
-    are views of the padded tensors."""
+    """Whether the padded batch has memory of its own. If it has none, the tensors of
+    the batch are views of the padded tensors."""
 
     def pad_to_largest(self) -> None:
-        """Pad the next few batches to the largest shape, to capture it first."""
+        """Pad the next batches to the largest shape, so that it is captured first."""
         # A prefetching thread may use `shapes`, which is not safe for two threads.
         with prefetching_paused():
             self.padder.shapes.pad_to_largest()
@@ -202,8 +202,8 @@ class PaddedForm:
     def update(self, name: str, value: object) -> None:
         """Copy a field to the padded batch again, unless they share memory.
 
-        The field may have been changed through `.data`, NumPy or DLPack, which its
-        version counter does not count.
+        Changes through `.data`, NumPy or DLPack do not change a version counter, so the
+        field may differ from its padded copy.
         """
         given = self.item.batch
         padded = self.item.extra.get(name, getattr(given, name, None))
@@ -223,10 +223,10 @@ class PaddedForm:
 
 
 class Unpadded:
-    """What is needed to compute the padded form of a PyG batch.
+    """Computes the padded form of a PyG batch when it is needed.
 
-    This object does not refer to tensors with a row per node, edge or graph, so that
-    their memory can be freed when the batch is moved to another device. Deep copies and
+    This object refers to no tensor with a row per node, edge or graph, so the memory of
+    the batch can be freed when the batch is moved to another device. Deep copies and
     pickles of the batch cannot be padded. `axes` maps each field of the batch to the
     axis of its rows, such as "nodes", or to None if the field cannot be padded.
     """
@@ -342,7 +342,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Return the axis with as many rows as `value`; None unless there is just one."""
+    """Return the axis that has as many rows as `value`, or None if it is not unique."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None
@@ -351,7 +351,7 @@ def _axis_of(value: object, item: Item) -> str | None:
 
 
 def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
-    """Return a field with zeros as padding; None if the field cannot be padded."""
+    """Return a field with zeros as padding, or None if the field cannot be padded."""
     assert item.sizes is not None
     if axis is None or not _is_plain(value, item.sizes[axis], item.batch.device):
         return None
@@ -362,7 +362,7 @@ def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
 
 
 def _is_plain(value: object, rows: int, device: torch.device) -> bool:
-    """Return whether a value is a dense tensor of `rows` rows and without gradient."""
+    """Return whether a value is a dense tensor with `rows` rows and no gradient."""
     if not isinstance(value, Tensor) or not value.dim() or value.requires_grad:
         return False
     dense = value.layout == torch.strided and value.device == device

@@ -95,10 +95,11 @@ class GraphLoader(HasEpochs):
             raises an error with the name of the option.
 
     Attributes:
-        dataset: The argument `graphs`. For a name, the `GraphStore` of its graphs; for
-            an iterator, the list of its graphs.
-        padded: Whether batches can have a padded form. They cannot with a `Budget`, or
-            if a field has neither one row per graph, nor per node, nor per edge.
+        dataset: The argument `graphs`. If this is a name, the `GraphStore` of the data
+            set; if it is an iterator, a list of its graphs.
+        padded: Whether batches can have a padded form. They cannot have one with a
+            `Budget`, or if a field has neither one row per graph, nor one row per node,
+            nor one row per edge.
 
     >>> from torch_geometric.data import Data
     >>> ring = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.ones(3, 1))
@@ -163,7 +164,7 @@ class GraphLoader(HasEpochs):
         self._current: object = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for copies and pickles, without prefetched windows."""
+        """Return the state for copies and pickles; it has no prefetched windows."""
         own = {"_windows": copy(self._windows), "_resumed": True, "_current": None}
         return self.__dict__ | own
 
@@ -183,7 +184,7 @@ class GraphLoader(HasEpochs):
 
     @property
     def epoch(self) -> int:
-        """Number of the current epoch, or, between two epochs, of the next epoch."""
+        """Number of the current epoch; between two epochs, that of the next epoch."""
         return self._epoch
 
     @epoch.setter
@@ -292,11 +293,11 @@ class GraphLoader(HasEpochs):
 class Loader:
     """Iterates over the batches of an epoch.
 
-    It yields an `Item` on the store's device for each batch, or None for each batch
-    that a resumed run skips (`epochs.done`). If `padded`, batches are padded as soon as
-    one batch has had all `sampler.batch_size` graphs. The loader waits for each window
-    within the context manager that `timed()` returns. Without `epochs`, every iteration
-    is epoch 0.
+    For each batch, it yields an `Item` on the store's device, or None if a resumed run
+    skips the batch (`epochs.done`). If `padded`, batches are padded, beginning with the
+    first batch that has all `sampler.batch_size` graphs. The loader waits for each
+    window within the context manager that `timed()` returns. Without `epochs`, every
+    iteration is epoch 0.
     """
 
     def __init__(
@@ -359,7 +360,10 @@ def identify(counts: Tensor) -> dict[str, int]:
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
-    """Check `state` against `mine`; return the numbers of its epoch and next batch."""
+    """Check that the entries of `state` agree with those of this loader, `mine`.
+
+    Returns the number of the epoch and the number of the next batch in `state`.
+    """
     if not isinstance(state, Mapping):
         raise OptionError(
             f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."

@@ -40,11 +40,11 @@ class Item:
 
     batch: GraphBatch
     subgraphs: RootedSubgraphs | None = None
-    """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
-    if the network extracts subgraphs itself, or needs none."""
+    """The rooted subgraphs of the batch. With SubgraphDrop, these are only the sampled
+    subgraphs. None if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
-    """The sizes that the batch is padded to. If it is not padded: its own sizes if all
-    batches have equal sizes, else None."""
+    """The sizes that the batch is padded to. Without padding, this is None unless all
+    batches have equal sizes."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of the batch by name; for example, positions of nodes."""
     sizes: dict[str, int] | None = None
@@ -53,8 +53,8 @@ class Item:
     positions: list[int] | None = None
     """Positions of the batch's graphs in the store; None if these are not known."""
     rows: Tensor | None = None
-    """[r]: the nodes of a batch of one graph whose outputs are trained or scored; None
-    for all nodes or graphs of the batch."""
+    """If the batch is one large graph, the nodes whose outputs are trained or scored,
+    [r]. If None, the outputs of all nodes or graphs of the batch are used."""
 
 
 DERIVED = "_derived"

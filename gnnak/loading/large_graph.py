@@ -24,10 +24,12 @@ class Rows(NamedTuple):
     value: Any
     """A tensor, or any other sequence."""
     dim: int = 0
-    """The dimension of the rows of a tensor."""
+    """The dimension of a tensor along which its rows are counted."""
 
     def select(self, index: Tensor, device: torch.device) -> Any:
-        """Return the rows `index` on `device`; `index` is on the device of the field.
+        """Return the rows with the numbers `index`, on `device`.
+
+        `index` must be on the device of the field.
 
         Rows that are moved from the CPU to a GPU are gathered in pinned memory.
         """
@@ -48,7 +50,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class LargeGraph:
-    """The edges of one graph, and its fields; a batch has some rows of each field."""
+    """The edges and fields of one graph; a batch has some rows of each field."""
 
     edge_index: Tensor
     num_nodes: int
@@ -62,7 +64,7 @@ class LargeGraph:
     """A store of further fields with a row per node."""
 
     def gather(self, node: Tensor, edge: Tensor, device: torch.device) -> dict:
-        """Return the rows of some nodes and edges on a device, by name of the field."""
+        """Return the rows of some nodes and edges on a device, as a dict of fields."""
         found: dict[str, Any] = {}
         for fields, index in ((self.node, node), (self.edge, edge)):
             places = {device_of(rows.value) for rows in fields.values()}
@@ -138,7 +140,7 @@ def as_tensor(value: Any) -> Any:
 
 
 def node_attributes(store: FeatureStore) -> list[Any]:
-    """Return the node attributes in a store; names of edge types would be tuples."""
+    """Return the attributes of nodes, and not those of edges, in a feature store."""
     every = store.get_all_tensor_attrs()
     return [each for each in every if not isinstance(each.group_name, list | tuple)]
 

@@ -76,9 +76,10 @@ class GraphOrder(BatchOrder):
     batches. If the graphs cannot be divided evenly, a few of them occur in two
     processes, as with PyTorch's `DistributedSampler`.
 
-    `sizes` maps "nodes" and "copies", which a `Budget` can limit, to the number of
-    nodes or node copies of each graph, [g], on the CPU. `count` is the number of
-    graphs. Error messages call a graph `what`: "seed" for the seeds of a `RootLoader`.
+    `sizes` maps "nodes" to the number of nodes of each graph and "copies" to the number
+    of node copies, [g], on the CPU; a `Budget` limits these numbers. `count` is the
+    number of graphs. `what` is the word for a graph in error messages: a `RootLoader`,
+    which orders seeds, passes "seed".
     """
 
     def __init__(

@@ -25,13 +25,14 @@ the largest shape then has the sizes of the largest batch, multiplied by `SLACK`
 SLACK = 1.05
 LARGEST_STDS = 5.0
 """With more than `FEW_BATCHES` batches, the largest shape has the mean size of a batch
-plus this many standard deviations, or the size of the largest batch if larger."""
+plus this many standard deviations, or the size of the largest batch if that is more."""
 ENOUGH_BATCHES = 8
 """Number of batches that are padded to the largest shape before smaller shapes are
 used. The sizes of these batches determine the smaller shapes."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""The smaller shapes: each number z gives a shape whose sizes are mean + z * std of the
-sizes of batches. Fewer shapes would mean more padding, more shapes more CUDA graphs."""
+"""Each number z gives a smaller shape. Its size on an axis is mean + z * std of the
+sizes of batches. Fewer shapes would mean more padding, and more shapes would mean more
+CUDA graphs."""
 LEAST_STEP = 64
 """The sizes of a shape are rounded up to multiples of a step. The step is this number
 or about 1/128 of the size, whichever is larger."""
@@ -40,9 +41,9 @@ or about 1/128 of the size, whichever is larger."""
 def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape with room for `most` rows, and for padding rows, on each axis.
 
-    Without SubgraphDrop, the shape has as many subgraphs as nodes. With `distinct`, all
-    other axes have different sizes, so that the number of rows of a tensor tells which
-    axis its rows are on.
+    Without SubgraphDrop, the shape has as many subgraphs as nodes. Apart from these two
+    axes, `distinct` gives all axes different sizes, so that the number of rows of a
+    tensor tells which axis its rows are on.
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:
@@ -114,7 +115,7 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Add `counts` to `seen`; choose smaller shapes after enough batches."""
+        """Add `counts` to `seen`; once there are enough, choose the smaller shapes."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH_BATCHES:
@@ -252,7 +253,7 @@ class Padder:
         return split_padded(window, shapes)[0] if shapes else None
 
     def _shapes(self, window: Window) -> Sequence[Shape]:
-        """Choose a shape for each batch, except a last batch that cannot be padded."""
+        """Choose a shape for each batch, except for a last batch that is not padded."""
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)

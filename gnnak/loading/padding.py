@@ -18,8 +18,8 @@ class Field:
     """An int64 tensor of a window, with the entries of one batch after another."""
 
     value: Tensor
-    """The r entries of all batches: [r]; or [2, r] if `kind` is "edges", and [r + 1] if
-    it is "pointers"."""
+    """The r entries of all batches, [r]. The shape is [2, r] if `kind` is "edges", and
+    [r + 1] if `kind` is "pointers"."""
     axis: str
     """The axis of the entries, such as "nodes". CSR row pointers have one entry per
     group, so this is the axis of the groups."""
@@ -70,8 +70,9 @@ def _by_batch(
 ) -> list[dict[Key, Tensor]]:
     """Return the tensors of each batch, by field.
 
-    `parts` has, for each field in turn, one tensor per batch; for an `edge_index`, the
-    sources of all batches, then the targets of all batches.
+    `parts` yields the tensors of one field after another, one tensor per batch. For an
+    `edge_index`, it first yields the sources of all batches and then the targets of all
+    batches.
     """
     found = []
     for field in fields.values():
@@ -119,10 +120,11 @@ def _shift_each(parts: Sequence[tuple[Tensor, int]]) -> None:
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Return each batch's rows, padded to `size` rows by `padding`, [b, size, ...].
+    """Pad the rows of each of b batches to `size` rows; return [b, size, ...].
 
-    `value` has the r rows of all b batches, [r, ...]. `first` and `count`, [b], are the
-    position of the first row of each batch, and the number of its rows.
+    `value` has the r rows of all batches, [r, ...]. `first`, [b], has the position of
+    each batch's first row, and `count`, [b], has its number of rows. Padding rows have
+    the value `padding`.
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])
@@ -144,14 +146,15 @@ class _Part(NamedTuple):
 
     begin: int
     lines: int
-    """2 for an `edge_index`: a line of sources and a line of targets. Else 1."""
+    """Number of lines. An `edge_index` has a line of sources and a line of targets; any
+    other field has one line."""
     real: int
     """Number of entries of a line, without padding."""
     size: int
     """Number of entries of a line, with padding."""
 
     def shaped(self, view: Tensor, trim: bool) -> Tensor:
-        """Return this part as a vector or `edge_index`; with `trim`, unpadded."""
+        """Return this part as a vector or `edge_index`; `trim` removes padding."""
         if self.lines == 1:
             return view
         return view.as_strided((2, self.real if trim else self.size), (self.size, 1))
@@ -204,7 +207,7 @@ class Joint(Generic[Key]):
             self._parts.append(parts)
 
     def fields(self, trim: bool = False) -> list[dict[Key, Tensor]]:
-        """Return the fields of each batch; with `trim`, without padding."""
+        """Return the fields of each batch; `trim` removes padding."""
         every = [part for parts in self._parts for part in parts.values()]
         # Of an `edge_index`, a span contains the padding of the first line.
         lengths = [p.lines * p.size - trim * (p.size - p.real) for p in every]
@@ -254,13 +257,13 @@ class _Block:
         self.end += count
 
     def align(self) -> None:
-        """Append a few unused numbers, so that the next values are aligned."""
+        """Append unused numbers up to a multiple of `ALIGNMENT`."""
         missing = -self.end % ALIGNMENT
         self.padding[-1][0] += missing
         self.end += missing
 
     def allocate(self, padding: Iterator[Tensor]) -> Tensor:
-        """Return a tensor of all values; `padding` yields the values of `pad` calls."""
+        """Return one tensor of all values; `padding` yields the numbers for `pad`."""
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)

@@ -71,7 +71,7 @@ class SideStream:
 
 
 class Prefetcher(Iterator[T]):
-    """Iterates over results; whenever one is taken, a thread computes the next one."""
+    """Iterates over results; when a result is taken, a thread computes the next one."""
 
     def __init__(self, results: Iterator[T], stream: SideStream) -> None:
         self._stream = stream

@@ -26,7 +26,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import as_count, check_choice, check_flag
 
 Mode = Literal["shared", "scope"]
-"""Whether the seeds of a batch share one neighbourhood, or each has its own scope."""
+""""shared": the seeds of a batch share one neighbourhood. "scope": each seed has a
+neighbourhood of its own, which is called its scope."""
 MODES: tuple[Mode, ...] = ("shared", "scope")
 ALONE = "samples neighbours uniformly, without replacement and without worker processes"
 """Why a `RootLoader` lacks some options of PyG's loaders."""
@@ -43,21 +44,23 @@ class RootLoader(HasEpochs):
     seeds. Train on the outputs of the seeds, the first `batch.batch_size` rows.
 
     The search for these nodes begins at the seeds and follows edges backwards, hop by
-    hop. If all neighbours are taken, the outputs of the seeds are those of the whole
-    graph (in evaluation, without dropout). With $L$ layers, this takes
+    hop. If no neighbours are left out, the outputs of the seeds are the same as on the
+    whole graph (in evaluation, without dropout). For a model with $L$ layers, the
+    search then needs
 
     - $L$ hops for a plain model, and one more if its layers read the degrees of
       neighbours, as `GCNConv` does;
     - $kL$ hops for a model that is uplifted with `EgoNets(k)` and without the context
-      encoding, whose layers read the node states in the subgraph of a root;
+      encoding, since a layer reads the states of all nodes in the subgraph of a root;
     - $2kL$ hops with the context encoding: the context of a node also needs the
-      subgraphs of all roots that are at most $k$ hops away, along edges in their own
-      direction.
+      subgraphs of all roots that are at most $k$ hops away in the direction of the
+      edges.
 
-    In mode "shared", the seeds share one neighbourhood, which is sampled as by PyG's
-    `NeighborLoader`. In mode "scope", each seed has a neighbourhood of its own, its
-    scope, as in ShaDow-GNN; a batch is the disjoint union of the scopes. A model of any
-    depth can run on the scopes, since they do not grow with the number of layers.
+    In mode "shared", the seeds share one neighbourhood, which is sampled as in PyG's
+    `NeighborLoader`. In mode "scope", each seed has a sampled neighbourhood of its own,
+    which is called its scope, as in ShaDow-GNN. A batch is then the disjoint union of
+    the scopes. A model of any depth can run on the scopes, since they do not grow with
+    the number of layers.
 
     A batch is a PyG `Data` with every field of the graph, but only the rows of the
     batch's own nodes and edges, and with
@@ -66,19 +69,19 @@ class RootLoader(HasEpochs):
     - `batch_size`: the number of seeds, which are in the first rows;
     - `input_id`: the number of each seed in the large graph; or, if `input_nodes` is a
       list of node numbers, the position of the seed in `input_nodes`;
-    - `batch`: the number of the scope that each node is in; in mode "scope" only.
+    - `batch`, in mode "scope" only: the number of the scope that each node is in.
 
-    Batches of a plain model in mode "shared" have the edges that the search has
-    followed; all other batches have all edges between their nodes. With `subgraphs`, a
+    In mode "shared" without `subgraphs`, a batch has only the edges that the search has
+    followed. All other batches have all edges between their nodes. With `subgraphs`, a
     batch also has the field `subgraphs`, its rooted subgraphs. An uplifted model that
     is called with the batch's `edge_index` uses them. In mode "shared", the subgraphs
-    of nodes found in the last $k$ hops would be incomplete, and no seed needs them, so
-    they consist of their root only.
+    of nodes found in the last $k$ hops would be incomplete. No seed needs these
+    subgraphs, so they consist of their root only.
 
-    Neighbours are sampled on the device of the batches, and nothing of the size of the
-    graph is allocated for a batch. Fields stay where they are, for example in a
-    memory-mapped NumPy file, and their rows are gathered for each batch; for a GPU, in
-    a thread.
+    Neighbours are sampled on the device of the batches, and the memory that a batch
+    needs does not depend on the size of the graph. The fields of the graph stay where
+    they are, for example in a memory-mapped NumPy file. The rows of a batch are
+    gathered from them; for batches on a GPU, this happens in a thread.
 
     Each iteration is one epoch, with new samples, which depend only on `seed` and
     `epoch`. In distributed training (`torch.distributed`), each process gets its share
@@ -90,17 +93,18 @@ class RootLoader(HasEpochs):
         data: A PyG `Data`, whose fields may be tensors or NumPy arrays; or a pair of a
             `FeatureStore` and a `GraphStore` with one type of nodes and edges.
         input_nodes: The seeds, as a mask, [n], or as node numbers, each at most once.
-            If None, all nodes.
+            If None, all nodes are seeds.
         batch_size: Number of seeds per batch, in each process.
         shuffle: Whether the seeds are in a random order, a new one in each epoch.
         mode: "shared" or "scope", see above.
-        num_layers: Number of layers of the model; with `subgraphs` and `context`, it
-            determines the number of hops, see above. If None, 2, unless `num_neighbors`
-            is a list. If the model has more layers, its outputs differ from those on
-            the whole graph; no warning says so, since a batch does not know the model.
+        num_layers: Number of layers of the model. Together with `subgraphs` and
+            `context`, it determines the number of hops, see above. If None, the number
+            is taken to be 2, unless `num_neighbors` is a list. If the model has more
+            layers, its outputs differ from those on the whole graph; there is no
+            warning, since a loader does not know the model.
         num_neighbors: Largest number of neighbours that are sampled per node and hop.
-            If -1 or None, all neighbours are taken. A list has one number per hop, and
-            its length is the number of hops; then leave out `num_layers`.
+            If -1 or None, all neighbours are taken. If a list, it has one number per
+            hop and determines the number of hops, so leave out `num_layers`.
         subgraphs: Extracts the rooted subgraphs of a batch, for example `EgoNets(2)`;
             give the extractor of the uplifted model. If None, batches have no
             subgraphs.
@@ -276,7 +280,7 @@ def check_subgraphs(extractor: object) -> None:
 
 
 def count_hops(num_layers: int | None, num_neighbors: object, reach: int) -> int:
-    """Return the number of hops of the search, if a layer of the model reads `reach`.
+    """Return the number of hops of the search; each layer needs `reach` hops.
 
     >>> count_hops(None, [5, 5, 5], 2), count_hops(3, 10, 2), count_hops(None, 10, 2)
     (3, 6, 4)
@@ -311,7 +315,8 @@ def read_caps(num_neighbors: object, num_hops: int) -> list[int | None]:
 def outgoing(edge_index: Tensor, backwards: Neighbors) -> Neighbors:
     """Find the neighbours along outgoing edges.
 
-    In an undirected graph, these are the neighbours along incoming edges, `backwards`.
+    `backwards` has the neighbours along incoming edges, which are the same in an
+    undirected graph.
     """
     forwards = incoming(edge_index.flip(0), backwards.num_nodes)
     return backwards if torch.equal(forwards.key, backwards.key) else forwards
@@ -345,8 +350,8 @@ def subgraphs_of_first(
 ) -> RootedSubgraphs:
     """Extract the subgraphs of the first `num_roots` nodes.
 
-    The subgraph of any further node consists of its root only. Extractors of users
-    extract all subgraphs.
+    The subgraph of any further node consists of its root only. An extractor that a user
+    wrote extracts the subgraphs of all nodes.
     """
     if type(extractor) not in BUILT_IN or num_roots == num_nodes:
         return extract(extractor, edge_index, num_nodes, generator)

@@ -63,7 +63,7 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
 
 
 def check_subgraphs(extractor: object, drop: object) -> None:
-    """Raise `OptionError` for wrong types, or for a `drop` without an extractor."""
+    """Raise `OptionError` for wrong types, and for `drop` without an extractor."""
     if extractor is not None:
         check_extractor("subgraphs", extractor)
     if drop is None:
@@ -107,7 +107,10 @@ PARTS = ("train", "validation", "test")
 
 
 def find_graphs(graphs: object) -> Sized:
-    """Return graphs with a length: load a named data set; make an iterator a list."""
+    """Load a data set given by name, and convert an iterator of graphs to a list.
+
+    Other graphs with a length are returned unchanged.
+    """
     if isinstance(graphs, str):
         return _named(graphs)
     if isinstance(graphs, Dataset):
@@ -160,7 +163,7 @@ def _warn_of_transform(graphs: object) -> None:
 
 
 def _whole_data_sets(graphs: object) -> Iterator[object]:
-    """Yield the data sets inside a `Subset` or `ConcatDataset`, or `graphs` itself."""
+    """Yield the data sets inside a `Subset` or `ConcatDataset`; else yield `graphs`."""
     if isinstance(graphs, torch_data.Subset):
         yield from _whole_data_sets(graphs.dataset)
     elif isinstance(graphs, torch_data.ConcatDataset):

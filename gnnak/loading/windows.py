@@ -19,9 +19,9 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import TENSORS, Axis, RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
-"""The axes of a window: "graphs", "nodes" and so on, and "fillings", the entries of the
-sparse matrix `Filling` of SubgraphDrop. On each axis, the rows of a batch are
-consecutive."""
+"""The axes of a window, such as "graphs" and "nodes". The axis "fillings" is that of
+the nonzero entries of the sparse matrix `Filling`, which SubgraphDrop uses. On each
+axis, the rows of a batch are consecutive."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +33,14 @@ class Window:
     subgraphs: RootedSubgraphs | None
     """The rooted subgraphs, sorted by graph, or None if batches have no subgraphs."""
     node_targets: bool
-    """Whether the targets `batch.y` have one row per node; if not, one per graph."""
+    """Whether `batch.y` has one row per node, and not one row per graph."""
     starts: dict[str, list[int]]
-    """For each axis, such as "nodes": where the rows of each of the b batches start,
-    and last the number of all rows. These are b + 1 numbers."""
+    """Maps each axis, such as "nodes", to b + 1 numbers for b batches: the position of
+    each batch's first row, and the number of all rows."""
     known: dict[str, int | bool]
-    """`max_hop` (the largest distance of a node to its root) and `in_order` (whether
-    subgraph i is rooted at node i for all i), over all subgraphs of the window."""
+    """Facts about all subgraphs of the window: `max_hop`, the largest distance of a
+    node to its root, and `in_order`, whether subgraph i is rooted at node i for all
+    i."""
     extra: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
     """Further fields. Maps a name to the axis of the rows, such as "nodes", and the
     rows of all batches."""
@@ -50,7 +51,7 @@ class Window:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes on which this window has rows: fewer if it has no subgraphs."""
+        """The axes on which this window has rows; without subgraphs, only some."""
         if self.subgraphs is None:
             return AXES[:3]
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
@@ -70,10 +71,10 @@ def make_window(
     """Make a window from several batches that were assembled as one large batch.
 
     `sizes` has the number of graphs of each batch. `counts`, on the CPU, has the
-    numbers of nodes and edges of each graph, [2, g], and with subgraphs also of node
-    copies and edge copies, [4, g]. If `counts` is None, these numbers are read from the
-    device, which synchronises. If it is given, subgraph i must be rooted at node i, and
-    `subgraphs.max_hop` must be cached.
+    numbers of nodes and edges of each graph, [2, g]. With subgraphs, it also has the
+    numbers of node copies and edge copies, [4, g]. If `counts` is None, these numbers
+    are read from the device, which synchronises. If `counts` is given, subgraph i must
+    be rooted at node i, and `subgraphs.max_hop` must be cached.
     """
     ends = [0, *accumulate(sizes)]
     extra = dict(extra or {})
@@ -174,7 +175,7 @@ class _Splitter:
         self.numbers = _merged(parts)
 
     def rows(self, value: Tensor, axis: str, padding: int = 0) -> Sequence[Tensor]:
-        """Split a tensor without indices, [r, ...]; pad with the number `padding`."""
+        """Split a tensor that has no indices by batch; padding rows get `padding`."""
         sizes = [self.before[axis], *self.sizes[axis]]
         return value.split([*sizes, value.size(0) - sum(sizes)])[1:-1]
 
@@ -240,16 +241,16 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""For each grouping of `RootedSubgraphs.by`: the axis of the groups, and the axis of
-the rows in the groups. For example, "subgraph" has one group per subgraph, and a group
-contains the node copies of its subgraph."""
+"""Maps each grouping of `RootedSubgraphs.by` to the axis of the groups and the axis of
+the grouped rows. For example, the grouping "subgraph" has one group per subgraph, and a
+group contains the node copies of its subgraph."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Further groupings, for subgraphs sampled by SubgraphDrop, in the form of `GROUPS`.
-They group the entries of the sparse matrix `Filling` by row (a node) and by column (a
-subgraph)."""
+"""Further groupings in the form of `GROUPS`, for subgraphs sampled by SubgraphDrop. The
+entries of the sparse matrix `Filling` are grouped by row, which is a node, and by
+column, which is a subgraph."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -328,7 +329,7 @@ def _batches(window: Window, splitter: _Splitter) -> Iterator[GraphBatch]:
 def _records(
     window: Window, whole: RootedSubgraphs, splitter: _Splitter, groups: bool
 ) -> Iterator[RootedSubgraphs]:
-    """Yield the rooted subgraphs of each batch; `whole` are all of the window."""
+    """Yield the rooted subgraphs of each batch; `whole` has those of all batches."""
     sampled: Iterator[dict[str, Any]] = repeat({})
     kind: type[RootedSubgraphs] = RootedSubgraphs
     if isinstance(whole, SampledSubgraphs):
@@ -351,7 +352,7 @@ def _records(
 
 
 def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
-    """Return a window's int64 tensors: one dict for graphs, one for subgraphs.
+    """Return a window's int64 tensors: one dict for graphs, and one for subgraphs.
 
     Each dict gets its own block of memory, so that `batch.batch` does not keep the
     memory of subgraphs alive.
@@ -369,7 +370,7 @@ def _fields(window: Window, groups: bool) -> list[dict[Name, Field]]:
 
 
 def _record_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
-    """Return the int64 tensors of rooted subgraphs, without cached ones."""
+    """Return the int64 fields of rooted subgraphs, without cached tensors."""
     fields: dict[Name, Field] = {
         ("record", "root"): Field(whole.root, "subgraphs", "nodes"),
         ("record", "node"): Field(whole.node, "copies", "nodes"),
@@ -417,7 +418,7 @@ def _encodings(whole: RootedSubgraphs, splitter: _Splitter) -> Iterator[dict]:
 
 
 def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
-    """Return the groupings that models need: by edge only if edges have features."""
+    """Return the groupings that models need; only edge features need one by edge."""
     sampled = isinstance(window.subgraphs, SampledSubgraphs)
     groups = GROUPS | SAMPLED_GROUPS if sampled else dict(GROUPS)
     if window.batch.edge_attr is None:
@@ -426,7 +427,7 @@ def _grouped_by(window: Window) -> dict[Axis, tuple[str, str]]:
 
 
 def _derived_fields(window: Window, whole: RootedSubgraphs) -> dict[Name, Field]:
-    """Return `centroid` and groupings (`by`) of subgraphs, to be split by batch."""
+    """Return the cached tensors of rooted subgraphs: `centroid` and all groupings."""
     fields: dict[Name, Field] = {
         ("centroid", ""): Field(whole.centroid, "subgraphs", "copies")
     }
@@ -439,7 +440,7 @@ def _derived_fields(window: Window, whole: RootedSubgraphs) -> dict[Name, Field]
 
 
 def _derived(window: Window, found: Mapping[Name, Tensor]) -> dict[str, object]:
-    """Return the cached values of a batch's subgraphs, as arguments of `assume`."""
+    """Return the values to cache in a batch's subgraphs, as arguments of `assume`."""
     groups = {
         axis: Groups(found["ptr", axis], found.get(("order", axis)))
         for axis in _grouped_by(window)

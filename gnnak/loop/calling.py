@@ -94,7 +94,7 @@ def _takes_batch(parameters: list[Parameter], batch: Batch) -> bool:
 
 
 def _value(parameter: Parameter, batch: Batch) -> Any:
-    """Return the value for an argument of `forward`; `Parameter.empty` if unknown."""
+    """Return the value for a parameter of `forward`; `Parameter.empty` if unknown."""
     name = parameter.name
     if name in batch:
         return batch[name]
@@ -108,7 +108,7 @@ def _value(parameter: Parameter, batch: Batch) -> Any:
 
 
 def _value_of_one(name: str, graph: BaseData) -> Any:
-    """Return the value for an argument of `forward` if the batch is a single `Data`."""
+    """Return the value for a parameter of `forward` if the batch is a `Data`."""
     if name in NUM_GRAPHS:
         return int(graph["batch"].max()) + 1 if "batch" in graph else 1
     if name != "batch":
@@ -135,7 +135,7 @@ they may change weights before use."""
 
 
 class CastTogether(TorchFunctionMode):
-    """Context manager: autocast casts the weights of all Linears in a single call."""
+    """Context manager: autocast casts the weights of all Linears at once."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class _Cast(torch.autograd.Function):
 
 
 def _cast(tensors: Any, dtypes: list[torch.dtype]) -> list[Tensor]:
-    """Return tensors in other dtypes, with one kernel for all of them on a GPU."""
+    """Cast each tensor to its dtype; on a GPU, one kernel casts all tensors."""
     found = [
         torch.empty_like(tensor, dtype=dtype)
         for tensor, dtype in zip(tensors, dtypes, strict=True)

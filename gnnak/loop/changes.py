@@ -33,11 +33,11 @@ numbers for short, although some are strings or None."""
 OF_LIBRARIES = frozenset(vars(nn.Module())) | frozenset(
     ("_user_args", "_fused_user_args", "_edge_user_args")
 )
-"""Attributes that PyTorch gives to all modules, and PyG to all convs. They are not
-searched."""
+"""Attributes that all PyTorch modules or all PyG convs have. They are not searched for
+numbers."""
 NAMESPACES = (SimpleNamespace, Namespace)
 MOST_LEVELS = 4
-"""Numbers are searched for in containers that are nested at most this deeply."""
+"""Numbers are searched for in containers nested up to this depth."""
 MOST_ENTRIES = 300
 """At most this many entries of containers are searched per module. Larger containers,
 such as vocabularies, are left out."""
@@ -97,7 +97,10 @@ def _is_container(value: object) -> bool:
 def _in_container(
     container: Place, levels: int, entries_left: Iterator[int]
 ) -> list[Place]:
-    """Return the places of a container and of its numbers; [] if it has no numbers."""
+    """Return the places of a container and of its numbers.
+
+    The list is empty if the container has no numbers.
+    """
     found: list[Place] = []
     for entry, _ in zip(_entries(container), entries_left, strict=False):
         if not entry.is_container:
@@ -139,7 +142,7 @@ def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
 
 
 class ModelWatch:
-    """Detects changes of a model's tensors and modes, and of autocast."""
+    """Detects changes of autocast, and of a model's tensors and training modes."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -229,7 +232,10 @@ class NumberWatch:
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
-        """Context manager for calls of the model: ignore numbers they change."""
+        """Context manager for a call of the model.
+
+        Numbers that the call changes are ignored from then on.
+        """
         if not self._is_same():
             self.remember()
         yield
@@ -249,7 +255,7 @@ class NumberWatch:
         return f"{type(different.module).__name__}.{different.name}"
 
     def _is_same(self) -> bool:
-        """Return whether all numbers and containers are the same as when remembered."""
+        """Return whether `remember` saw the same numbers and containers."""
         try:
             now = [get(key) for get, key in self._numbers]
             # Types first: a comparison with a tensor on a GPU would synchronise.
@@ -319,7 +325,7 @@ class StoredTensors:
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
-    """Yield (name, value) of all attributes; for a dict, of each of its entries."""
+    """Yield (name, value) of all attributes; entries of a dict replace the dict."""
     for name, value in vars(module).items():
         if name in OF_LIBRARIES:
             continue
@@ -342,7 +348,7 @@ class EdgeGuard:
     """Detects overwritten edges without synchronising with the GPU.
 
     Version counters do not count writes to `edge_index` through `.data` or DLPack. So
-    edges are compared with a copy, on the device. If they differ, the outputs of the
+    the edges are compared with a copy on the device. If they differ, the outputs of the
     step are multiplied by NaN, and one of the next steps raises an error.
     """
 
@@ -351,7 +357,7 @@ class EdgeGuard:
         self._unchanged: tuple[Tensor, Tensor] | None = None
 
     def guard(self, outputs: Any, unchanged: Tensor) -> Any:
-        """Return `outputs`; multiply them by NaN if the flag `unchanged` is False."""
+        """Return `outputs`, multiplied by NaN if the flag `unchanged` is False."""
         if self._unchanged is None:
             pin = torch.cuda.is_available()
             on_host = torch.ones((), dtype=torch.bool, device="cpu", pin_memory=pin)

@@ -39,28 +39,28 @@ def infer(
 ) -> Tensor:
     """Compute the outputs of all nodes of one large graph, in bounded memory.
 
-    The outputs are exactly those of `model.eval()` on the whole graph, without sampled
-    neighbours, up to rounding. The model runs layer by layer. A GNN-AK layer extracts
-    and encodes the rooted subgraphs of some roots at a time; a PyG conv computes the
-    messages to some nodes at a time. So memory grows with the number of nodes and
-    edges, but not with the number of node copies, nor with the product of edges and
-    channels. Gradients are not computed, and `model` is not changed.
+    The outputs are those of `model.eval()` on the whole graph, up to rounding; no
+    neighbours are sampled. The model runs layer by layer. A GNN-AK layer extracts
+    and encodes the rooted subgraphs of a few roots at a time, and a PyG conv computes
+    the messages to a few nodes at a time. So memory grows with the number of nodes and
+    edges, but not with the number of node copies, nor with the number of edges times
+    the number of channels. Gradients are not computed, and `model` is not changed.
 
-    Random walks, extractors without the argument `roots` and subgraph GNNs other than
-    GNN-AK need all rooted subgraphs at once: they are extracted as usual.
+    All rooted subgraphs are extracted at once for random walks, for extractors without
+    the argument `roots`, and for subgraph GNNs other than GNN-AK.
 
     Args:
         model: A plain or uplifted model, or a network of `build_model`.
         data: The graph; it is moved to the device of the model.
         nodes: The nodes whose outputs are wanted, as a mask, [n], or as numbers. If
-            None, all nodes.
-        max_copies: About this many node copies of a GNN-AK layer, and messages of a PyG
+            None, the outputs of all nodes are returned.
+        max_copies: About this many node copies of a GNN-AK layer, or messages of a PyG
             conv, are computed at a time. A single subgraph may have more.
-        call: Calls the model, `call(model, data)`, if it takes other arguments than
-            fields of `data`.
+        call: `call(model, data)` calls the model and returns its outputs, if the model
+            takes other arguments than fields of `data`.
 
     Returns:
-        One row per node of the graph, or of `nodes`, on the device of the model.
+        The outputs of the wanted nodes, one row per node, on the device of the model.
 
     >>> from torch_geometric.nn import GCN
     >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
@@ -102,8 +102,8 @@ def infer(
 def stream_extractor(model: nn.Module) -> Extractor | None:
     """Return the extractor of a model whose subgraphs can be streamed, or None.
 
-    The result is None if parts of the model need different subgraphs, or layers that
-    read all subgraphs at once.
+    The result is None if the model needs no subgraphs, if its layers need different
+    ones, or if a layer reads all subgraphs at once.
     """
     found: list[Extractor] = []
     for module in model.modules():
@@ -129,10 +129,10 @@ def plain_convs(module: nn.Module) -> Iterator[MessagePassing]:
 
 
 class SlicedPropagate:
-    """The method `propagate` of a conv, for the messages to some nodes at a time.
+    """Replaces `propagate` of a conv; computes the messages to a few nodes at a time.
 
-    All messages to a node are in one slice, so that softmax over these, and any other
-    aggregation, is exact.
+    All messages to a node are computed together, so that their aggregation, such as a
+    softmax, is exact.
     """
 
     def __init__(self, conv: MessagePassing, most: int) -> None:
@@ -170,7 +170,7 @@ class SlicedPropagate:
         return found
 
     def _of(self, name: str, value: Any, edges: Tensor, every: Tensor) -> Any:
-        """Return the rows of some edges, if the argument has a row per edge."""
+        """Return the part of an argument for some edges; others pass unchanged."""
         if name not in self.per_edge or not isinstance(value, Tensor):
             return value
         dim = self.node_dim if value.dim() >= abs(self.node_dim) else 0

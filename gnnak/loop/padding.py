@@ -27,7 +27,7 @@ DISTURBANCE = 100.0
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Map the padded size of each axis to its name and its number of real rows."""
+    """Map the padded size of each axis to (name of the axis, number of real rows)."""
     assert item.sizes is not None
     return {
         getattr(item.shape, axis): (axis, rows)
@@ -37,7 +37,11 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
 
 
 def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
-    """Return what the rows of each output are, such as "nodes"; None if not padded."""
+    """Return the axis of the rows of each output, such as "nodes".
+
+    The axis is None for an output without padding rows. `plain` and `padded` are the
+    outputs of the model without and with padding.
+    """
     rows = padded_rows(item)
     leaves, others = tree_leaves(plain), tree_leaves(padded)
     if len(leaves) != len(others):
@@ -79,8 +83,8 @@ def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
 def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
     """Return a copy of a tensor with other values in its padding rows.
 
-    Every second padding row gets large random numbers, which change sums and means; the
-    others get copies of real rows, which change nearest neighbours.
+    Every second padding row gets large random numbers, which change sums and means. The
+    other padding rows get copies of real rows, which change nearest neighbours.
     """
     found = rows.get(_num_rows(value))
     if found is None or not is_inexact(value):
@@ -141,7 +145,7 @@ class IgnorePadding(TorchFunctionMode):
         return found
 
     def _call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
-        """Call `func`, or what replaces it for padded batches."""
+        """Call `func`, or the function that replaces it for padded batches."""
         if func is F.batch_norm:
             return self.batch_norm(*args, **kwargs)
         if func is F.embedding and _is_plain_lookup(*args, **kwargs):
@@ -201,13 +205,13 @@ def copied(batch: Batch) -> Batch:
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of a padded batch whose padding rows are `disturbed`."""
+    """Return a copy of a padded batch; `disturbed` changes its padding rows."""
     rows = padded_rows(item)
     return _with(batch, lambda value: disturbed(value.clone(), rows))
 
 
 def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """Copy a batch and change its tensors, except structure such as `edge_index`."""
+    """Copy a batch, and change its tensors, except structure such as `edge_index`."""
     found = copy.copy(batch)
     for name, value in batch._store.items():
         if isinstance(value, Tensor) and not is_structure(name, value):

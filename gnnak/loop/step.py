@@ -37,7 +37,10 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate; change a tensor in place, because CUDA graphs read it."""
+    """Set the learning rate.
+
+    If it is a tensor, the tensor is changed in place, because CUDA graphs read it.
+    """
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -46,7 +49,7 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 Step = Callable[[Item], Tensor]
-"""A function that trains on one item and returns the detached loss."""
+"""A function that trains on one `Item`, a batch, and returns the detached loss."""
 
 
 @operation
@@ -91,7 +94,10 @@ def train_once(
     device: torch.device,
     autocast: torch.dtype | None,
 ) -> Tensor:
-    """Take one training step; if `autocast` is None, the caller's autocast applies."""
+    """Take one training step; `update` clips the gradients and changes the weights.
+
+    If `autocast` is None, the autocast that is active in the caller applies.
+    """
     kind = device.type
     # Each captured CUDA graph needs its own gradients, and must not read weights that
     # autocast has cached while another CUDA graph was captured.
@@ -119,12 +125,12 @@ def clip_gradients(optimizer: Optimizer, clip: float | None) -> None:
 def backward_in_calling_thread() -> Iterator[None]:
     """Context manager: backward passes run in the thread that calls them.
 
-    On a GPU, PyTorch by default runs backward passes in a second thread, which takes
-    more time for a model on one GPU, and allocates cuBLAS workspaces of its own.
-    `TrainingStep` does this itself; your own loop around `backward()` can do the same.
-    The setting (`torch.autograd.set_multithreading_enabled`) changes for the calling
-    thread only, and is restored at the end. Do not use this context manager for a model
-    on several GPUs in one process.
+    For models on a GPU, PyTorch by default runs backward passes in a second thread. For
+    a model on one GPU, this takes more time, and the second thread allocates cuBLAS
+    workspaces of its own. `TrainingStep` uses this context manager; use it in your own
+    loop around `backward()`. It changes `torch.autograd.set_multithreading_enabled` for
+    the calling thread only, and restores the setting at the end. Do not use it for a
+    model on several GPUs in one process.
 
     >>> with backward_in_calling_thread():
     ...     torch.ones(1, requires_grad=True).sum().backward()

@@ -46,9 +46,8 @@ if TYPE_CHECKING:
 Call = Callable[[nn.Module, Any], Any]
 """A function that calls a model with a batch, and returns the model's outputs."""
 MOST_CHANGES = 4
-"""Largest number of changes of Python numbers in the model, such as `dropout.p`,
-between steps. Each change needs a new capture, so after more changes, steps are no
-longer captured."""
+"""How often Python numbers in the model, such as `dropout.p`, may change between steps.
+Each change needs a new capture, so steps are no longer captured after more changes."""
 MOST_CAPTURED = 4
 """Largest number of captured models in memory. A model is captured separately for each
 loader, and again if the names, widths or dtypes of the fields of batches change."""
@@ -56,7 +55,7 @@ loader, and again if the names, widths or dtypes of the fields of batches change
 
 @dataclass
 class CapturedModel:
-    """Calls a model with padded batches; the class in `gnnak.fast` also captures it."""
+    """Calls a model with padded batches; the fast backend also captures the calls."""
 
     forward: Callable[[Item], Any]
     update: Callable[[], object]
@@ -64,7 +63,8 @@ class CapturedModel:
     gave_up: bool = False
     reason: str | None = None
     update_reason: str | None = None
-    """Why updates of the weights are not captured; None if they are or may be."""
+    """Why updates of the weights are not captured. None if they are captured, or may be
+    later."""
 
     def __call__(self, item: Item) -> Any:
         return self.forward(item)
@@ -93,7 +93,7 @@ class Captured(NamedTuple):
 
 
 class PaddedLoss(nn.Module):
-    """Wraps the loss in a module, so that effects of padding on it are checked, too."""
+    """Wraps the loss in a module, so that `find_difference` also checks the loss."""
 
     def __init__(self, loss: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -114,10 +114,10 @@ class TrainingStep:
         torch.nn.utils.clip_grad_norm_(weights, clip)
         optimizer.step()
 
-    On a GPU, all of these lines except the loss are captured as CUDA graphs and
-    replayed, for batches of a `GraphLoader`. The model is then run on a padded copy
-    of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
-    `loss` gets real rows only. With `padded_loss`, the loss is captured, too. On the
+    For batches of a `GraphLoader` on a GPU, all of these lines except the loss are
+    captured as CUDA graphs and replayed. With `padded_loss`, the loss is also captured.
+    The model then runs on a padded copy of a batch, but padding does not change the
+    results: BatchNorms ignore padding rows, and `loss` gets real rows only. On the
     first padded batch, the model's outputs, buffers and gradients with and without
     padding are compared. If they differ, or if the model cannot be captured, steps run
     without a capture, and one line in the log says why and where.
@@ -128,21 +128,22 @@ class TrainingStep:
             `edge_index`, `edge_attr`, `batch` and so on; see `call`.
         loss: `loss(output, batch)` returns the loss as a scalar tensor.
         optimizer: Updates the weights. Schedulers of the learning rate work as usual.
-        clip: Largest norm of all gradients together. If None, they are not clipped.
+        clip: Gradients are scaled so that the norm of all of them together is at most
+            this number. If None, they are not clipped.
         call: `call(model, batch)` calls the model and returns its output, if the model
             cannot be called as above.
-        autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, full
-            precision, or the autocast that is active where the step is called.
+        autocast: Data type of mixed precision, such as `torch.bfloat16`. If None, the
+            autocast applies that is active where the step is called.
         capture: Whether steps on a GPU are captured as CUDA graphs.
         padded_loss: Whether `loss(output, batch, real)` is called with padding, so that
             it can be captured. Outputs and fields then have padding rows at the end;
             `real.graphs`, `real.nodes` and `real.edges` are the numbers of real rows,
             as tensors on the device. `real` is None if there is no padding. The loss
             must not read Python numbers that change, since a capture records them as
-            constants. Only attributes of a loss module may change.
+            constants. If the loss is a module, its attributes may change.
 
     Attributes:
-        reason: Why steps are not captured; None if they are, or may be later.
+        reason: Why steps are not captured. None if they are captured, or may be later.
 
     >>> from torch_geometric.nn import GIN
     >>> model = GIN(4, 8, num_layers=2)
@@ -247,10 +248,10 @@ class TrainingStep:
     def _find_captured(
         self, batch: Batch
     ) -> tuple[Captured, Item, Tensor | None] | None:
-        """Return what a captured step needs; None if this step is not captured.
+        """Return what a captured step needs, or None if this step is not captured.
 
-        These are the captured model, the padded batch, and a flag on the device:
-        whether `edge_index` is unchanged. The flag is None without rooted subgraphs.
+        Returns the captured model, the padded batch, and a flag on the device that says
+        whether `edge_index` is unchanged. Without rooted subgraphs, the flag is None.
         """
         if self.reason is not None or not self.capture:
             return None
@@ -277,7 +278,7 @@ class TrainingStep:
         return captured, form.item, same_edges
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
-        """Prepare to capture steps; if impossible, log `reason` and return False."""
+        """Prepare to capture steps; if this is impossible, log why and return False."""
         forward = functools.partial(self._forward, form.build)
         axes: list[str | None] = []
         if isinstance(self.model, nn.parallel.DistributedDataParallel):
@@ -323,9 +324,9 @@ class TrainingStep:
     def _compare(
         self, forward: Callable[..., Any], batch: Batch, item: Item
     ) -> tuple[str | None, list[str | None]]:
-        """Return what padding changes, and what the rows of each output are.
+        """Compare the model with and without padding.
 
-        The results are those of `find_difference` and `axes_of`.
+        Returns the result of `find_difference` (a text or None) and that of `axes_of`.
         """
         outputs: Any = None
         axes: list[str | None] = []
@@ -354,8 +355,8 @@ class TrainingStep:
     ) -> Any:
         """Return the model's outputs on the padded batch `build(item)`.
 
-        The outputs have padding rows. With `padded_loss`, the loss is returned, too. If
-        `disturb`, the padding rows of the batch get other values first.
+        The outputs have padding rows. With `padded_loss`, the loss is also returned. If
+        `disturb`, the padding rows of the batch first get other values.
         """
         batch = build(item)
         if disturb:
@@ -449,7 +450,7 @@ def check_options(
 
 
 def _check_loss(loss: Any, given: str) -> None:
-    """Raise `OptionError` if a loss is no function, or a loss of PyTorch."""
+    """Raise `OptionError` if `loss` is not a function, or if it is one of PyTorch."""
     if isinstance(loss, type) or not callable(loss):
         raise OptionError(f"loss is {described(loss)}; give a function loss({given}).")
     is_module = isinstance(loss, nn.Module)
@@ -463,7 +464,7 @@ def _check_loss(loss: Any, given: str) -> None:
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser trains the model or the loss."""
+    """Raise `OptionError` if an optimiser trains neither the model nor the loss."""
     name = type(optimizer).__name__
     known = {id(weight) for weight in model.parameters()}
     if isinstance(loss, nn.Module):
@@ -496,7 +497,10 @@ def check_choices(
 
 
 def checked_loss(value: object) -> Tensor:
-    """Return the loss as a 0-dim tensor; raise if it is no scalar with a gradient."""
+    """Return the loss as a 0-dim tensor.
+
+    Raises `OptionError` if the loss is not a single number, or has no gradient.
+    """
     if not isinstance(value, Tensor):
         kind = kind_of(value)
         raise OptionError(f"loss returned {kind}; return a tensor with one number.")

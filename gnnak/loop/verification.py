@@ -60,11 +60,11 @@ DROPOUTS = (
     *(F.alpha_dropout, F.feature_alpha_dropout, torch.alpha_dropout, torch.dropout),
     *(torch.dropout_, torch.feature_dropout, torch.feature_alpha_dropout),
 )
-"""Functions that do nothing but dropout."""
+"""Functions that only apply dropout."""
 ATTENTIONS = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}
 """Maps each function with a parameter `dropout_p` to the position of that parameter."""
 RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
-"""Functions that `nn.LSTM`, `nn.GRU` and `nn.RNN` call. They drop out between
+"""Functions that `nn.LSTM`, `nn.GRU` and `nn.RNN` call. They apply dropout between
 layers."""
 
 
@@ -74,7 +74,7 @@ class NoDropout(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Call `func` without dropout; instead of a dropout, return its input."""
+        """Call `func` without dropout; if it is only dropout, return its input."""
         kwargs = kwargs or {}
         if func in DROPOUTS:
             return args[0] if args else kwargs["input"]
@@ -96,8 +96,8 @@ BUFFER_TOLERANCES = {
     torch.bfloat16: (5e-2, 2e-2),
 }
 """Per dtype, two factors (a, b). Padding may change a buffer by at most a * change + b
-* size: `change` is the largest change of an entry by the call without padding, and
-`size` the largest entry after this call."""
+* size. Here, `change` is the largest change of an entry by the call without padding,
+and `size` is the largest absolute value after this call."""
 AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 """With autocast, the two factors of `BUFFER_TOLERANCES` are at least these."""
 
@@ -111,7 +111,8 @@ class _Place:
     tensor: Tensor | None
     """The buffer; None if it is registered as None."""
     memory: Tensor | None
-    """A second tensor on the buffer's memory, in case `buffer.data` is replaced."""
+    """Another tensor that shares the buffer's memory, in case a call of the model
+    replaces `buffer.data`."""
     copy: Tensor | None
     """A copy of the buffer's values, on the host to save GPU memory."""
     has_gradient: bool
@@ -139,7 +140,7 @@ class _Place:
             self.memory.copy_(self.copy)
 
     def new_values(self) -> Tensor | None:
-        """Return the present values, in host memory; None if they have not changed."""
+        """Return the buffer's values on the host, or None if they have not changed."""
         if self.memory is None or self.copy is None:
             return None
         now = self.memory.cpu()
@@ -164,7 +165,11 @@ class SavedBuffers:
             place.restore()
 
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor | None]]:
-        """Restore the buffers, call `run`; return its result and new buffers."""
+        """Restore the buffers and call `run`.
+
+        Returns the result of `run` and, for each buffer, its new values or None if
+        these have not changed.
+        """
         self.restore()
         found = run()
         return found, [place.new_values() for place in self._places]
@@ -177,7 +182,11 @@ class SavedBuffers:
     def first_difference(
         self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
     ) -> tuple[nn.Module, str] | None:
-        """Return module and name of the first buffer that padding changes."""
+        """Return the module and the name of the first buffer that padding changes.
+
+        `wanted` and `found` are the new buffers without and with padding, as `call`
+        returns them. The result is None if padding changes no buffer.
+        """
         for place, one, other in zip(self._places, wanted, found, strict=True):
             if place.copy is None or (one is None and other is None):
                 continue
@@ -214,12 +223,16 @@ def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) ->
 
 
 NOISE = 0.3
-"""Size of the random numbers that are added to weights for a second comparison. For a
-Linear, the numbers are divided by the square root of its number of inputs."""
+"""Size of the random numbers that are added to the weights before the second
+comparison. For a Linear, they are divided by the square root of its number of
+inputs."""
 
 
 class SavedWeights:
-    """Saves and restores a model's weights; keeps addresses and version counters."""
+    """Saves and restores a model's weights.
+
+    The weights keep their addresses and version counters.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         every = [weight.data for weight in built_weights(model)]
@@ -261,13 +274,13 @@ def _is_plain(weight: Tensor) -> bool:
 
 GRADIENT_TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
 """Per dtype, a factor t. Padding may change a gradient by at most t * (norm +
-`GRADIENT_FLOOR` * total): `norm` is the norm of this gradient, and `total` the norm of
-all gradients together. The factors are larger than for outputs, because rounding errors
-change the sign of some inputs of ReLUs. For other dtypes, and with autocast, only NaN
-and infinity count as changes."""
+`GRADIENT_FLOOR` * total). Here, `norm` is the norm of this gradient, and `total` is the
+norm of all gradients together. The factors are larger than those for outputs, because
+rounding errors change the sign of some inputs of ReLUs. For other dtypes, and with
+autocast, only NaN and infinity count as changes."""
 GRADIENT_FLOOR = 1e-2
-"""A factor in `GRADIENT_TOLERANCES`. Some gradients are zero up to rounding errors,
-such as that of a bias before a BatchNorm."""
+"""See `GRADIENT_TOLERANCES`. Some gradients, such as the gradient of a bias before a
+BatchNorm, are zero up to rounding errors."""
 
 
 class GradientComparison:
@@ -286,8 +299,8 @@ class GradientComparison:
     def call(self, run: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
         """Call the model by `run`; return its outputs and the gradients of its weights.
 
-        The gradients are those of a sum of all outputs with random factors. Both calls
-        use the same factors.
+        The outputs are multiplied by random factors and summed, and the gradients are
+        those of this sum. The calls with and without padding use the same factors.
         """
         with torch.enable_grad():
             outputs = run()
@@ -306,7 +319,10 @@ class GradientComparison:
         return outputs, [each.to_dense() for each in found]
 
     def difference(self, wanted: list[Tensor], found: list[Tensor]) -> str | None:
-        """Return a text that names a gradient that padding changes, or None."""
+        """Return a text about a gradient that padding changes, or None.
+
+        `wanted` and `found` are the gradients without and with padding.
+        """
         finite = [each for each in wanted if each.isfinite().all()]
         size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
@@ -328,10 +344,10 @@ class GradientComparison:
 
 
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
-"""Per dtype, a factor t. Padding may change an output by at most t * (size + `FLOOR`):
-`size` is the largest absolute value of the output, or of its column. A complex dtype
-has the factor of its real parts. With other dtypes or autocast, the factor is
-`HALF_TOLERANCE`."""
+"""Per dtype, a factor t. Padding may change an output by at most t * (size + `FLOOR`).
+Here, `size` is the largest absolute value of the output or, in a matrix, of the column.
+A complex dtype has the factor of its real parts. With other dtypes or autocast, the
+factor is `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
 """The factor in `TOLERANCES` for other dtypes, such as bfloat16, and with autocast."""
 FLOOR = 1e-2
@@ -348,9 +364,10 @@ def find_difference(
 ) -> str | None:
     """Compare outputs, buffers and gradients of a model with and without padding.
 
-    `plain()` calls the model without padding, `padded(disturb)` with padding. If
-    `disturb` is True, padding rows have other values than zero. Both return outputs
-    without padding rows. The result is a text that says what differs, or None.
+    `plain()` calls the model without padding, and `padded(disturb)` calls it with
+    padding. If `disturb` is True, padding rows have other values than zero. Both
+    functions return outputs without padding rows. The result is a text that says what
+    differs, or None if nothing differs.
 
     The model is compared twice. For the second comparison, random numbers are added to
     weights and buffers, because weights that are initialised to zero could hide a
@@ -397,13 +414,16 @@ class _Calls:
     buffers: SavedBuffers
     plain: Callable[[], Any]
     padded: Callable[[bool], Any]
-    """Calls the model with padding; `padded(True)` also changes padding rows."""
+    """Calls the model with padding; `padded(True)` changes the padding rows first."""
     noisy: bool = False
     """Whether random numbers were added to the weights. If the call without padding
     raises an error for such weights, nothing is compared."""
 
     def difference(self) -> str | None:
-        """Return a message if padding changes an output, stored tensor or buffer."""
+        """Return a message if padding changes an output, stored tensor or buffer.
+
+        The result is None if padding changes none of these.
+        """
         padded = partial(self.padded, True)
         stored = StoredTensors(self.model)
         try:
@@ -440,7 +460,7 @@ class _Calls:
         return f"padding changes the buffer {name!r} of {_described(module)}"
 
     def difference_of_gradients(self) -> str | None:
-        """Return a message if padding changes a gradient or output, else None."""
+        """Return a message if padding changes a gradient or output, or else None."""
         padded = partial(self.padded, False)
         gradients = GradientComparison(self.model)
         try:
@@ -490,7 +510,10 @@ def _described(module: nn.Module) -> str:
 
 @contextmanager
 def _outputs_of_modules(model: nn.Module) -> Iterator[list[tuple[nn.Module, Tensor]]]:
-    """Context manager: collect each output of each module without submodules."""
+    """Context manager: yield a list, which collects (module, output) of each call.
+
+    Only modules without submodules are included.
+    """
     seen: list[tuple[nn.Module, Tensor]] = []
 
     def note(module: nn.Module, _: Any, output: Any) -> None:

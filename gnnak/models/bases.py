@@ -1,4 +1,4 @@
-"""The base GNNs of models: those that gnnak has by name, and users' own classes."""
+"""The base GNNs of models: the named ones of gnnak, and classes that users write."""
 
 import inspect
 import re
@@ -51,10 +51,10 @@ def find_class(name: str) -> type[nn.Module]:
 
 
 def make_own(name: str, width: int) -> nn.Module:
-    """Build a user's own base GNN, as `Class(width)` or `Class(width, width)`.
+    """Build a user's own base GNN by calling its class with the width of the states.
 
-    The second `width` is for a class with the argument `out_channels`. A class with the
-    argument `edge_dim` also gets `edge_dim=width`.
+    The call is `Class(width, width)` if the class has the argument `out_channels`, and
+    else `Class(width)`. If it has the argument `edge_dim`, this is set to the width.
     """
     kind = find_class(name)
     known = inspect.signature(kind).parameters
@@ -75,8 +75,8 @@ def reads_edges(name: str) -> bool:
 
 
 Degrees = tuple[int, ...] | None
-"""The number of nodes with in-degree 0, 1, ... in the training set; only `pna` needs
-these numbers."""
+"""The numbers of nodes with in-degree 0, 1, ... in the training set: the histogram of
+in-degrees, which only `pna` needs."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,12 @@ class Base:
     """Builds the GNN, given the width of the states, the options and the histogram of
     in-degrees."""
     reads_edges: bool = True
-    """Whether the GNN reads edge attributes; if not, edge features are ignored."""
+    """Whether the GNN reads edge attributes. If it does not, a model ignores edge
+    features."""
     needs_degrees: bool = False
     """Whether `make` needs the histogram of in-degrees."""
     has_depth: bool = False
-    """Whether `make` builds a GNN with `base_layers` layers, not a single conv."""
+    """Whether `make` builds a GNN with `base_layers` layers instead of one conv."""
 
 
 def _pna(channels: int, _: ModelOptions, degrees: Degrees) -> nn.Module:

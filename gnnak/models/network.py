@@ -43,7 +43,7 @@ class Network(nn.Module):
         encoder: Maps raw node features to node states: `encoder(x, num_nodes)`.
         layers: The layers, which run in sequence on the node states: `OuterLayer`s, or
             one `SubgraphGNN` with layers of its own.
-        head: Maps graph states, or node states in node tasks, to the output.
+        head: Maps graph states to the output; in node tasks, it maps node states.
         reduce: How the readout pools node states to graph states; None for node tasks,
             which have no readout.
         extractor: Extracts the rooted subgraphs if `forward` is called without them;
@@ -89,9 +89,9 @@ class Network(nn.Module):
             recompute: Whether training saves only the node states between layers for
                 the backward pass, which recomputes the activations inside each layer.
             max_copies: Each GNN-AK layer computes about this many node copies at a
-                time, and recomputes them in the backward pass; if None, all at once.
-                Subgraphs that do not fit into memory are extracted slice by slice.
-                Other subgraph GNNs ignore it.
+                time, and recomputes them in the backward pass. Subgraphs that do not
+                fit into memory are extracted in parts. If None, all node copies are
+                computed at once. Other subgraph GNNs ignore this argument.
         """
         if max_copies is not None:
             check_count("max_copies", max_copies, least=1)
@@ -118,21 +118,22 @@ class Network(nn.Module):
         """Run the network on a batch of graphs, and return its outputs.
 
         Args:
-            x: Raw node features, [n, c] or [n]; or a PyG `Data` or `Batch` or a
-                `GraphBatch`, which also contains edge_index, edge_attr and batch.
+            x: Raw node features, [n, c] or [n]. It may also be a PyG `Data` or `Batch`
+                or a `GraphBatch`, which then replaces edge_index, edge_attr and batch.
             edge_index: Directed edges, [2, e].
             edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
             batch: Index of the graph that each node is in, [n]. If None, all nodes are
                 in one graph.
             subgraphs: Rooted subgraphs of the batch. If None, they are extracted.
-            num_graphs: Number of graphs, g. If None, `x.num_graphs` if `x` has it, else
-                `batch.max() + 1`, which is too small if the last graphs have no nodes.
+            num_graphs: Number of graphs, g. If None, this is `x.num_graphs` if `x` has
+                this attribute. Without it, this is `batch.max() + 1`, which is too
+                small if the last graphs have no nodes.
             generator: Source of randomness in training, for random walks and
-                SubgraphDrop. If None, the global random state of PyTorch.
+                SubgraphDrop. If None, the global random state of PyTorch is used.
 
         Returns:
-            The output: one row per graph, [g, out], or in node tasks one row per node,
-            [n, out].
+            The output, with one row per graph, [g, out]. In node tasks, it has one row
+            per node, [n, out].
         """
         real = None
         if x is not None and not isinstance(x, Tensor):
@@ -198,7 +199,7 @@ class Network(nn.Module):
         num_nodes: int,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        """Return all subgraphs or, in training with `drop`, a sample of them."""
+        """Return all subgraphs; in training with SubgraphDrop, return a sample."""
         if isinstance(subgraphs, SampledSubgraphs):
             return subgraphs
         if subgraphs.num_subgraphs != num_nodes:
@@ -238,10 +239,10 @@ class OuterLayer(nn.Module):
     $$x \leftarrow x + \text{Dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$$
 
     Args:
-        kernels: The GNNs $K_i$, whose outputs are summed. Usually there is one; there
-            are two if a conv on the whole graph is added to a GNN-AK layer. This conv
-            then has no edge encoder: it reads the first c channels of the edge states
-            of the GNN-AK layer.
+        kernels: The GNNs $K_i$, whose outputs are summed. Usually there is only one. If
+            a conv on the whole graph is added to a GNN-AK layer, this conv is the
+            second GNN. It has no edge encoder, but reads the first `channels` channels
+            of the edge states that the GNN-AK layer reads.
         channels: Width of the node states.
         dropout: Dropout probability after the ReLU.
     """
@@ -289,8 +290,8 @@ class Kernel(nn.Module):
         gnn: A `GNNAK` layer, which runs on the rooted subgraphs, or any other GNN,
             which runs on the whole graph.
         channels: Width of the node states, in and out.
-        edge_encoder: Maps raw edge features to edge states; None for GNNs that read no
-            edge attributes, and for all but the first GNN of an `OuterLayer`.
+        edge_encoder: Maps raw edge features to edge states. It is None for GNNs that
+            read no edge attributes. Only the first GNN of an `OuterLayer` may have one.
     """
 
     def __init__(
@@ -329,10 +330,8 @@ class Kernel(nn.Module):
             edge_index: Directed edges, [2, e].
             edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
             batch: Index of the graph that each node is in, [n].
-            subgraphs: Rooted subgraphs; required if `gnn` is a `GNNAK` layer, unused
-                otherwise.
-            edge_states: Edge features that are encoded already, [e, c]. If None,
-                `edge_attr` is encoded.
+            subgraphs: Rooted subgraphs. Only a `GNNAK` layer needs and uses them.
+            edge_states: Encoded edge features, [e, c]. If None, `edge_attr` is encoded.
         """
         if edge_states is None and self.edge_encoder is not None:
             edge_states = self.edge_encoder(edge_attr, edge_index.size(1))

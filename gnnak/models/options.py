@@ -37,7 +37,8 @@ READ_BY_KIND: dict[SubgraphKind, tuple[str, ...]] = {
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    Each kind uses `copy_limit` and its options in `READ_BY_KIND`, and no others.
+    Every kind uses `copy_limit`. The description of any other option names the kinds
+    that use it.
     """
 
     kind: SubgraphKind | None = None
@@ -45,10 +46,10 @@ class SubgraphOptions:
     `repeats` random walks from the root visit. "pagerank": the `size` nodes with the
     largest personalised PageRank of the root. "whole": the whole graph. "deletion":
     the graph without the edges of the root. "masked-egonets": the graph without the
-    edges that are not in the egonet. If None, the kind that the model was published
-    with."""
+    edges that are not in the egonet. If None, this is the kind that the model was
+    published with."""
     num_hops: int = 3
-    """For egonets: the largest distance from the root, k."""
+    """For egonets and masked egonets: the largest distance from the root, k."""
     length: int = 10
     """For walks: the number of steps of each walk."""
     repeats: int = 5
@@ -69,7 +70,8 @@ class SubgraphOptions:
     size: int = 32
     """For PageRank: the largest number of nodes of a subgraph."""
     alpha: float = 0.15
-    """For PageRank: the probability that a walk from the root ends in a step."""
+    """For PageRank: the probability with which a walk from the root ends at each
+    step."""
 
     def __post_init__(self) -> None:
         if self.kind is not None:
@@ -102,20 +104,20 @@ class FamilyOptions:
     """
 
     pairs: tuple[PairEncoding, ...] | None = None
-    """The encodings of (root, node) that are added to the input: "mark" (is the node
-    the root?), "distance", "rrwp" (random-walk probabilities), "resistance". If None,
-    the encodings that the model was published with."""
+    """The encodings of pairs (root, node) that are added to the input: "mark" (is the
+    node the root?), "distance", "rrwp" (random-walk probabilities), "resistance". If
+    None, these are the encodings that the model was published with."""
     max_distance: int = 5
-    """For "distance": larger distances are encoded like this one."""
+    """For "distance": larger distances get the encoding of this distance."""
     num_steps: int = 20
     """For "rrwp": the largest number of steps of a walk."""
     reduce: Reduce | None = None
-    """How states are pooled, "sum" or "mean", in the layers, over subgraphs and over
-    graphs. If None, as in the paper. A sum is more expressive, since it depends on the
-    number of nodes."""
+    """How states are pooled in the layers, over subgraphs and over graphs: "sum" or
+    "mean". If None, states are pooled as in the paper of the model. A sum is more
+    expressive than a mean, since it depends on the number of nodes."""
     order: ReadoutOrder = "VS"
-    """For `sswl` and `sswl+`: whether the readout first pools the nodes of each
-    subgraph ("VS") or the subgraphs of each node ("SV")."""
+    """For `sswl` and `sswl+`: what the readout pools first. "VS" first pools the node
+    copies of each subgraph; "SV" first pools the copies of each node."""
 
     def __post_init__(self) -> None:
         for name in self.pairs or ():
@@ -162,8 +164,8 @@ class ModelOptions(LayerOptions):
     """Whether each layer also runs a conv on the whole graph, and adds its output to
     that of the GNN-AK layer, as in the PATTERN experiments."""
     family: FamilyOptions = FamilyOptions()
-    """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`. Of the
-    other options, these models use `num_layers`, `base_layers`, `channels`,
+    """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`. Apart from
+    these options, such models use only `num_layers`, `base_layers`, `channels`,
     `subgraphs` and `dropout` (before the head)."""
     drop: SubgraphDrop = field(default_factory=SubgraphDrop)
     """How models with the suffix `-s` sample subgraphs in training; other models use
@@ -178,13 +180,13 @@ class ModelOptions(LayerOptions):
             check_extractor("subgraphs", self.subgraphs)
 
     def layer_options(self, **changes: Any) -> LayerOptions:
-        """Return only the options of the GNN-AK layers, with some of them changed."""
+        """Return the options of the GNN-AK layers, with the given changes."""
         names = [field.name for field in fields(LayerOptions)]
         return LayerOptions(**{name: getattr(self, name) for name in names} | changes)
 
     @property
     def extractor(self) -> Extractor:
-        """The extractor of rooted subgraphs; of egonets if no kind is chosen."""
+        """The extractor of rooted subgraphs; if no kind is chosen, `EgoNets`."""
         return self.extractor_for("egonets")
 
     def extractor_for(self, kind: SubgraphKind) -> Extractor:

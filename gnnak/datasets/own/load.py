@@ -52,7 +52,7 @@ from gnnak.graphs.readers.table import read_table
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 Parts = tuple[Tensor | None, Tensor | None]
-"""A split [g] and folds [k, g]; one of the two is None."""
+"""A split, [g], and folds, [folds, g]. One of the two is None."""
 
 
 def choose_split(
@@ -60,8 +60,9 @@ def choose_split(
 ) -> Parts:
     """Split own data into training, validation and test graphs, or into folds.
 
-    `given` is the part of each row or graph, or None. If `classes`, [g], is not None,
-    random parts have equal shares of each class.
+    `given` has the part of each row or graph (0 train, 1 validation, 2 test); it is
+    None if the user gives no parts. If `classes`, [g], is given, random parts have
+    equal shares of each class.
     """
     if len(rows) < 3:
         bad = len(rows.bad)
@@ -121,7 +122,7 @@ class OwnDataset(NamedTuple):
 
     dataset: Dataset
     own: OwnData
-    """The user's options, completed with the task, metric and target columns found."""
+    """The user's options, with the task, metric and targets that were found."""
     bad: tuple[str, ...]
     """The rows that were left out, with the reasons, such as "row 7: logp is empty"."""
 
@@ -134,7 +135,7 @@ def load_own(
     Args:
         own: Files, columns, task, metric and split.
         data: The graphs, if `own.path` is None, in any form that `as_rows` takes.
-        y: The targets of `data`, one row per graph. If None, they are in the data.
+        y: The targets of `data`, one row per graph. If None, the data have targets.
         seed: Seed of random splits and folds.
         split: The part of each graph, [g]: 0 train, 1 validation, 2 test. If None,
             `own.split` decides.
@@ -188,7 +189,7 @@ def load_own(
 
 
 def _feature_use(own: OwnData, rows: GraphRows, targets: Targets) -> FeatureUse:
-    """Return the names of the features, and of unused attributes and columns."""
+    """Return the names of the features, and the names of unused attributes."""
     use, used = rows.features, {*targets.names, own.split_column}
     if rows.molecules is not None:
         atoms = tuple(name for name, *_ in ATOM_FEATURES)
@@ -211,7 +212,10 @@ def data_name(path: str | None) -> str:
 def _read(
     own: OwnData, data: Any, y: Any, split: Any, seed: int
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
-    """Return graphs, targets, messages about bad rows, and the split or None."""
+    """Return the graphs, the targets, messages about left-out rows, and the split.
+
+    The split is None if neither the user nor the files give one.
+    """
     if own.uses_files:
         (found, split), y = _joined(own), None
     else:
@@ -243,7 +247,7 @@ def _check_files(files: list[str]) -> None:
 
 
 def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
-    """Concatenate the training, validation and test files, and return their split."""
+    """Return the graphs of the training, validation and test files, and the split."""
     if own.path is None or not own.validation:
         raise OptionError(
             "split 'files' needs files; give the training graphs as the data, "
@@ -269,7 +273,7 @@ def _joined(own: OwnData) -> tuple[GraphRows, Tensor]:
 def _without_bad(
     own: OwnData, rows: GraphRows, targets: Targets
 ) -> tuple[GraphRows, Targets]:
-    """Remove rows with bad targets; unless `own.skip_bad`, bad rows raise an error."""
+    """Remove rows with bad targets; unless `own.skip_bad`, raise an error instead."""
     if rows.store.node_targets:
         if targets.bad:
             refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))
@@ -291,14 +295,18 @@ def _without_bad(
 def load_labelled(
     own: OwnData, data: Any, y: Any, info: DatasetInfo, fold: int | None
 ) -> tuple[GraphRows, Targets, str | None]:
-    """Read graphs, and their targets in the form in which a network was trained.
+    """Read graphs and targets to score a trained network on them.
 
-    In one graph, the nodes without a known target are in the field `bad` of the result.
-    If it has test nodes, so are all other nodes, and the third result is "test".
-    `info` describes the data of the network, and `fold` is its split of one graph. If
-    `own` names no targets, those of the network's targets are read that are columns or
-    attributes. Columns with the names of the network's targets are matched by name, the
-    others by position; targets without a column are unknown.
+    `info` describes the data that the network was trained on, and `fold` is the number
+    of the split in training, if one graph has several splits. If `own` names no
+    targets, the columns or attributes with the names of the network's targets are read.
+    Columns with other names are matched with the remaining targets by position. A
+    target without a column is unknown.
+
+    Returns the graphs, the targets and the name of the scored part. The last is "test"
+    if the data are one graph with test nodes, and else None. In one graph, the field
+    `bad` of the targets has all nodes without a known target, and all nodes outside the
+    scored part.
     """
     featurizer = molecules.find_featurizer(info) or "ogb"
     own = replace(own, task=info.task)
@@ -336,10 +344,10 @@ def load_labelled(
 def _matched(
     columns: list[Column], info: DatasetInfo, source: str, may_have_more: bool
 ) -> list[Column]:
-    """Return a column for each target of the network, in their order.
+    """Return one column for each target of the network, in the order of the targets.
 
-    With `may_have_more`, columns that are no target are left out if all targets have a
-    column.
+    If `may_have_more` and each target has a column of the same name, all other columns
+    are left out.
     """
     given, names = dict(columns), [name for name, _ in columns]
     wanted = info.targets
@@ -409,7 +417,8 @@ def describe_features(
 ) -> tuple[Features, Features | None]:
     """Return the types and sizes of node features and of edge features.
 
-    If `featurizer` is None, the sizes come from the store, plus one category "other".
+    If `featurizer` is None, they are derived from the store, and categorical features
+    get one more category, "other".
     """
     if featurizer is not None:
         kind = molecules.FEATURIZERS[featurizer]
@@ -446,7 +455,7 @@ def fit_features(
 
 
 def _described(key: str, values: Tensor | None) -> Features | None:
-    """Return the type and size of features; categorical features also get "other"."""
+    """Return the type and size of features, with "other" as one more category."""
     if values is None:
         return None
     found = describe(values)

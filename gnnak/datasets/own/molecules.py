@@ -37,9 +37,9 @@ class Featurizer(NamedTuple):
     nodes: Categorical
     edges: Categorical
     fill_unseen: bool = False
-    """Whether training on a data set of gnnak with these features sets embeddings of
-    categories that do not occur in training. Training on own data always does. Scores
-    on ZINC do not change: all categories of its test graphs occur in training."""
+    """Whether training on one of gnnak's data sets sets the embeddings of categories
+    that do not occur in the training graphs. Training on the user's data always sets
+    them. Scores on ZINC do not depend on it: its test graphs have no such category."""
 
 
 FEATURIZERS = {
@@ -118,7 +118,8 @@ def molecule_chunks(
 ) -> Iterator[GraphRows]:
     """Yield the molecules of a table in chunks of `size` rows, to bound the memory.
 
-    In `bad`, rows are counted over the whole file; in `position`, from 0 in each chunk.
+    The field `bad` of a chunk counts rows from the start of the file, and the field
+    `position` counts rows from the start of the chunk.
     """
     with open_table(path) as table:
         column = find_smiles(path, smiles, table.names)
@@ -161,7 +162,7 @@ def molecule_table(
 
 
 def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
-    """Return the name of the column with SMILES strings, or raise `OptionError`."""
+    """Return the column with SMILES strings; raise `OptionError` if there is none."""
     if wanted is not None:
         check_known("column", wanted, names, of=f" in {Path(path).name}")
         return wanted

@@ -27,7 +27,7 @@ from gnnak.typing import check_known, check_no_list
 
 
 def is_frame(data: object) -> bool:
-    """Return whether an object is a data frame, of pandas or of a similar library."""
+    """Return whether an object is a data frame of pandas or of a similar library."""
     # A frame also has its column names as attributes, so its type is checked.
     return hasattr(type(data), "columns") and hasattr(type(data), "shape")
 
@@ -46,7 +46,10 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def target_names(y: Any) -> tuple[str, ...]:
-    """Return the names of the columns of `y`, or () if these are not distinct texts."""
+    """Return the names of the columns of `y`.
+
+    The tuple is empty if the names are not texts, or if a name occurs twice.
+    """
     names = (getattr(y, "name", None),) if is_series(y) else ()
     names = tuple(y.columns) if is_frame(y) else names
     texts = tuple(name for name in names if isinstance(name, str) and name)
@@ -54,7 +57,7 @@ def target_names(y: Any) -> tuple[str, ...]:
 
 
 def refuse_frame(frame: Any) -> None:
-    """Raise the `GraphError` for a data frame that was given instead of graphs."""
+    """Raise `GraphError`, because the user gave a data frame instead of graphs."""
     names = list(map(str, frame.columns))
     smiles = [name for name in names if name.lower() in SMILES_NAMES] or ["smiles"]
     others = [name for name in names if name not in smiles] or ["y"]
@@ -76,7 +79,7 @@ def store_of(batch: GraphBatch) -> GraphStore:
 
 
 def as_items(data: Any) -> list[Any]:
-    """Convert graphs of any supported type to a list; one graph gives a list of one."""
+    """Convert graphs of any supported type to a list; for one graph, of length 1."""
     if is_frame(data):
         refuse_frame(data)
     if is_series(data):
@@ -115,7 +118,6 @@ PHRASES = {
 }
 """Phrases in error messages about one graph, and what the user reads instead."""
 Names = tuple[str, ...]
-"""Names of attributes."""
 Convert = Callable[[Sequence[Any]], GraphStore]
 """Converts graphs of another library to a store; raises an error for a bad graph."""
 
@@ -127,12 +129,14 @@ def graphs_in_list(
     trained: bool = False,
     source: str = "the list of graphs",
 ) -> GraphRows:
-    """Convert a list of PyG `Data` or of networkx graphs, row by row.
+    """Convert a list of PyG `Data` or of networkx graphs, one graph per row.
 
-    Malformed graphs, and graphs whose features differ from those of the first good one,
-    are bad rows. `node_attr` and `edge_attr` name the features, for a model that was
-    `trained` with them or by the user. If empty, `x` and `edge_attr` are used; in
-    networkx graphs, all nodes or edges must have them.
+    Malformed graphs become bad rows, and so do graphs whose features differ from those
+    of the first well-formed graph. `node_attr` and `edge_attr` name the attributes that
+    become features. `trained` says whether these are the names that a trained model
+    needs, and not the user's choice. Without names, `x` and `edge_attr` are used. In
+    networkx graphs, `x` is used only if all nodes have it, and `edge_attr` only if all
+    edges have it.
     """
     good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
     bad = [BadRow(i + 1, it.reason) for i, it in enumerate(items) if i not in good]
@@ -192,14 +196,14 @@ UNREAD = {
     "of gnnak.graphs; for edges, write your own loop, as in "
     "docs/recipes.md#targets-of-edges.",
 }
-"""Why `y` of PyG graphs is not read, by the result of `target_level`."""
+"""Maps results of `target_level` to the reason why `y` of PyG graphs is not read."""
 
 
 def target_level(graphs: Sequence[Any]) -> str:
-    """Return whether `y` of PyG graphs has one row per graph, node or edge.
+    """Return whether `y` of PyG graphs has one row per "graph", "node" or "edge".
 
-    The result is "node or edge" if both fit all graphs, and "graph" if nothing fits. An
-    undirected edge may count once or twice.
+    The result is "node or edge" if every graph has as many nodes as edges, and "graph"
+    if the number of rows fits nothing. An undirected edge may count once or twice.
     """
     levels = {"graph", "node", "edge", "undirected edge"}
     for graph in graphs:
@@ -248,7 +252,8 @@ def check_attributes(
 ) -> None:
     """Raise an error if the nodes or edges lack a wanted attribute.
 
-    `others` are the attributes of edges if `owner` is "node", and of nodes if "edge".
+    `owner` is "node" or "edge". `known` has the attributes of the owner, and `others`
+    has the attributes of the other kind.
     """
     known = sorted(set(known) - {"edge_index", "num_nodes", "y"})
     for name in wanted:
@@ -266,9 +271,9 @@ def check_attributes(
 
 
 def _fields(graphs: Sequence[Data]) -> tuple[set[str], set[str]]:
-    """Return the fields of PyG graphs that nodes may have, and those of edges.
+    """Return the fields that may belong to nodes, and the fields that may be of edges.
 
-    A field may belong to both if all graphs have as many nodes as edges.
+    A field is in both sets if all graphs have as many nodes as edges.
     """
     names: set[str] = set()
     nodes, edges = set(), set()
@@ -312,7 +317,7 @@ def _networkx_features(
 def _pyg_features(
     store: GraphStore, graphs: Sequence[Any], node_attr: Names, edge_attr: Names
 ) -> FeatureUse:
-    """Name the features of PyG graphs, which are in the store, and their other fields.
+    """Return the names of the features of PyG graphs, and of the unused fields.
 
     Without `node_attr` and `edge_attr`, `x` and `edge_attr` are the features.
     """
@@ -329,7 +334,10 @@ def _pyg_features(
 def _convert(
     good: dict[int, Any], convert: Convert
 ) -> tuple[GraphStore, Tensor, list[BadRow]]:
-    """Convert all graphs at once; if that fails, one by one to find the bad ones."""
+    """Convert all graphs at once; if that fails, one by one to find the bad ones.
+
+    Returns the store, the positions of its graphs in the list, and the bad rows.
+    """
     with suppress(Exception):  # other libraries' objects raise many types
         return convert(list(good.values())), torch.tensor(list(good)).long(), []
     parts: list[GraphStore] = []
@@ -350,7 +358,7 @@ def _convert(
 
 
 def _reason(error: Exception) -> str:
-    """Format an error about one graph as one line, without the number of the graph."""
+    """Return an error message about one graph as one line, without its number."""
     if not isinstance(error, GnnakError):
         return f"it is malformed ({type(error).__name__})"
     text = " ".join(str(error).split()).removeprefix("graph 0: ").rstrip(".")

@@ -21,8 +21,8 @@ def targets_and_split(
 ) -> tuple[Targets, Tensor]:
     """Return the targets of the nodes of one graph, and the split of the nodes.
 
-    The split has one or, for k folds, k rows, as `Dataset.split`; -1 marks nodes that
-    are in no mask, or that have no known target. The targets of these have no meaning.
+    The split is [n], or [folds, n] with folds. It is -1 for nodes that are in no part
+    or have no known target. The targets of these nodes have no meaning.
     """
     columns, _ = find_columns(own, rows, None)
     refuse_features(rows, columns)
@@ -46,7 +46,7 @@ def targets_and_split(
 def nodes_for_test(rows: GraphRows, fold: int | None) -> Tensor | None:
     """Return a mask of the test nodes of one graph, [n]; None if there are none.
 
-    If the graph has several splits, `fold` is the number of the split.
+    If the graph has several splits, `fold` is the number of the split to use.
     """
     split = rows.split
     if split is not None and split.dim() == 2:
@@ -55,19 +55,19 @@ def nodes_for_test(rows: GraphRows, fold: int | None) -> Tensor | None:
 
 
 def labelled(columns: Sequence[Column]) -> Tensor:
-    """Return a mask of the nodes, [n], with at least one known target."""
+    """Return a mask, [n], of the nodes with at least one known target."""
     known = [[as_text(value) is not None for value in values] for _, values in columns]
     return torch.tensor(known).any(dim=0)
 
 
 def hidden(values: Sequence[Any], used: Tensor) -> list[Any]:
-    """Replace the targets of nodes that are not used by None."""
+    """Replace the targets of all nodes outside the mask `used`, [n], by None."""
     pairs = zip(values, used.tolist(), strict=True)
     return [value if is_used else None for value, is_used in pairs]
 
 
 def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
-    """Return the split that the user or the file gives; None for a random one."""
+    """Return the split from the user or the file; None if it is to be random."""
     size = int(rows.store.node_ptr[-1])
     if given is not None:
         given = list(given) if isinstance(given, tuple) else given
@@ -94,7 +94,7 @@ def _known_split(own: OwnData, rows: GraphRows, given: Any) -> Tensor | None:
 def _random_split(
     own: OwnData, rows: GraphRows, used: Tensor, targets: Targets, seed: int
 ) -> Tensor:
-    """Return a random split of the used nodes, [n]; with k folds, k splits, [k, n]."""
+    """Return a random split of the used nodes, [n], or one per fold, [folds, n]."""
     node, count = used.nonzero().flatten(), int(used.sum())
     if count < (own.folds or 3):
         told = f"{rows.source} has {counted(count, 'node')} with a known target"

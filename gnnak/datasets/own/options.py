@@ -26,9 +26,9 @@ class OwnData:
     smiles: str | None = None
     """The column with SMILES strings; if None, one with a name such as `smiles`."""
     targets: tuple[str, ...] = ()
-    """The columns, graph attributes or node attributes to predict. If empty, all
-    columns of `labels` with numbers; without `labels`, the only column of the table
-    with numbers, or `y` of the graphs."""
+    """The columns, graph attributes or node attributes to predict. If empty, these are
+    all columns of `labels` with numbers. Without `labels`, this is the only column of
+    the table with numbers, or the field `y` of the graphs."""
     labels: str | None = None
     """A table with the targets, one row per graph; if None, `path` has the targets."""
     task: str | None = None
@@ -36,8 +36,8 @@ class OwnData:
     metric: str | None = None
     """The metric; if None, the default metric of the task."""
     split: str | None = None
-    """`random`, `scaffold`, `files` or `column:NAME`. If None, the split of the file if
-    it has one, else `random`."""
+    """`random`, `scaffold`, `files` or `column:NAME`. If None, the split in the file is
+    used; without one, the split is random."""
     validation: str | None = None
     """The file with the validation graphs, if `split` is `files`."""
     test: str | None = None
@@ -93,7 +93,7 @@ class OwnData:
 
 
 def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of columns or attributes, given one, several or None."""
+    """Return one name, several names or None as a tuple of names."""
     if given is None or isinstance(given, str):
         return () if given is None else (given,)
     names = tuple(given) if isinstance(given, Iterable) else (given,)
@@ -103,5 +103,4 @@ def as_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def as_text(path: str | os.PathLike[str] | None) -> str | None:
-    """Return a path as text; None stays None."""
     return None if path is None else os.fspath(path)

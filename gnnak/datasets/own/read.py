@@ -44,7 +44,7 @@ class Reading:
 
     @property
     def attributes(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """The arguments of `graphs_in_list` after the graphs."""
+        """The arguments `node_attr`, `edge_attr` and `trained` of `graphs_in_list`."""
         return self.node_attr, self.edge_attr, self.trained
 
 
@@ -166,7 +166,7 @@ def is_path(text: str) -> bool:
 def is_one_graph(data: Any) -> bool:
     """Return whether data, in any form that `as_rows` takes, are a single graph.
 
-    Data that cannot be read are not; reading them raises the error.
+    The result is False for data that cannot be read.
     """
     with suppress(GnnakError):
         if isinstance(data, GraphStore):
@@ -215,6 +215,6 @@ READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
 
 
 def is_data_file(path: Path) -> bool:
-    """Return whether a path has the suffix of a file with data, never of a model."""
+    """Return whether a path has a suffix that only data files have, and no models."""
     of_data = {*TABLE_SUFFIXES, *READERS} - {".pt", ".pth"}  # or of checkpoints
     return format_suffix(path) in of_data and not path.is_dir()

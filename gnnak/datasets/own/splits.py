@@ -27,7 +27,8 @@ PART_NAMES = {
 def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
     """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
 
-    If `strata`, [g], has the class of each graph, each class is split like this.
+    `strata`, [g], has the class of each graph. If it is given, the graphs of every
+    class are split in these shares.
 
     >>> random_split(10, seed=0).bincount().tolist()
     [8, 1, 1]
@@ -47,7 +48,10 @@ def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Te
 def random_folds(
     num_graphs: int, num_folds: int, seed: int, classes: Tensor | None
 ) -> Tensor:
-    """Assign graphs to random folds, [k, g], with equal shares of any classes."""
+    """Assign graphs to random folds; return a matrix [folds, g], as `folds_by_group`.
+
+    If `classes`, [g], is given, all folds have equal shares of each class.
+    """
     if classes is None:
         return folds_by_group(torch.arange(num_graphs), num_folds, seed)
     return stratified_folds(classes, num_folds, seed)
@@ -68,10 +72,11 @@ def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
 
 
 def scaffold_split(smiles: Sequence[str]) -> Tensor:
-    """Split molecules so that no scaffold is in two parts, with 80 : 10 : 10 shares.
+    """Split molecules 80 : 10 : 10 so that no scaffold is in two parts.
 
-    As in MoleculeNet (Wu et al. 2018), scaffolds, the most frequent first, go to the
-    first part that has room. A part that stays empty gets a rare scaffold.
+    As in MoleculeNet (Wu et al. 2018), all molecules of a scaffold go to the first part
+    that has room for them, beginning with the most frequent scaffold. A part that stays
+    empty gets a rare scaffold.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
     room = [share * len(smiles) for share in SHARES]
@@ -95,7 +100,7 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
 
 
 def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
-    """Assign molecules to folds, [k, g]; every scaffold is in one fold only."""
+    """Assign molecules to folds, [folds, g]; every scaffold is in one fold only."""
     group = torch.empty(len(smiles), dtype=torch.long)
     for number, members in enumerate(scaffold_groups(smiles)):
         group[members] = number
@@ -103,7 +108,7 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 
 
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
-    """Convert words such as train, validation and test to a split, [g]: 0, 1 or 2."""
+    """Convert words such as train, validation and test to the numbers 0, 1 and 2."""
     parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
     if None in parts:
         text = texts[parts.index(None)][:40]
@@ -114,7 +119,8 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
 def check_split(split: object, num_graphs: int, what: str = "graph") -> Tensor:
     """Convert a user's split to a tensor [g]; raise an error if it is malformed.
 
-    A split of the nodes of one graph (`what` is "node") may have -1 for unused nodes.
+    If `what` is "node", this is a split of the nodes of one graph, [n], which may have
+    -1 for unused nodes.
     """
     least = -1 if what == "node" else 0
     if isinstance(split, list) and split and all(isinstance(p, str) for p in split):

@@ -38,8 +38,8 @@ AS_CLASSES = "set --task classification (task='classification') if these are cla
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
     """Derive the task from the columns of targets; None stands for an unknown value.
 
-    A column of whole numbers 0, 1, ... has classes only if it contains just 0 and 1, or
-    at least twice as many rows as different numbers.
+    The whole numbers 0, 1, ... are taken as classes only if there are no others than 0
+    and 1, or if each number occurs at least twice on average.
     """
     known = [[text for text in column if text is not None] for column in texts]
     values = [set(column) for column in known]
@@ -112,7 +112,7 @@ def _check_spelling(
 def are_like_classes(values: Tensor) -> bool:
     """Return whether regression targets look like classes; NaN values are ignored.
 
-    Classes are small whole numbers, some of them equal.
+    They do if all are small whole numbers, and some of them are equal.
     """
     known = values[~values.isnan()]
     distinct = set(known.unique().tolist())
@@ -140,10 +140,10 @@ def as_number(text: str) -> float | None:
 
 
 def class_names(column: Sequence[str | None]) -> list[str | None]:
-    """Return the name of each row's class, or None if it is unknown.
+    """Return the name of the class in each row, or None for an unknown class.
 
-    Whole numbers lose their decimal point. Truth values such as `TRUE` become lower
-    case if the column has several spellings of them.
+    Whole numbers lose their decimal point. If a column spells truth values in several
+    ways, such as `TRUE` and `true`, they become lower case.
 
     >>> class_names(["1.0", "2", None]), class_names(["TRUE", "true", "False"])
     (['1', '2', None], ['true', 'true', 'false'])
@@ -174,8 +174,9 @@ class Targets(NamedTuple):
 
     task: Task
     y: Tensor
-    """For classification, classes [rows], int64. Else numbers or labels of t targets,
-    [rows, t], float32, NaN if unknown. Entries of bad rows have no meaning."""
+    """For classification, the number of the class in each row, [rows], int64. For other
+    tasks, the values of t targets, [rows, t], float32, with NaN for unknown values.
+    Entries of the rows in `bad` have no meaning."""
     names: tuple[str, ...]
     classes: tuple[str, ...] = ()
     """Names of the classes; empty unless the task is classification."""
@@ -202,10 +203,10 @@ def encode_targets(
 ) -> Targets:
     """Convert columns of texts or numbers to targets; if `task` is None, derive it.
 
-    Empty cells and texts such as `nan` are unknown. A row is bad if all its targets are
-    unknown, if a target is not a number although the task needs one, or if it is not in
-    the given `classes`. `numbers` has the row numbers in the user's data, for
-    error messages; if None, they are 1, 2, ...
+    Empty cells and texts such as `nan` are unknown targets. A row is bad if all its
+    targets are unknown, if a target is not a number although the task needs numbers, or
+    if its class is not one of `classes`, where these are given. `numbers` has the row
+    numbers in the user's data, for error messages; if None, they are 1, 2, ...
     """
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
@@ -245,7 +246,10 @@ def _check_kinds(names: Sequence[str], texts: Sequence[Sequence[str | None]]) ->
 
 
 def _words(column: Sequence[str | None]) -> list[str]:
-    """Return the words of a column, [] if at least half its values are numbers."""
+    """Return the distinct words of a column.
+
+    The list is empty if at least half of the distinct values are numbers.
+    """
     distinct = {text for text in column if text is not None}
     words = sorted(text for text in distinct if as_number(text) is None)
     return words if 2 * len(words) > len(distinct) else []
@@ -254,7 +258,10 @@ def _words(column: Sequence[str | None]) -> list[str]:
 def _encode_classes(
     name: str, column: Sequence[str | None], classes: Sequence[str] = ()
 ) -> Targets:
-    """Number the classes in the order of `classes`; if empty, by value or alphabet."""
+    """Replace each class by its position in `classes`.
+
+    If `classes` is empty, all classes of the column are sorted, by number or alphabet.
+    """
     names = class_names(column)
     if not classes:
         known = [text for text in names if text is not None]
@@ -285,7 +292,10 @@ def _encode_classes(
 def _encode_numbers(
     names: tuple[str, ...], texts: Sequence[Sequence[str | None]], labels: bool
 ) -> Targets:
-    """Convert columns to float32, NaN if unknown; if `labels`, allow only 0 and 1."""
+    """Convert columns to float32, with NaN for unknown values.
+
+    If `labels`, rows with other values than 0 and 1 are bad.
+    """
     y = np.full((len(texts[0]), len(texts)), np.nan)
     bad: dict[int, str] = {}
     for place, (name, column) in enumerate(zip(names, texts, strict=True)):
@@ -311,7 +321,7 @@ def _encode_numbers(
 def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
     """Raise `GraphError` if all targets are constant in float32.
 
-    Targets may be constant if there are no more than two rows.
+    One or two rows may be constant.
     """
     known = [column[~column.isnan()] for column in targets.y.T]
     if not all(values.unique().numel() == 1 for values in known):

@@ -42,9 +42,9 @@ NUMBER = re.compile(
     rf"|(?P<point>(?:\d+\.\d*|\.\d+){EXPONENT})"
     rf"|(?P<whole>\d+{EXPONENT}))"
 )
-"""Matches numbers. The name of the group tells the notation: `grouped` has thousands
-separators, such as 1.234,5 and 1,234.5; `comma` has a decimal comma; `point` has a
-decimal point; `whole` has neither."""
+"""Matches a number. The group that matches names the notation: `grouped` numbers have
+thousands separators, such as 1.234,5 and 1,234.5; `comma` numbers have a decimal comma;
+`point` numbers have a decimal point; `whole` numbers have none of these."""
 LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 """Matches numbers such as 1.234, whose point or comma may separate thousands."""
 
@@ -55,7 +55,10 @@ Columns = Mapping[str, Sequence[str]]
 def with_points(
     columns: Columns, source: str, targets: Sequence[str], task: str | None
 ) -> Columns:
-    """Replace decimal commas in the columns `targets`, or in all columns if empty."""
+    """Replace decimal commas by points in the target columns.
+
+    If `targets` is empty, decimal commas are replaced in all columns.
+    """
     names = [name for name in targets or columns if name in columns]
     read = {name: as_points(name, columns[name], source, task) for name in names}
     return {**columns, **read}
@@ -66,9 +69,9 @@ def as_points(
 ) -> Sequence[str]:
     """Return a column with decimal points in place of decimal commas.
 
-    A column is returned unchanged if most known values are not numbers, or if it has
-    classes (`task`) in different notations. Other columns with thousands separators or
-    several notations raise `GraphError`.
+    A column of words is returned unchanged unless the task needs numbers. A column of
+    classes is returned unchanged if it has several notations. Other columns raise
+    `GraphError` if they have thousands separators, or commas as well as points.
 
     >>> as_points("logp", ["1,5", "-2", ",25", ""], "m.csv")
     ['1.5', '-2', '.25', '']
@@ -105,7 +108,7 @@ def _warn_of_thousands(
 ) -> None:
     """Warn if a column may have thousands separators, as in 1.234, 987 and 12.500.
 
-    In a column of decimal numbers, not all would have exactly three decimals.
+    If these were decimal numbers, some would probably not have exactly three decimals.
     """
     rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
     like = all(LIKE_THOUSANDS.fullmatch(texts[row]) for row in rows)
@@ -120,7 +123,7 @@ def _warn_of_thousands(
 
 
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
-    """Return the targets of the good rows; see `find_columns`."""
+    """Return the targets of all rows whose graphs could be read."""
     columns, numbers = find_columns(own, rows, y)
     refuse_features(rows, columns)
     return encode_targets(columns, own.task, numbers)
@@ -144,12 +147,13 @@ def refuse_features(rows: GraphRows, columns: Sequence[Column]) -> None:
 def find_columns(
     own: OwnData, rows: GraphRows, y: Any
 ) -> tuple[list[Column], list[int] | None]:
-    """Return the columns of targets of the good rows, and the numbers of these rows.
+    """Return the columns of targets, and the numbers of the rows in them.
 
-    The columns come from the first of these sources that has targets: `y` ([rows], or
-    [rows, t] for t targets), the table `own.labels`, columns of the table or graph
-    attributes, node attributes, `y` of the graphs. Targets of nodes have no row
-    numbers.
+    Only rows whose graphs could be read are returned. The targets come from the first
+    of these sources that has them: the argument `y` ([rows], or [rows, t] for t
+    targets), the table `own.labels`, columns of the table of molecules or graph
+    attributes, node attributes, the field `y` of the graphs. The row numbers are None
+    for node attributes and for the field `y`.
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
@@ -171,7 +175,7 @@ def find_columns(
 
 
 def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
-    """Return the columns of `y` of the graphs."""
+    """Return the targets in the field `y` of the graphs, as columns."""
     use = rows.features
     for name in own.targets:
         if name in (*use.nodes, *use.unused_nodes, *use.unused_graphs):
@@ -190,7 +194,7 @@ def _from_graphs(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
-    """Raise `OptionError` if a target is no column, or is the SMILES column."""
+    """Raise `OptionError` if a target is not a column, or is the SMILES column."""
     none = set(names).isdisjoint(rows.columns)
     known = [*rows.columns, *(rows.node_columns if none else ())]
     for name in names:
@@ -205,9 +209,10 @@ def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
-    """Set `node_targets` of the graphs if `own.targets` are node attributes.
+    """Mark targets as targets of nodes if `own.targets` names node attributes.
 
-    If `y` or `own.labels` has the targets, the targets in the graphs are removed.
+    If the argument `y` or the table `own.labels` has the targets, remove the targets
+    that are stored in the graphs.
     """
     store, names = rows.store, set(own.targets)
     if y is not None or own.labels is not None:
@@ -219,7 +224,7 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 
 
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
-    """Read the targets of the good rows from the table `own.labels`."""
+    """Read the targets of all readable graphs from the table `own.labels`."""
     assert own.labels is not None
     columns, decimal_commas = read_table(own.labels)
     if decimal_commas:
@@ -243,9 +248,10 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the column to predict if none is named.
+    """Return the column to predict if the user names no column.
 
-    It is the only column besides SMILES and split, or else the only one with numbers.
+    This is the only column besides the columns of SMILES strings and of the split. If
+    there are several such columns, it is the only one with numbers.
     """
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
     others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
@@ -269,7 +275,7 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 
 
 def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
-    """Convert an array of targets to columns, for the good rows only."""
+    """Convert an array of targets to columns, for the readable graphs only."""
     try:
         table = as_array(y.detach().cpu() if isinstance(y, Tensor) else y)
     except ValueError as error:
@@ -289,8 +295,8 @@ def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]
 def _refuse_parts(lengths: list[int], rows: GraphRows) -> None:
     """Raise `GraphError` if `y` has one row for every node or every edge of the graphs.
 
-    `lengths` has the number of rows of each graph, or of all. An undirected edge may
-    count once or twice.
+    `lengths` has the number of rows of `y` for each graph, or only the number of all
+    rows. An undirected edge may count once or twice.
     """
     nodes, edges = rows.store.num_nodes, rows.store.num_edges
     fits = {
@@ -313,11 +319,12 @@ def _named(
     known: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Column]:
-    """Return the columns `wanted`, or all columns if empty.
+    """Return the wanted columns of a table, or all columns if `wanted` is empty.
 
-    `known` are the names of the columns; if empty, they have default names. Other names
-    in `wanted` are new names of all columns, unless they look like misspelt names of
-    columns, or of `others`, the other fields of the graphs.
+    `known` has the names of all columns; if it is empty, columns get default names. If
+    `wanted` has other names, these become the new names of the columns, one for each.
+    A new name that resembles a known one, or one of `others` (the names of other fields
+    of the graphs), is taken as a misspelling and raises `OptionError`.
     """
     width = table.shape[1]
     known = known or default_names(width)
@@ -337,5 +344,5 @@ def _named(
 
 
 def default_names(count: int) -> tuple[str, ...]:
-    """Return the names of targets without names: `y`, or `y0`, `y1`, ..."""
+    """Return default names of targets: `y` for one target, else `y0`, `y1`, ..."""
     return ("y",) if count == 1 else tuple(f"y{i}" for i in range(count))
