@@ -100,7 +100,7 @@ def _values(records: Sequence[Record], measure: Measure) -> list[float | None]:
 
 
 def _expected(records: Sequence[Record], epochs: int | None) -> int | None:
-    """Return `epochs`, or None if a run may stop early."""
+    """Return the expected number of epochs; None if a run may stop early."""
     stops = [record["config"]["train"].get("early_stop") for record in records]
     return epochs if set(stops) == {None} else None
 
