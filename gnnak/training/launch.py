@@ -39,7 +39,7 @@ from gnnak.training.run import run_reserved
 LAST = "last.ckpt"
 """File name of the checkpoint from which a stopped run is resumed."""
 RESULTS = Path("results")
-"""Default folder for the records of runs on data sets of gnnak (not own data)."""
+"""Default folder for the records of runs on data sets of gnnak."""
 
 
 @dataclass(frozen=True)

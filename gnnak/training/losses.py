@@ -121,7 +121,11 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return `dataset.info`. For regression on own data, add the scaling of targets."""
+    """Return `dataset.info`; if needed, with a `scaling` for the targets.
+
+    Targets are scaled in regression on the user's own data. The scaling is computed
+    from the training graphs or nodes, `train`.
+    """
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info

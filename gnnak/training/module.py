@@ -34,7 +34,7 @@ def learning_rate(
     scores: Sequence[float] = (),
     lower_is_better: bool = True,
 ) -> float:
-    """Return the learning rate after `epoch` epochs with validation scores `scores`."""
+    """Return the learning rate after `epoch` epochs, which had validation `scores`."""
     if train.schedule == "cosine":
         return train.learning_rate * (1 + math.cos(math.pi * epoch / train.epochs)) / 2
     halvings = epoch // train.step

@@ -39,11 +39,11 @@ def choose_parts(
 
     - `split`: the split that comes with the data set. If the data are one graph with
       several splits, `fold` is the number of the split.
-    - `published`, with folds (the GIN protocol): one fold is both validation and test,
-      the others are for training.
+    - `published`, with folds (the GIN protocol): one fold is for both validation and
+      test. All other folds are for training.
     - `published`, without folds: all graphs are for training, validation and test.
-    - `held-out`, with folds: one fold is for test, the next fold for validation, the
-      others are for training.
+    - `held-out`, with folds: one fold is for test, and the next fold is for validation.
+      All other folds are for training.
     - `held-out`, without folds: as `published` without folds. However, batch norms
       always use running statistics in evaluation, never the statistics of the batch.
     """

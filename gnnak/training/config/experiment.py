@@ -270,10 +270,10 @@ def find_config(
 ) -> tuple[str, RunConfig]:
     """Return the name of an experiment and the config of its runs.
 
-    `data` is the name of a data set, the path of a YAML file, or the path of own data.
-    `own` maps names of fields of `OwnData` to values. `options` maps names of all other
-    options, which may be short names, to values. An option that the model ignores
-    raises `OptionError`, unless `several_models` will be trained.
+    `data` is the name of a data set, the path of a YAML file, or the path of the user's
+    own data. `own` has values for fields of `OwnData`, by name. `options` has values of
+    other options, by full or short name. An option that the model ignores raises
+    `OptionError`, unless `several_models` is True.
     """
     options = full_names(options)
     if is_own(data):
@@ -305,7 +305,10 @@ def find_config(
 
 
 def is_own(data: str) -> bool:
-    """Return whether `data` is the path of own data, not a data set or a YAML file."""
+    """Return whether `data` is the path of the user's own data.
+
+    Otherwise, it is the name of a data set of gnnak, or the path of a YAML file.
+    """
     text = data.lower()
     if text.endswith(CONFIG_SUFFIXES) or text in experiment_names():
         return False

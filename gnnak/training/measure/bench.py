@@ -558,7 +558,7 @@ def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:
-    """Raise `OptionError` if the model of a run does not depend on `what`."""
+    """Raise `OptionError` if the model of a run does not have the quantity `what`."""
     name = config.model.name
     form = parse_name(name)
     extractor = config.model.extractor_for(form.kind)

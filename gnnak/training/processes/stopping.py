@@ -59,7 +59,7 @@ class StopRequest:
         raise Stopped(number, self.advice)
 
     def release(self) -> None:
-        """End deferring; raise `Stopped` if a signal was recorded."""
+        """Stop deferring signals; raise `Stopped` if one was recorded."""
         self.deferred = False
         if self.number is not None:
             raise Stopped(self.number, self.advice)

@@ -39,9 +39,10 @@ FLAGS = {"targets": "target", "labels": "targets"}
 
 
 def train_command(config: RunConfig, one_graph: bool = False) -> str | None:
-    """Return the `gnnak train` command for a config; None for data in a Python list.
+    """Return the `gnnak train` command that has a config.
 
-    `one_graph` says whether own data are one graph, which has other default options.
+    Returns None if the data were in a Python list, not in a file. `one_graph` says
+    whether the data are one graph, for which other options are the default.
     """
     data, own = config.data, config.data.own
     if own.path is not None:
