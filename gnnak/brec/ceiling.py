@@ -1,7 +1,7 @@
-"""Count exactly how many pairs of BREC each Weisfeiler-Leman (WL) test distinguishes.
+"""Count how many pairs of BREC each Weisfeiler-Leman (WL) test distinguishes.
 
-A network that is bounded by a test distinguishes at most as many pairs as the test,
-with any number of layers.
+If a test distinguishes all graphs that a network can distinguish, the count of the test
+is an upper bound for the network, the *ceiling*. It holds for any number of layers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,24 +36,26 @@ _UNMARKED = tuple(
     for num_hops in (1, 2, 3)
 )
 BREC_CONTENDERS = (*LAB_CONTENDERS, *_MARKED, *_UNMARKED)
-"""The WL tests of `gnnak wl brec`: `LAB_CONTENDERS`, and subgraph WL on egonets."""
+"""The WL tests that `gnnak wl brec` runs if no options of tests are given. They are
+`LAB_CONTENDERS`, and tests on egonets of several radii. See also `COSTLY`."""
 COSTLY = ("3-wl", "3-fwl", "subgraph-1-wl")
-"""Tests that run only if the user names them: they take hours on all pairs, or too much
-memory. `2-fwl` is as powerful as `3-wl`."""
+"""Tests that run only if the user names them, because they take hours or too much
+memory. `2-fwl` distinguishes the same graphs as `3-wl`, and is faster."""
 
 
 @dataclass(frozen=True)
 class BrecCount:
-    """Which pairs of one group of BREC a WL test distinguishes."""
+    """The result of a WL test on one group of pairs of BREC."""
 
     contender: str
     group: str
     pairs: int
     apart: int
+    """Number of pairs that the test distinguishes."""
     missed: tuple[int, ...]
-    """Indices, within the group, of the pairs that are not distinguished."""
+    """Indices, within the group, of the pairs that the test does not distinguish."""
     not_run: tuple[int, ...]
-    """Indices of the pairs for which the test would need too much memory."""
+    """Indices of the pairs that were not tested: the test needs too much memory."""
     seconds: float
     note: str = ""
 
@@ -64,7 +66,7 @@ def run_brec(
     max_memory: float = 2.0,
     progress: Callable[[int], None] = lambda pairs: None,
 ) -> Iterator[BrecCount]:
-    """Run every WL test on every group of pairs, and yield the counts one by one."""
+    """Run each WL test on each group; yield one `BrecCount` per test and group."""
     for contender in contenders:
         options = read_options(
             contender.test, **{"max_memory": max_memory, **contender.options}
@@ -87,7 +89,12 @@ def run_brec(
 def _distinguished(
     test: str, pairs: Sequence[Pair], options: Options, progress: Callable[[int], None]
 ) -> tuple[list[bool | None], str]:
-    """Return which pairs are distinguished, and why some were not tested."""
+    """Run a WL test on pairs; return one result per pair, and a note.
+
+    The result is True or False (distinguished or not), or None if the test raised an
+    error, for example because it needs too much memory. The note is the text of this
+    error, or empty.
+    """
     found: list[bool | None] = []
     note = ""
     for chunk in _chunks(test, pairs, options):
@@ -107,7 +114,7 @@ def _distinguished(
 def _chunks(
     test: str, pairs: Sequence[Pair], options: Options
 ) -> Iterator[Sequence[Pair]]:
-    """Split a list of pairs into parts of about `CHUNK_BYTES` of estimated memory."""
+    """Split a list of pairs into parts that need at most about `CHUNK_BYTES` each."""
     begin = size = 0
     for index, pair in enumerate(pairs):
         needed = estimated_bytes(test, read_union(pair), options)

@@ -10,7 +10,8 @@ from gnnak.graphs import parse_graph6
 from gnnak.graphs.named import Graph
 
 FILE_NAME = "brec.npz"
-"""The data file: for each group, an array [pairs, 2] of graph6 strings as bytes."""
+"""Name of the data file. For each group, the file has an array [pairs, 2] of graphs,
+each as a graph6 string (bytes)."""
 
 GROUPS: dict[str, tuple[str, int]] = {
     "basic": ("g6_basic", 60),

@@ -27,11 +27,14 @@ WORDS = {
     "deletion": "graphs without the edges of the root",
     "masked-egonets": "whole graphs with only the edges of an egonet",
 }
-"""Maps each kind of rooted subgraphs, except egonets, to words for messages."""
+"""Descriptions, for messages, of the kinds of rooted subgraphs other than egonets."""
 
 
 def ceiling_of(options: TrialOptions) -> Contender | None:
-    """Return the WL test that bounds a network; None if no such test is known."""
+    """Return a WL test that distinguishes all graphs that a network can distinguish.
+
+    Returns None if no such test is known.
+    """
     marked = options.pairs is None or len(options.pairs) > 0
     return find_bound(options.model, options.num_hops, marked, options.subgraphs)
 
@@ -47,7 +50,10 @@ def count_ceiling(
     records: Path,
     progress: Callable[[int], None],
 ) -> Record:
-    """Count the pairs that `bound` distinguishes; reuse counts in `records`."""
+    """Count the pairs that the WL test `bound` distinguishes.
+
+    Groups whose counts are in the file `records` are not tested again.
+    """
     counts = _recorded(bound, records)
     missing = {name: pairs for name, pairs in groups.items() if name not in counts}
     rows = run_brec(missing, [bound], progress=progress)
@@ -61,7 +67,10 @@ def count_ceiling(
 
 
 def ceiling_range(apart: int, not_run: int) -> str:
-    """Return a count as text; a range, if the test was not run on some pairs.
+    """Format the number of distinguished pairs, `apart`.
+
+    If some pairs were not tested, any of them might be distinguished. The text is then
+    a range.
 
     >>> ceiling_range(17, 0), ceiling_range(0, 20)
     ('17', '0 to 20')
@@ -70,7 +79,10 @@ def ceiling_range(apart: int, not_run: int) -> str:
 
 
 def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
-    """Read from a file, by group, the numbers of distinguished and untested pairs."""
+    """Read the results of a WL test from a file of records.
+
+    Maps each group to the numbers of distinguished and of untested pairs.
+    """
     wanted = bound.read()
     counts = {}
     for record in read_records(path):
@@ -85,7 +97,8 @@ def _recorded(bound: Contender, path: Path) -> dict[str, tuple[int, int]]:
 def check_network(options: TrialOptions, jobs: int) -> None:
     """Build the network once, so that wrong options raise an error before training.
 
-    With several `jobs`, also check that workers can import the base GNN.
+    Also raise an error if the base GNN is a class of the user and `jobs` is above 1:
+    worker processes cannot import this class.
     """
     with torch.random.fork_rng(devices=[]):
         build_model(
@@ -110,7 +123,10 @@ def network_record(
     remarks: Sequence[str],
     notify: Callable[[str, int], None],
 ) -> Record:
-    """Train a network on all pairs; return the record that `gnnak brec` stores."""
+    """Do all trainings that have no stored result; return the record of this benchmark.
+
+    `ceiling` is the output of `count_ceiling`.
+    """
     resumed = len(trials.pairs().keys() & trials.progress.finished().keys())
     started = perf_counter()
     counts = run.summary(trials.run(notify))
@@ -130,7 +146,10 @@ def network_record(
 
 
 def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
-    """Return the numbers of distinguished and untested pairs in a group or in "all"."""
+    """Return the number of distinguished pairs and the number of untested pairs.
+
+    `group` is one group, or "all" for all groups together.
+    """
     apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
     if group == "all":
         return sum(apart.values()), sum(not_run.values())
@@ -138,7 +157,7 @@ def ceiling_of_group(ceiling: Record, group: str) -> tuple[int, int]:
 
 
 def _above(seeds: Record, ceiling: Record) -> list[str]:
-    """Return a text for each count of a network that exceeds the count of its bound."""
+    """Return a text for each count of a network that exceeds the ceiling."""
     return [
         f"{count} of {name} (seed {seed}, {words})"
         for seed, by_group in seeds.items()

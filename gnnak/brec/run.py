@@ -31,12 +31,12 @@ Place = tuple[int, str, int]
 
 @dataclass(frozen=True)
 class PairWork(Work):
-    """Training on one pair of graphs, as it is sent to a worker process."""
+    """A task for a worker process: train a network on one pair of graphs."""
 
     place: Place
     graphs: tuple[tuple[list[list[int]], int], ...]
-    """The two graphs, each as `edge_index` in two lists and the number of nodes.
-    Tensors would be sent through shared memory, which is limited."""
+    """The two graphs. Each is a tuple of `edge_index`, as two lists, and the number of
+    nodes. Tensors would be sent through shared memory, which is limited."""
 
     @staticmethod
     def of(place: Place, pair: Sequence[Graph]) -> PairWork:
@@ -53,7 +53,7 @@ class PairTraining:
     device: str
 
     def __call__(self, work: PairWork) -> str:
-        """Train on one pair; return the result as JSON."""
+        """Train on one pair; return the `TrialResult` as JSON text."""
         first, second = (
             (torch.tensor(ends, dtype=torch.long).view(2, -1), num_nodes)
             for ends, num_nodes in work.graphs
@@ -91,7 +91,7 @@ PUBLISHED: dict[str, int] = {
 training options of these GNNs differ."""
 
 Results = dict[int, dict[str, list[TrialResult]]]
-"""Maps each seed, then each group, to the results of the group's pairs in order."""
+"""The results by seed and by group: one `TrialResult` for each pair of the group."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Trials:
     def run(
         self, notify: Callable[[str, int], None] = lambda group, seed: None
     ) -> Results:
-        """Train on every pair and seed without a stored result; return all results."""
+        """Train for pairs and seeds that have no stored result; return all results."""
         found, pairs = self.progress.finished(), self.pairs()
         missing = {place: pair for place, pair in pairs.items() if place not in found}
         for seed, group, _ in pairs.keys() & found.keys():
@@ -168,7 +168,7 @@ class Trials:
         pairs: Mapping[Place, Pair],
         finish: Callable[[Place, TrialResult], None],
     ) -> None:
-        """Train on pairs in several processes; report failed pairs at the end."""
+        """Train in several processes; if trainings fail, raise an error at the end."""
         tasks = []
         for place, pair in pairs.items():
             size = step_bytes(pair[0], self.options, BATCH_SIZE, self.device)

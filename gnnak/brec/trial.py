@@ -36,7 +36,7 @@ from gnnak.typing import PairEncoding, Reduce, check_choice, check_count, check_
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """Options of the network and its training; the defaults are BREC's for GNN-AK."""
+    """Options of a network and its training. The defaults are BREC's for GNN-AK."""
 
     model: str = "gin-ak+"
     num_hops: int = 6
@@ -48,15 +48,16 @@ class TrialOptions:
     lr: float = 1e-4
     epochs: int = 20
     relabellings: int = 32
-    """Number q of random relabellings of a graph; BREC's threshold assumes q = 32."""
+    """Number q of copies of each graph, with randomly permuted nodes. The threshold of
+    BREC's test is meant for q = 32."""
     subgraphs: SubgraphKind = "egonets"
-    """Kind of the rooted subgraphs, except random walks and PageRank: the test needs
-    embeddings that do not depend on randomness or on the order of nodes."""
+    """Kind of the rooted subgraphs. Random walks and PageRank are not allowed, because
+    embeddings must not depend on random numbers or on the order of nodes."""
     pairs: tuple[PairEncoding, ...] | None = None
-    """Encodings of (root, node) for subgraph GNNs other than GNN-AK. If None, as in the
-    GNN's paper."""
+    """How subgraph GNNs other than GNN-AK encode pairs (root, node). If None, as in the
+    paper of the GNN."""
     max_distance: int = 5
-    """The encoding "distance" treats larger distances as this distance."""
+    """Largest distance of the encoding "distance"; it replaces larger distances."""
     reduce: Reduce | None = None
     """How subgraph GNNs other than GNN-AK pool states; if None, as in their papers."""
 
@@ -95,13 +96,16 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "lr": 1e-5,
     },
 }
-"""Options that the BREC paper uses for other subgraph GNNs, if they differ from the
+"""Maps other subgraph GNNs to those options of the BREC paper that differ from the
 defaults of `TrialOptions`. Each layer of these GNNs has one conv."""
 PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
-    """Return the BREC paper's options of a network, with the changes in `given`."""
+    """Return the options of the BREC paper for a network, changed by `given`.
+
+    Options in `given` that are None are ignored.
+    """
     form = parse_name(model)
     options: dict[str, Any] = {}
     if form.member is not None:
@@ -120,12 +124,15 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
 
 
 ATTEMPTS = 20
-"""Permutations tried per relabelling before repeats are allowed: small symmetric graphs
-have few distinct relabellings."""
+"""How many permutations to try per relabelling, to get distinct relabellings. After
+that, repeats are allowed: small symmetric graphs have few distinct relabellings."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
-    """Return random relabellings of a graph, all different if there are enough."""
+    """Return copies of a graph with randomly permuted nodes (relabellings).
+
+    No two copies have the same edges, unless there are too few distinct relabellings.
+    """
     edge_index, num_nodes = graph
     found: list[Graph] = []
     seen = set()
@@ -147,37 +154,38 @@ def collate(graphs: Sequence[Graph]) -> GraphBatch:
 
 
 THRESHOLD = 72.34
-"""Embeddings differ significantly if the value of the paired test is above this, for 32
-relabellings and 16 channels."""
+"""If the value of the paired test is above this number, the embeddings of two graphs
+differ significantly. The number is meant for 32 relabellings and 16 channels."""
 RIDGE = 1e-8
-"""The ridge added to a singular covariance is this fraction of the embeddings' mean
-square."""
+"""If the covariance is singular, this number times the mean square of the embeddings is
+added to its diagonal (a *ridge*)."""
 ROUNDING = 1e-6
-"""Mean differences up to this size, relative to the embeddings, are rounding errors."""
+"""Mean embeddings are equal up to rounding if they differ by at most this number,
+relative to the root mean square of the embeddings."""
 CLOSE = 1e-6
-"""Two values of the test are close if they differ by less than this number."""
+"""Two values of the paired test count as equal if they differ by at most this."""
 
 
 class PairedTest(NamedTuple):
     """The result of the paired test for the embeddings of two graphs."""
 
     released: float
-    """The value as in BREC's released code: not multiplied by q (the number of
-    relabellings), and with the pseudo-inverse of the covariance."""
+    """The value that BREC's released code computes. It is not multiplied by q, the
+    number of relabellings, and uses the pseudo-inverse of the covariance."""
     corrected: float
-    """The value multiplied by q, with a ridge if the covariance is singular. 0 if the
-    mean embeddings are equal up to rounding."""
+    """The value multiplied by q. If the covariance is singular, a ridge is added to it
+    (see `RIDGE`). 0 if the mean embeddings are equal up to rounding."""
     singular: bool
-    """Whether the covariance is singular, for example because the embeddings do not
-    depend on the labelling. The pseudo-inverse then ignores directions in which the
-    embeddings differ."""
+    """Whether the covariance is singular, for example because all relabellings of a
+    graph have the same embedding. The pseudo-inverse in `released` then ignores some
+    differences between the two graphs."""
 
 
 def paired_test(first: Tensor, second: Tensor) -> PairedTest:
-    """Test whether the embeddings of two graphs, [relabellings, channels], differ.
+    """Test whether two graphs have different embeddings, each [relabellings, channels].
 
-    If the embeddings differ between the graphs but not between relabellings, the
-    covariance is 0, and the released test misses the difference.
+    If the graphs have different embeddings, but all relabellings of one graph have the
+    same, then the covariance is 0, and the value `released` misses the difference.
     """
     if first.shape != second.shape or first.dim() != 2 or first.size(0) < 2:
         raise OptionError(
@@ -203,19 +211,20 @@ def verdict(value: float, same_graph: float) -> tuple[bool, bool]:
     """Return whether a pair is distinguished, and whether the test is reliable.
 
     `value` is the value of the test for the pair. `same_graph` is its value for two
-    sets of relabellings of one graph.
+    sets of relabellings of one graph. The test is reliable if it finds no difference
+    between these two sets.
     """
     apart = value > THRESHOLD and abs(value - same_graph) > CLOSE
     return apart, same_graph < THRESHOLD
 
 
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
-"""Rough numbers, for the most costly models, of the states that a layer saves for the
-backward pass: per node copy, per edge copy, and (PPGN) per pair of nodes of a
-subgraph."""
+"""How many states (vectors of `channels` numbers) a layer of the base GNN saves for the
+backward pass: for each node copy, for each edge copy and, in PPGN, for each pair of
+nodes of a subgraph. These are rough numbers for the most costly models."""
 LARGE_BYTES = 4 << 30
-"""Activations that are estimated to need at least this many bytes are recomputed; see
-`large_bytes`."""
+"""If the activations need at least this many bytes, by estimate, the backward pass
+recomputes them. For GPUs, see `large_bytes`."""
 GPU_SHARE = 1 / 6
 """On a GPU, activations are recomputed only if they need more than this share of its
 memory, because steps with recomputation cannot be captured."""
@@ -234,7 +243,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def large_bytes(device: torch.device) -> int:
-    """Return the least size in bytes at which activations are recomputed, not saved."""
+    """Return the least number of bytes for which activations are recomputed."""
     if device.type != "cuda":
         return LARGE_BYTES
     total = torch.cuda.get_device_properties(device).total_memory
@@ -256,8 +265,9 @@ def step_bytes(
 NO_FEATURES = Categorical((1,))
 """The graphs of BREC have no features: all nodes are of one category."""
 OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
-"""Width of the embeddings, weight decay of Adam, graphs in a batch (half of them
-relabellings of one graph, half of the other), loss below which training stops."""
+"""The width of the embeddings, the weight decay of Adam, the number of graphs in a
+batch, and the loss below which training stops. Half of the graphs in a batch are
+relabellings of one graph of the pair, the others are relabellings of the other."""
 
 
 @dataclass(frozen=True)
@@ -267,20 +277,24 @@ class TrialResult:
     corrected: float
     """Value of the paired test for the pair, multiplied by q."""
     same_released: float
-    """`released` for relabellings of one and the same graph: the reliability check."""
+    """Value as in `released`, but for two sets of relabellings of one graph. If it is
+    large, the test is not reliable."""
     same_corrected: float
-    """`corrected` for relabellings of one and the same graph."""
+    """Value as in `corrected`, but for the same two sets as in `same_released`."""
     singular: bool
     """Whether the covariance of the pair's embeddings is singular."""
     epochs: int
     loss: float
 
     def distinguished(self, corrected: bool) -> bool:
-        """Whether the (corrected) test is reliable and distinguishes the pair."""
+        """Return whether the test is reliable and distinguishes the pair.
+
+        If `corrected` is False, the values of BREC's released code are used.
+        """
         return all(self._verdict(corrected))
 
     def reliable(self, corrected: bool) -> bool:
-        """Whether the test finds no difference between relabellings of one graph."""
+        """Return whether the test finds no difference between copies of one graph."""
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
@@ -296,9 +310,9 @@ def run_trial(
 ) -> TrialResult:
     """Train a new network on a pair of graphs, and test whether it distinguishes them.
 
-    Differences from BREC: embeddings are tested in float64, and the statistics of batch
-    norms are recomputed before the test, since after so few steps moving averages are
-    wrong by many standard deviations.
+    There are two differences from BREC. The embeddings are computed in float64. Before
+    the test, the running statistics of batch norms are recomputed, because after so few
+    steps the moving averages are wrong by many standard deviations.
     """
     generator = torch.Generator().manual_seed(seed)
     count = options.relabellings
@@ -358,7 +372,7 @@ def _batches(
 
 
 def _shape(item: Item) -> Shape:
-    """Return the sizes of a batch without padding, for which its step is captured."""
+    """Return the sizes of a batch without padding, for capturing its step."""
     batch, subgraphs = item.batch, item.subgraphs
     sizes = [batch.num_graphs, batch.num_nodes, batch.num_edges]
     if subgraphs is not None:
@@ -370,7 +384,7 @@ def _shape(item: Item) -> Shape:
 def _train(
     network: Network, batches: Sequence[Item], options: TrialOptions
 ) -> tuple[int, float]:
-    """Train the network in place; return the number of epochs and the last loss."""
+    """Train a network in place; return the number of epochs and the last mean loss."""
     device = batches[0].batch.device
     network.train()
     optimizer = Adam(network.parameters(), options.lr, weight_decay=WEIGHT_DECAY)
@@ -379,7 +393,7 @@ def _train(
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
 
     def loss_of(item: Item) -> Tensor:
-        """Return the loss of a batch, in which graphs of the pair alternate."""
+        """Return the loss of a batch, in which copies of both graphs alternate."""
         rows = network(item.batch, subgraphs=item.subgraphs)
         target = rows.new_full((rows.size(0) // 2,), -1)
         return functional.cosine_embedding_loss(rows[::2], rows[1::2], target)
@@ -400,7 +414,7 @@ def _train(
 
 
 def _is_capturable(network: Network, device: torch.device) -> bool:
-    """Return whether steps on batches without padding can be captured."""
+    """Return whether training steps on batches without padding can be captured."""
     if network.recompute or network.drop is not None:
         return False
     # Without padding, the k-hop GNN synchronises to count the rows of its rings.

@@ -57,11 +57,11 @@ def _run_command() -> int | None:
 
 
 NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
-"""Maps pydantic's types of errors to what the user should give."""
+"""Maps error types of pydantic to the kind of number that the user should give."""
 
 
 def _wrong_number(error: Any) -> str:
-    """Return the message of Typer's error for no number or a too small one, else ""."""
+    """Return a message if a value is no number or too small; "" for other errors."""
     reasons: list[Any] = getattr(error.__cause__, "errors", list)()
     if not reasons:
         return ""
@@ -93,9 +93,9 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning, as one line if it is one of gnnak.
+    """Print a warning. Warnings of gnnak are printed as one line.
 
-    Only the main process prints warnings about damaged files.
+    Worker processes print no warnings about damaged files: the main process does.
     """
     damaged = issubclass(category, DamagedFileWarning)
     if not damaged and not Path(filename).is_relative_to(Path(__file__).parents[1]):
@@ -106,7 +106,10 @@ def _show_warning(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Print the message, if any and if the main process did not print it; then exit."""
+    """Print an error message, then exit.
+
+    It is not printed if it is empty, or if the main process has printed an error.
+    """
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:
         sys.stderr.write(f"error: {message}\n")

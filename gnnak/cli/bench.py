@@ -57,9 +57,9 @@ def bench(
     """Train for a few epochs; print the time and memory of one epoch.
 
     The time of an epoch is the median over training epochs after a warm-up. The phases
-    of a step are timed in extra steps that synchronise with the GPU after each phase.
-    If training steps are captured as CUDA graphs, the phases therefore add up to more
-    than the epoch.
+    of a step are timed in extra steps, which are never captured as CUDA graphs and
+    synchronise with the GPU after each phase. If the steps of the epoch are captured,
+    the phases add up to more time than the epoch.
     """
     if growing is not None:
         check_choice("--grow", growing, GROWING)
@@ -112,7 +112,7 @@ def _costs_table(records: Sequence[Record]) -> Table:
 
 
 def _cells(record: Record) -> dict[str, str]:
-    """Map the title of each table row to the record's text, "" if not measured."""
+    """Return the cells of a column, by row title; "" for what was not measured."""
     from gnnak.training.measure.bench import PHASES
 
     seconds, kernels = record["seconds"], record["kernels"] or {}
@@ -129,7 +129,7 @@ def _cells(record: Record) -> dict[str, str]:
 
 
 def _footer(record: Record) -> str:
-    """Return the line below the table: the number of weights, and cautions."""
+    """Return the line below the table: number of weights, and remarks on the times."""
     measured, total = record["graphs"], record["graphs_an_epoch"]
     line = f"{record['parameters']:,} weights"
     if measured != total:

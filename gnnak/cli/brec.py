@@ -59,7 +59,7 @@ WL_EXAMPLES = examples(
     "gnnak wl brec --test swl --num-hops 1 --no-root-mark --json",
 )
 FILE, WL_FILE = "brec.jsonl", "wl_brec.jsonl"
-"""Names of the files in the results folder that records are appended to."""
+"""Names of the files, in the results folder, to which the commands append records."""
 GROUPS = option(
     callback=check_each(lambda name: check_choice("--group", name, BREC_GROUPS)),
     help=f"May be repeated. One of: {', '.join(BREC_GROUPS)}.",
@@ -98,10 +98,11 @@ def brec(
     """Train a network on each pair of BREC; count the pairs that it distinguishes.
 
     BREC has 400 pairs of graphs in seven groups; the file brec.npz must be in the data
-    folder. For each pair, a new network is trained on 32 relabellings of both graphs.
-    A paired test then compares the embeddings, in two variants: with the value that
-    BREC's released code computes, and with this value times q = 32 (the number of
-    relabellings), for which BREC's threshold is meant.
+    folder. For each pair, a new network is trained on 32 relabellings of both graphs,
+    that is, copies with randomly permuted nodes. A paired test then compares the
+    embeddings. Its value is computed in two ways: as in BREC's released code, and
+    multiplied by q = 32, the number of relabellings. BREC's threshold is meant for the
+    multiplied value.
 
     Options of the network that are not given have the values of the BREC paper for this
     network. A stopped run continues where it stopped if it is started again with the
@@ -232,7 +233,7 @@ def _count(groups: Mapping[str, Sequence[Pair]]) -> int:
 def _bar(title: str, total: int, with_count: bool = False) -> Iterator[Callable]:
     """Context manager: show a progress bar; yield a function that advances it.
 
-    The function takes the number of pairs that are done, and optionally a new title.
+    The function takes the number of newly finished pairs and, optionally, a new title.
     """
     with progress_bar(*[MofNCompleteColumn()] * with_count) as bar:
         task = bar.add_task(title, total=total)

@@ -103,7 +103,7 @@ def describe_all(
 def prepare_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[dict[str, Any]]:
-    """Load data sets, so that generated and downloaded ones are cached on disk."""
+    """Load data sets, so that they are cached on disk; return one summary for each."""
     entries = [find_entry(name) for name in names]
     prepared = []
     with loading(len(entries), seed, data_dir) as load:
@@ -180,7 +180,7 @@ def measure(
 ) -> SubgraphSizes:
     """Measure the rooted subgraphs of at most `sample` random graphs.
 
-    The sizes of one graph are estimated from at most `sample` of its nodes.
+    If there is only one graph, its sizes are estimated from at most `sample` roots.
     """
     if len(store) == 1 and can_choose_roots(extractor):
         found = estimated_sizes(

@@ -59,7 +59,7 @@ def describe(
     """Measure data sets and compare them with the figures in the paper.
 
     Without names, all data sets are measured that are on disk or can be generated.
-    Means are over all graphs, except where the paper's are over the training graphs.
+    Means are over all graphs, except where the paper averages over training graphs.
     """
     with stoppable_at_once():
         from gnnak.cli.data_run import describe_all, description_table

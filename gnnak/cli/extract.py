@@ -133,7 +133,7 @@ def extract(
 
 
 def _check_shape(kind: "SubgraphKind", shape: dict[str, Any]) -> None:
-    """Raise `OptionError` for options of another kind of subgraphs, or below 0."""
+    """Raise `OptionError` if an option is for another `kind`, or is too small."""
     for name, value in shape.items():
         shown = f"--{name.replace('_', '-')}"
         if name not in KINDS[kind]:

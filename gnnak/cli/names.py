@@ -1,8 +1,9 @@
-"""Names that commands know, and checks of arguments before PyTorch is imported.
+"""Names of models, tests, data sets and options, and checks that need no PyTorch.
 
-Importing PyTorch takes seconds. The functions `check_...` are callbacks of arguments
-and options, so that a wrong name or a missing file is answered at once. The registries
-import PyTorch, so their names are repeated here; a test compares them.
+Importing PyTorch takes seconds. The functions `check_...` run before it is imported, as
+callbacks of arguments and options, so that errors in these are reported at once. The
+registries of the names import PyTorch, so this module repeats the names; a test
+compares both.
 """
 
 from collections.abc import Callable, Sequence
@@ -100,7 +101,7 @@ size_option = partial(typer.Option, None, rich_help_panel="Often-changed setting
 
 
 def examples(*commands: str) -> str:
-    """Return the end of the help of a command: examples, as Markdown."""
+    """Format example commands as Markdown, for the end of a help text."""
     return "\n\n".join(["\nExamples:", *(f"    {each}" for each in commands)]) + "\n"
 
 
@@ -116,7 +117,7 @@ def typer_app(help: str, epilog: str, name: str | None = None) -> typer.Typer:
 
 
 def check_each(check: Callable[[Any], object]) -> Callable[[list | None], list | None]:
-    """Return a check of an option with several values: `check` takes one value."""
+    """Return a callback that calls `check` on each value of a repeated option."""
 
     def check_all(values: list | None) -> list | None:
         for value in values or ():
@@ -127,7 +128,7 @@ def check_each(check: Callable[[Any], object]) -> Callable[[list | None], list |
 
 
 def check_name(flag: str, known: Sequence[str]) -> Callable[[str | None], str | None]:
-    """Return a check that an option has a known value, in any case."""
+    """Return a callback that refuses values other than `known`, in any case."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value.lower() not in known:
@@ -152,12 +153,12 @@ def check_metric(name: str | None) -> str | None:
 
 
 def check_data(name: str) -> str:
-    """Check the name of a data set, or that a YAML file or the user's data exist."""
+    """Raise an error unless `name` is a data set, or the path of an existing file."""
     return _check_data(name, ", or the path of a YAML file or of your own data")
 
 
 def check_graphs(name: str) -> str:
-    """Check the name of a data set, or that the user's file or folder exists."""
+    """Check as `check_data` does, for commands that take no YAML file."""
     return _check_data(name, ", or the path of your own data")
 
 
@@ -171,19 +172,17 @@ def _check_data(name: str, more: str) -> str:
 
 
 def check_dataset(name: str) -> None:
-    """Raise `OptionError` for the name of an unknown data set."""
     check_known("data set", name.lower(), DATASETS)
 
 
 def check_table(name: str | None) -> str | None:
-    """Raise `OptionError` for the name of an unknown table."""
     if name is not None:
         check_known("table", name, TABLES)
     return name
 
 
 def check_tables(names: str) -> None:
-    """Check names of tables, with commas between them, or `all`."""
+    """Check a text of table names, with commas between them; `all` is also allowed."""
     for name in names.split(","):
         if name.strip() not in ("", "all"):
             check_table(name.strip())
@@ -200,7 +199,7 @@ def check_file(path: Path | None) -> Path | None:
 
 
 def check_trained(path: Path) -> Path:
-    """Raise `FileFormatError` if there is no file, and no installed network, `path`."""
+    """Raise `FileFormatError` if `path` is neither a file nor an installed network."""
     installed = sorted(each.name for each in PRETRAINED.glob("*") if each.is_dir())
     if not path.exists() and str(path).lower() not in installed:
         raise FileFormatError(
@@ -231,19 +230,19 @@ def check_test(name: str) -> str:
 
 
 def check_settings(settings: list[str] | None) -> list[str] | None:
-    """Check that the values of `--set` are YAML, and the names of the options."""
+    """Check arguments `key=value` of `--set`: known keys, and values that are YAML."""
     for key in parse_settings(settings or []):
         _check_option(key)
     return settings
 
 
 def check_over(text: str) -> None:
-    """Check the name of the option in `key=value,...` of `--over`."""
+    """Check the key in an argument `key=value,...` of `--over`."""
     _check_option(text.partition("=")[0].strip())
 
 
 def _check_option(key: str) -> None:
-    """Raise `OptionError` unless a key names an option or a section, also in short."""
+    """Raise `OptionError` unless a key is the full or short name of an option."""
     prefix = ""
     for part in full_name(key, OPTIONS).split("."):
         inside = [

@@ -1,7 +1,7 @@
 """Options that several commands of `gnnak` share, and what their values mean.
 
-A group of options is a dataclass. Its fields are options of every command that is
-`expanded` and has a parameter of this type.
+A group of options is a dataclass with one field per option. A command gets these
+options if it has a parameter of this type and the decorator `expanded`.
 """
 
 import importlib
@@ -109,12 +109,12 @@ TESTS = option(
 )
 MEMORY = typer.Option(2.0, help="Refuse tests that need more memory than this, in GiB.")
 RUN_NAMES = "epochs batch_size lr channels layers num_hops protocol fold seed"
-"""Fields of `RunOptions` with the name, or a short name, of an option of a run."""
+"""Fields of `RunOptions` whose names are names, or short names, of options of a run."""
 
 
 @dataclass
 class DataOptions:
-    """The data, the model and the settings of runs, also of a benchmark."""
+    """Options for the data, the model and the settings of training runs."""
 
     experiment: str = typer.Argument(
         callback=check_data,
@@ -190,7 +190,7 @@ class DataOptions:
     data_dir: Path | None = DATA_DIR
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the run that are given, except those of own data."""
+        """Return the options of the run that the user set, except those of own data."""
         named = {name: getattr(self, name, None) for name in RUN_NAMES.split()}
         options = given(**named)
         if self.model:
@@ -210,7 +210,7 @@ class DataOptions:
 
 @dataclass
 class RunOptions(DataOptions):
-    """Further options of `gnnak train` and `gnnak sweep` that say what is trained."""
+    """Options that `gnnak train` and `gnnak sweep` share."""
 
     graphs: int | None = size_option(
         min=3,
@@ -232,7 +232,7 @@ class RunOptions(DataOptions):
 
 @dataclass
 class MachineOptions:
-    """The device of trained models."""
+    """Options for the device on which a model runs, and for its memory and speed."""
 
     accelerator: str = ACCELERATOR
     max_copies: int | None = option(
@@ -254,7 +254,7 @@ class MachineOptions:
 
 @dataclass
 class TrainingMachine(MachineOptions):
-    """The device of runs."""
+    """Options for the device on which a model is trained."""
 
     recompute: bool = flag(
         "--recompute",
@@ -264,7 +264,7 @@ class TrainingMachine(MachineOptions):
 
 @dataclass
 class ScheduleOptions:
-    """How many runs are done at once, and for how long."""
+    """Options for doing many runs: how many in parallel, and for how long."""
 
     jobs: int = typer.Option(1, min=1, help="Number of runs in parallel on the device.")
     minutes: float | None = option(
@@ -342,9 +342,9 @@ class WLGraphOptions(WLOptions):
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorator: replace a parameter that is a group of options by these options.
+    """Decorator: replace each parameter that is a dataclass by one option per field.
 
-    Typer then shows and parses each option. The command gets an object of the group.
+    Typer then shows and parses these options. The command still gets the dataclass.
     """
     hints: dict[str, Any] = get_type_hints(command)
     groups: dict[str, Any] = {
@@ -384,7 +384,10 @@ def given(**options: Any) -> dict[str, Any]:
 def options_by_test(
     tests: Sequence[str], options: dict[str, object]
 ) -> dict[str, dict[str, object]]:
-    """Select, for each Weisfeiler-Leman test, the options that this test supports."""
+    """Return the options that each Weisfeiler-Leman test supports, by test.
+
+    An option that no test supports raises `OptionError`.
+    """
     from gnnak.wl.bounds import find_test, options_of
 
     known = {test: options_of(test) for test in tests}
@@ -402,7 +405,7 @@ def options_by_test(
 
 
 def own_values(**given: Any) -> dict[str, Any]:
-    """Return options of the command line as options of `OwnData`, by name.
+    """Convert options of the command line to fields of `OwnData`, by name.
 
     Lists become tuples and paths become texts; options that are not given are left out.
 
@@ -446,7 +449,11 @@ def find_model(name: str) -> str:
 
 
 def next_step(best: Path, config: "RunConfig") -> str:
-    """Return the command that predicts on new data; for data of gnnak, the path."""
+    """Return a text that says what to do with the trained model.
+
+    For the user's own data, the text is a command that predicts for new data. For a
+    data set of gnnak, it is the path of the checkpoint.
+    """
     from gnnak.graphs.readers.files import format_suffix
 
     if config.data.own.path is None:
@@ -457,7 +464,7 @@ def next_step(best: Path, config: "RunConfig") -> str:
 
 
 def progress_bar(*columns: ProgressColumn) -> Progress:
-    """Return a progress bar on a terminal's stderr, which is removed at its end."""
+    """Return a progress bar for stderr, which is hidden unless this is a terminal."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description:44}"),

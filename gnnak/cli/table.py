@@ -101,7 +101,8 @@ def table(
     """Show tables of the paper with our numbers next to the paper's.
 
     Our numbers come from the records in the results folder, of runs with as many
-    epochs as the paper's. A number from fewer seeds or folds has a footnote.
+    epochs as in the paper. If a number is from fewer seeds or folds than in the paper,
+    it has a footnote.
     """
     with stoppable_at_once():
         from gnnak.report.cells import load_table, table_names
@@ -154,7 +155,7 @@ def table(
 def _run_missing(
     jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
 ) -> list[str]:
-    """Do all runs `jobs`, and measure all data sets, even if some of them fail.
+    """Do the runs `jobs` and measure data sets; if one fails, go on with the others.
 
     Returns the titles of the runs and data sets that failed.
     """

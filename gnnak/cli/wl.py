@@ -259,9 +259,9 @@ def explain(
 def _read_files(
     files: Sequence[Path], smiles: str | None
 ) -> tuple[dict[str, Data], list[str]]:
-    """Read all graphs of files, by name; also say how many graphs each file has.
+    """Read files; return all graphs by name, and a text per file with its graph count.
 
-    The name is `file`, or `file:row` if the file has several graphs.
+    The name of a graph is `file`, or `file:row` if the file has several graphs.
     """
     from gnnak.cli.data_run import own_graphs
     from gnnak.wl.inputs import graphs_of

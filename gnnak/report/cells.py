@@ -1,4 +1,4 @@
-"""The tables of the paper: the paper's numbers, and the settings of each cell."""
+"""The tables of the GNN-AK paper: its numbers, and the settings of each cell."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Cell:
-    """One table cell: the paper's number, and the runs or statistic that give ours."""
+    """A table cell: the paper's number, and the runs or statistic for our number."""
 
     row: str
     column: str
@@ -96,7 +96,7 @@ class PaperTable:
     """The rows; each has one cell per column."""
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the cells that need runs; of cells with equal config only the first."""
+        """Yield the cells that show results of runs, but only one per config."""
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
             if cell.plan is not None and cell.config not in seen:
@@ -156,7 +156,11 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a column in `_columns.yaml`, as changed by `entry`."""
+    """Return the settings of a table column.
+
+    `entry` is the name of a column in `_columns.yaml`, or new settings. New settings
+    may name a column there, under the key `from`, that they change.
+    """
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:

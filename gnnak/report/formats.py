@@ -72,7 +72,7 @@ def as_csv(filled: FilledTable) -> str:
 
 
 def text(filled: FilledTable, width: int | None = None) -> str:
-    """Return the table as plain text, split into blocks at most `width` wide."""
+    """Return the table as plain text; wide tables are split into blocks of columns."""
     lines = [filled.header, *filled.body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     blocks = [
@@ -100,7 +100,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Group columns 1, 2, ... so that each group with column 0 fits into `width`."""
+    """Split columns 1, 2, ... into groups that fit into `width` next to column 0."""
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):

@@ -162,7 +162,10 @@ def _task_figures(task: Task) -> list[Figure]:
 
 
 def _curves_figure(runs: Mapping[str, Record], title: str, note: str) -> list[Figure]:
-    """Plot the learning curves of runs with one metric; [] if no run has a curve."""
+    """Plot learning curves of runs in one figure; return it in a list.
+
+    All runs have the same metric. The list is empty if no run has a curve.
+    """
     found = {name: r.get("curves", {}).get("validation") for name, r in runs.items()}
     curves = {name: curve for name, curve in found.items() if curve}
     if not curves:
@@ -174,7 +177,7 @@ def _curves_figure(runs: Mapping[str, Record], title: str, note: str) -> list[Fi
 
 
 def _curves(records: Sequence[Record]) -> list[Figure]:
-    """Plot a figure per task: one learning curve per config, from its newest run."""
+    """Return a figure per task, with a learning curve of the newest run per config."""
     tasks: dict[str, dict[str, Record]] = {}
     for record in records:
         if record.get("curves", {}).get("validation"):
@@ -192,7 +195,10 @@ def _curves(records: Sequence[Record]) -> list[Figure]:
 
 
 def _label(record: Record) -> str:
-    """Return a run's model and changed settings; its hash if options are outdated."""
+    """Return a run's model, and the settings in which it differs from its experiment.
+
+    If the config has options that no longer exist, the hash replaces the settings.
+    """
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []
     experiment = record.get("experiment") or options["data"]["name"]
@@ -208,7 +214,7 @@ def _label(record: Record) -> str:
 
 
 def _drops(records: Sequence[Record]) -> list[Figure]:
-    """Plot time and memory with SubgraphDrop, a figure per data set and device."""
+    """Return one figure per data set and device: time and memory with SubgraphDrop."""
     keys = ("case", "device", "strategy", "min_coverage")
     newest = {tuple(record[key] for key in keys): record for record in records}
     groups: dict[str, list[Record]] = {}
@@ -252,7 +258,7 @@ def _extraction_rows(records: Sequence[Record]) -> Rows:
 
 
 def cost_rows(records: Sequence[Record]) -> Rows:
-    """Return time and memory of an epoch, one row per benchmark (its newest record)."""
+    """Return one row per benchmark, from its newest record: cost of an epoch."""
     rows = [_cost_row(record) for record in records if record.get("kind") == "bench"]
     return list({row[:3]: row for row in rows}.values())
 
@@ -288,7 +294,10 @@ def growth_figures(records: Sequence[Record]) -> list[Figure]:
 
 
 def _versions(records: Iterable[Record]) -> Rows:
-    """Return the number of records by device, git commit and package versions."""
+    """Count the records of each device, git commit and set of package versions.
+
+    Each row ends with the count and the time of the newest record.
+    """
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         versions = record.get("versions", {})

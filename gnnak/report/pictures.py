@@ -28,7 +28,7 @@ INK = "#010203"
 """Placeholder for the page's text colour: `inline_svg` replaces this colour by
 `currentColor`."""
 GRAPH_EDGES = "#555555"
-"""Colour of the edges of graphs, which `inline_svg` replaces by `currentColor`, too."""
+"""Colour of the edges of graphs. Like `INK`, it is replaced by `currentColor`."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
 """Colours of lines and bars, visible on a white and on a black page."""
 STYLE: dict[Any, Any] = {
@@ -63,7 +63,7 @@ def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -
 
 
 def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
-    """Plot the egonet of `root`, with the other nodes on one circle per distance."""
+    """Plot the egonet of `root`: the root in the middle, and a circle per distance."""
     hops = _hops(graph, root, num_hops)
     plotted = _as_networkx(graph).subgraph(hops)
     position = {}
@@ -155,7 +155,7 @@ def inline_svg(figure: Figure, label: str) -> str:
 
 
 def _rounded(attribute: re.Match[str]) -> str:
-    """Return an SVG attribute with at most two decimals; this makes pages smaller."""
+    """Round the numbers in an SVG attribute to two decimals, to make pages smaller."""
     return re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}", attribute[0])
 
 
@@ -213,7 +213,10 @@ def settings_figure(
 
 @rc_context(STYLE)
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Plot the cost of steps with SubgraphDrop relative to steps without, as SVG."""
+    """Plot the cost of training steps with SubgraphDrop; return an `<svg>` element.
+
+    The cost of a step without SubgraphDrop is 1.
+    """
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     figure = Figure(figsize=(7.2, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -236,7 +239,7 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot the relative cost of one strategy over the share of sampled subgraphs."""
+    """Plot the relative cost of one strategy by the share of sampled subgraphs."""
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
     shares = [record["share"] for record in own]

@@ -44,14 +44,14 @@ class PaperNumber:
     mean: float
     """The number before the sign ±."""
     tolerance: float
-    """The largest difference from `mean` at which a number agrees with `mean`."""
+    """Our number agrees with the paper's if it differs from `mean` by at most this."""
 
 
 def parse_number(text: str) -> PaperNumber | None:
-    """Read a number of the paper; return None for a text without one, such as "OOM".
+    """Parse a number as printed in the paper; return None for texts such as "OOM".
 
-    The tolerance is two standard deviations, or 5 % if the paper gives none, but at
-    least half a unit of the last printed digit.
+    The tolerance is two standard deviations, or 5 % if the paper prints no deviation.
+    It is at least half a unit of the last printed digit.
     """
     found = NUMBER.fullmatch(text.strip())
     if found is None:
@@ -69,8 +69,8 @@ def parse_number(text: str) -> PaperNumber | None:
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
     """Compare our number with the paper's; return None if a number is missing.
 
-    Where the paper ran out of memory, the result is "oom". Runs with fewer epochs than
-    the paper's are not compared.
+    If the paper's run was out of memory, the result is "oom". If our runs have fewer
+    epochs than the paper's, the result is None.
     """
     if cell.paper is None or ours.mean is None or ours.shortened:
         return None
@@ -89,7 +89,8 @@ class Counts:
     cells: int = 0
     """Cells that show the result of runs."""
     run: int = 0
-    """Cells with at least one run of the paper's length: the sum of the next five."""
+    """Cells with at least one run that has as many epochs as in the paper. The next
+    five fields divide these cells by verdict."""
     better: int = 0
     within: int = 0
     worse: int = 0
@@ -104,7 +105,7 @@ class Counts:
 
     @property
     def share(self) -> float | None:
-        """The share of better or agreeing cells; None if no cell was compared."""
+        """Share of compared cells that are better or agree; None without such cells."""
         compared = self.better + self.within + self.worse
         return (self.better + self.within) / compared if compared else None
 
@@ -113,7 +114,10 @@ FILE = CONFIGS / "tables" / "_worse.yaml"
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
-    """Return why our number is worse than the paper's; None if not, or if unknown."""
+    """Return why our number is worse than the paper's.
+
+    Returns None if our number is not worse, or if the reason is not known.
+    """
     if compare(cell, ours) != "worse":
         return None
     of_seeds = cell.plan is None or cell.plan.folds is None
@@ -128,7 +132,7 @@ def reason_of(cell: Cell, ours: Summary) -> str | None:
 
 
 def remarks_on(cells: Iterable[tuple[Cell, Summary]]) -> list[str]:
-    """Return a line for each reason, with the titles of the cells that it explains."""
+    """Return the known reasons for worse numbers, each with the titles of its cells."""
     titles: dict[str, list[str]] = {}
     for cell, ours in cells:
         reason = reason_of(cell, ours)
@@ -276,7 +280,7 @@ def fill_tables(
 
     @cache
     def estimator() -> Estimator:
-        """Build the time estimator on the first call only, because this takes long."""
+        """Build the time estimator. This takes long, so it is done only if needed."""
         return Estimator(records.timed, on, sizes=dataset_sizes(known))
 
     filled = []
@@ -296,7 +300,10 @@ def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[Filled
 
 
 def plan_summary(plan: Plan, runs: RunRecords) -> Summary | None:
-    """Summarise the runs of a table cell, with notes on missing runs and the device."""
+    """Summarise the runs of a table cell, with notes on missing runs and the device.
+
+    Returns None if there are no runs of full length.
+    """
     records = runs.complete(plan.config)
     if plan.measure == "seconds":
         alone = [record for record in records if runs_at_once(record) == 1]
@@ -323,7 +330,11 @@ def _fill(
     marks: dict[str, str],
     estimator: Callable[[], Estimator],
 ) -> Filled:
-    """Add our number to a cell, and its footnote to `marks` (maps texts to letters)."""
+    """Add our number to a cell.
+
+    If the number needs a footnote, the footnote is added to `marks`, which maps texts
+    to letters.
+    """
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -351,7 +362,7 @@ def _shown(cell: Cell, found: Summary) -> str:
 
 
 def _letters(place: int) -> str:
-    """Return the letters of a footnote, counted from 0: a, b, ..., z, aa, ab, ..."""
+    """Return the letters of footnote 0, 1, 2, ...: a, b, ..., z, aa, ab, ..."""
     first, last = divmod(place, 26)
     return (_letters(first - 1) if first else "") + ascii_lowercase[last]
 
@@ -363,7 +374,10 @@ def pending_runs(
     only: Sequence[str] = (),
     folds: int | None = None,
 ) -> list[Job]:
-    """Return a table's runs that have no record, or only records of shorter runs."""
+    """Return the runs of a table that are still to be done.
+
+    A run is done if it has a record with at least as many epochs.
+    """
     return [
         run
         for cell in table.cells()
@@ -417,7 +431,7 @@ def find_missing(
     only: Sequence[str],
     folds: int | None = None,
 ) -> tuple[list[Job], list[str]]:
-    """Find the runs and statistics that tables need and that have no record."""
+    """Return the runs without a record, and the data sets without statistics."""
     records, known = RunRecords.read(results), read_statistics(results)
     jobs = [
         job

@@ -70,9 +70,11 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
     $$\mu = \sum_b n_b \mu_b / \sum_b n_b \qquad
     \sigma^2 = \sum_b n_b \sigma_b^2 / \sum_b n_b$$
 
-    The network must be in evaluation mode. A batch norm that gets no batch of two rows
-    or more does not change. In distributed training, all processes must call this
-    together, each with its own batches.
+    The network must be in evaluation mode. Batches in which a batch norm gets a single
+    row are ignored. A batch norm that only gets such batches does not change.
+
+    In distributed training, all processes must call this together, each with its own
+    batches.
     """
     with _statistics(network) as sums, use_backend(PLAIN), batch_statistics(network):
         for item in batches:
@@ -109,7 +111,11 @@ def _statistics(network: nn.Module) -> Iterator[dict[_BatchNorm, Tensor]]:
 
 
 def _add(total: Tensor, x: Tensor) -> None:
-    """Add rows * [1, mean, variance] of `x`, [rows, c], to `total` if rows > 1."""
+    """Add the statistics of an input `x`, [rows, c], to `total`, [3, c].
+
+    The statistics are the number of rows, and this number times the mean and times the
+    biased variance of each channel. An input with a single row is ignored.
+    """
     rows = x.size(0)
     if rows > 1:
         variance, mean = torch.var_mean(x.double(), dim=0, correction=0)
@@ -120,13 +126,14 @@ SAVE_SECONDS = 20.0
 """Minimum number of seconds between two checkpoints, unless the run is stopped."""
 
 STATE_KEY = "Keeper"
-"""Key of the state of `RunHistory` in `last.ckpt`, the same as in old checkpoints."""
+"""Key of the state of `RunHistory` in `last.ckpt`. Old checkpoints have this key, so it
+must not change."""
 
 
 class RunHistory(Callback):
     """Callback for learning curves, best weights, early stopping and checkpoints.
 
-    `key` identifies the run: resumed runs keep it, and other runs have another one.
+    `key` is a random text that identifies the run. A resumed run keeps its key.
     """
 
     def __init__(
@@ -260,7 +267,6 @@ class RestoreSignals(Callback):
         self.terminate = signal.getsignal(signal.SIGTERM)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Restore the handler of SIGTERM when training or a test starts."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self.terminate)
 
@@ -268,7 +274,7 @@ class RestoreSignals(Callback):
 
 
 class StopAtStep(RestoreSignals):
-    """Callback that ends training after a signal: at the end of the running step."""
+    """Callback that stops training at the end of the step in which a signal arrives."""
 
     def __init__(self, request: StopRequest, history: RunHistory) -> None:
         super().__init__()
@@ -279,7 +285,7 @@ class StopAtStep(RestoreSignals):
         self.request.deferred = True
 
     def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
-        """Raise `Stopped` in all processes if one of them has got a signal."""
+        """Raise `Stopped` in all processes if one of them has received a signal."""
         number, decide = self.request.number, trainer.strategy.reduce_boolean_decision
         if decide(number is not None, all=False):
             raise Stopped(number or signal.SIGTERM, self.request.advice)

@@ -45,7 +45,7 @@ def numbers_of(y: Any) -> np.ndarray:
 
 
 def classes_of(y: Any) -> np.ndarray:
-    """Return `y` as an array [g]; refuse missing classes and numbers with fractions."""
+    """Return classes as an array, [g]; refuse missing ones and fractional numbers."""
     names = as_array(y)
     if names.ndim != 1:
         raise OptionError(
@@ -182,8 +182,8 @@ class GNNAKRegressor(RegressorMixin, _GNNAKEstimator):
 
         Args:
             graphs: The graphs.
-            y: Targets, [g] or [g, t]. NaN marks unknown targets; every row needs at
-                least one known target.
+            y: Targets, [g] or [g, targets]. NaN marks unknown targets. Every row needs
+                at least one known target.
         """
         targets = numbers_of(y)
         self._flat = targets.ndim == 1
@@ -191,7 +191,7 @@ class GNNAKRegressor(RegressorMixin, _GNNAKEstimator):
         return self
 
     def predict(self, graphs: Sequence[Any]) -> np.ndarray:
-        """Return predicted targets in their own units, in the shape of `fit`'s `y`."""
+        """Return the predicted targets: [g] or [g, targets], like the `y` of `fit`."""
         values, _ = self._values(graphs)
         return values[:, 0] if self._flat else values
 
@@ -237,7 +237,7 @@ class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
 
 
 def _parts(count: int, seed: int) -> np.ndarray:
-    """Choose validation graphs at random; return 1 for these and 0 for the others."""
+    """Return an array [count]: 1 for random validation graphs, 0 for the others."""
     chosen = max(1, round(VALIDATION_SHARE * count))
     part = np.zeros(count, dtype=np.int64)
     part[np.random.default_rng(seed).permutation(count)[:chosen]] = 1

@@ -28,22 +28,22 @@ class Evaluation:
     score: float
     """The score; with several targets, their mean score. NaN if it is undefined."""
     by_target: Mapping[str, float]
-    """The score of each target or label, NaN if it is undefined. Empty if there is only
-    one, and in classification."""
+    """Maps each target or label to its score, which is NaN if it is undefined. Empty if
+    there is only one target, and in classification."""
     num_rows: int
-    """Number of graphs that were scored; in node tasks, of nodes."""
+    """Number of scored graphs or, in node tasks, of scored nodes."""
     undefined: str | None = None
     """Why the score is undefined; None if it is defined."""
     bad: tuple[BadRow, ...] = ()
-    """The rows that were left out (`skip_bad`), with the reasons."""
+    """The rows that the option `skip_bad` left out, with the reasons."""
     part: str | None = None
-    """The part of the data that was scored, such as `test`; None if all."""
+    """The part of the data that was scored, such as `test`; None if all data were."""
 
     @classmethod
     def of(
         cls, metric: Metric, info: DatasetInfo, num_rows: int, part: str | None
     ) -> Evaluation:
-        """Return the score that `metric` computes; `part` names the rows."""
+        """Return the score that `metric` computes for the rows of `part`."""
         score, by_target = float(metric.compute()), {}
         if isinstance(metric, TargetMean) and info.num_outputs > 1:
             scores = metric.of_targets().tolist()
@@ -72,7 +72,9 @@ def _finite(score: float) -> float | None:
 
 
 def with_metric(info: DatasetInfo, name: str | None) -> DatasetInfo:
-    """Return `info` with another metric, which must fit the task; None changes nothing.
+    """Return `info` with the metric `name`, which must fit the task.
+
+    If `name` is None, `info` does not change.
 
     >>> from gnnak.datasets import find_entry
     >>> with_metric(find_entry("zinc").info, "r2").metric
@@ -88,7 +90,7 @@ def with_metric(info: DatasetInfo, name: str | None) -> DatasetInfo:
 def evaluate_labelled(
     model: Predictor, own: OwnData, graphs: Any, y: Any, batch_size: int | None = None
 ) -> Evaluation:
-    """Score a model on new graphs; arguments as in `load_labelled`."""
+    """Score a model on new graphs. For the arguments, see `load_labelled`."""
     info = with_metric(model.info, own.metric)
     if batch_size is not None:
         check_count("batch_size", batch_size, least=1)

@@ -39,7 +39,7 @@ from gnnak.training.run import run_reserved
 LAST = "last.ckpt"
 """File name of the checkpoint from which a stopped run is resumed."""
 RESULTS = Path("results")
-"""Default folder for the records of runs on data sets of gnnak (not own data)."""
+"""Default folder for the records of runs on data sets of gnnak."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Places:
     results: Path = RESULTS
     """Folder of `runs.jsonl`, with the records of all runs."""
     earlier: Path | None = None
-    """A second folder that may have records, written by older versions, or None."""
+    """Another folder in which older versions stored records; None if there is none."""
 
     @classmethod
     def of_run(
@@ -144,7 +144,7 @@ def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
 
 @rank_zero_only
 def warn_of_unused(dataset: Dataset, own: OwnData) -> None:
-    """Log which attributes are ignored, unless `own` chooses some.
+    """Log which attributes of the data are ignored, unless the user chose attributes.
 
     Also warn if all edges come in one direction only.
     """
@@ -165,7 +165,10 @@ def _warn_of_one_way(dataset: Dataset) -> None:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold, or [`config`] if it sets a fold or no folds exist."""
+    """Return one config per fold.
+
+    If `config` sets a fold, or if there are no folds, only `config` is returned.
+    """
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
         return [config]
@@ -185,9 +188,9 @@ def run_experiment(
 
     If `resume` is False, every run starts from scratch. An unfinished run in its folder
     then raises `TrainingError`. If `resume` is True, unfinished runs continue, and runs
-    that have a record are skipped. If all runs are new, but a run with other options
-    was stopped, `TrainingError` names these options; `compare=False` allows this case.
-    Every process returns the records of all runs.
+    that have a record are skipped. If there are no such runs, but an unfinished run has
+    other options, `TrainingError` names these options. With `compare=False`, new runs
+    begin in this case. Every process returns the records of all runs.
     """
     places = places or Places()
     for config in configs:
@@ -237,9 +240,9 @@ def _compare(
     places: Places,
     console: Console | None,
 ) -> None:
-    """Raise `TrainingError` if a run was stopped, but none with the options of `folds`.
+    """Raise `TrainingError` if all stopped runs have other options than `folds`.
 
-    A stopped run that differs only in seed or fold is no error, but is printed.
+    If a stopped run differs only in seed or fold, a message is printed instead.
     """
     if any((places.of(each, experiment) / LAST).exists() for each in folds):
         return

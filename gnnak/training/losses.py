@@ -14,7 +14,7 @@ from gnnak.nn.norm import several_processes
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
-"""The loss of each target before averaging, and the weight of each in the mean."""
+"""The loss of each target before averaging, and its weight in the average."""
 Terms = Callable[[Tensor, Tensor, Tensor], TermsAndWeights]
 FOR: dict[Task, tuple[Loss, ...]] = {
     "regression": ("l1", "mse"),
@@ -60,7 +60,10 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
 
 
 def _of_known(loss: Callable[..., Tensor]) -> Terms:
-    """Return terms and weights of a loss; unknown targets (NaN) have the weight 0."""
+    """Return a function that computes the terms and weights of a loss.
+
+    Unknown targets (NaN) have the weight 0.
+    """
 
     def terms(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
         found = loss(outputs, targets.nan_to_num(), reduction="none")
@@ -118,7 +121,11 @@ class Scaler(nn.Module):
 
 
 def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
-    """Return `dataset.info`; for regression on own data, with the targets' scaling."""
+    """Return `dataset.info`; if needed, with a `scaling` for the targets.
+
+    Targets are scaled in regression on the user's own data. The scaling is computed
+    from the training graphs or nodes, `train`.
+    """
     info = dataset.info
     if not info.own_data or info.task != "regression":
         return info
@@ -128,7 +135,10 @@ def with_scaling(dataset: Dataset, train: Tensor) -> DatasetInfo:
 
 
 def target_scaling(y: Tensor) -> Scaling:
-    """Return mean and deviation of each column of `y`, [rows, targets], without NaN."""
+    """Return mean and standard deviation of each column of `y`, [rows, targets].
+
+    NaN are ignored.
+    """
     wide = y.double()
     mean = wide.nanmean(dim=0).nan_to_num()
     variance = (wide - mean).square().nanmean(dim=0).nan_to_num()

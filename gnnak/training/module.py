@@ -34,7 +34,7 @@ def learning_rate(
     scores: Sequence[float] = (),
     lower_is_better: bool = True,
 ) -> float:
-    """Return the learning rate after `epoch` epochs with validation scores `scores`."""
+    """Return the learning rate after `epoch` epochs, which had validation `scores`."""
     if train.schedule == "cosine":
         return train.learning_rate * (1 + math.cos(math.pi * epoch / train.epochs)) / 2
     halvings = epoch // train.step
@@ -44,7 +44,7 @@ def learning_rate(
 
 
 def _plateaus(scores: Sequence[float], patience: int, lower_is_better: bool) -> int:
-    """Count the times that more than `patience` epochs in a row had no better score."""
+    """Count how often more than `patience` epochs in a row had no better score."""
     plateaus = waited = 0
     best = math.inf if lower_is_better else -math.inf
     for score in scores:
@@ -150,9 +150,9 @@ class GraphTask(LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the losses and random numbers of an unfinished epoch, if there is one.
 
-        Lightning then begins the epoch anew, and the loader leaves out `steps_done`
-        batches. A validation that was stopped is repeated: it needs no random numbers.
-        All processes must call this together.
+        A resumed run begins this epoch anew, and its loader skips the first
+        `steps_done` batches. If the run was stopped during a validation, the whole
+        validation is repeated. All processes must call this together.
         """
         if not self.losses:
             return
@@ -251,7 +251,7 @@ class GraphTask(LightningModule):
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
 
     def _chosen(self, item: Item, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs and targets that count: those of `item.rows`, or all."""
+        """Return the outputs and targets in `item.rows`, or all if this is None."""
         outputs = outputs if outputs.dtype == torch.double else outputs.float()
         targets = item.batch.y
         assert targets is not None

@@ -1,4 +1,7 @@
-"""The Lightning data module of one graph: the whole graph, or mini-batches of nodes."""
+"""The Lightning data module for data that are one graph.
+
+A batch is the whole graph, or some of its nodes with their neighbourhoods.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ from gnnak.training.data import GraphData
 
 
 def layers_read(network: Network, config: RunConfig) -> tuple[int, bool]:
-    """Return how many times a network reads neighbours, for `RootLoader`.
+    """Return the arguments `num_layers` and `context` of `RootLoader` for a network.
 
-    The result is its number of layers, and whether these use the context encoding.
+    They are the number of times that the network reads neighbours, and whether its
+    layers use the context encoding.
     """
     model = config.model
     if network.extractor is None:
@@ -49,7 +53,7 @@ def seed_loader(
     config: RunConfig,
     shuffle: bool,
 ) -> RootLoader:
-    """Return a loader of mini-batches of the nodes `rows` of one graph.
+    """Return a loader of mini-batches for the nodes `rows` of one graph.
 
     With `train.num_neighbors`, each node has a sampled neighbourhood of its own.
     """
@@ -72,7 +76,10 @@ def seed_loader(
 
 
 def as_item(batch: Any) -> Item:
-    """Convert a mini-batch of a `RootLoader`; the seeds are the rows that count."""
+    """Convert a mini-batch of a `RootLoader` to an `Item`.
+
+    Only its seeds are trained or scored: the nodes that the loader was asked for.
+    """
     scope = batch.batch if "batch" in batch else torch.zeros_like(batch.n_id)
     scopes = batch.batch_size if "batch" in batch else 1
     # The rows of a scope are not contiguous; no layer of a node task needs that.
@@ -91,7 +98,7 @@ def as_item(batch: Any) -> Item:
 
 
 class WholeGraph:
-    """Yields one batch per epoch: the whole graph; `rows` are the nodes that count."""
+    """Yields the whole graph once per epoch, to train or score its nodes `rows`."""
 
     def __init__(self, graph: GraphBatch, rows: Tensor, epochs: Epochs | None) -> None:
         self.item = Item(graph, rows=rows.to(graph.device))
@@ -106,9 +113,10 @@ class WholeGraph:
 
 
 class Seeds:
-    """Yields the mini-batches of an epoch as `Item`s; without `epochs`, of epoch 0.
+    """Yields the mini-batches of an epoch as `Item`s.
 
-    A batch that `epochs.done` leaves out is None.
+    If a resumed run has already trained on a batch, the batch is None. If `epochs` is
+    None, all epochs have the batches of epoch 0.
     """
 
     def __init__(
@@ -142,12 +150,10 @@ class NodeData(GraphData):
     """
 
     def setup(self, stage: str) -> None:
-        """Move the graph to the device."""
         assert self.trainer is not None
         self.graph = self.store.to(self.trainer.strategy.root_device).union()
 
     def train_dataloader(self) -> Any:
-        """Return a loader of the training nodes."""
         train, rows = self.train, self.parts.train
         epochs = Epochs(self._epoch, train.epochs, train.seed, self._steps_done)
         most = train.batch_size or rows.numel()

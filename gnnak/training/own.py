@@ -71,19 +71,19 @@ def train(
 ) -> Trained:
     """Train a network on your own graphs, and test it.
 
-    One graph with a target of every node is split by nodes: its masks `train_mask`,
-    `val_mask` and `test_mask` are the split, if it has any. Other defaults then hold;
-    see docs/large-graph.md.
+    If `data` is one graph with a target for every node, its nodes are split. If the
+    graph has masks `train_mask`, `val_mask` and `test_mask`, they are the split. Some
+    options then have other defaults; see docs/large-graph.md.
 
     Args:
         data: Path of a table of molecules (`.csv`, `.tsv`, `.smi`), of graphs (`.npz`,
             `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of graph files; or
             a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`;
-            or one PyG `Data` or networkx graph with a target of every node.
+            or one PyG `Data` or networkx graph with a target for every node.
             A column of a pandas frame is a list. Text files may be compressed (`.gz`).
-        y: Targets, one row per graph, [g] or [g, t], with NaN for unknown targets.
-            Columns of a pandas frame are matched by position, and name the targets. If
-            None, the targets are read from `data`.
+        y: Targets, one row per graph, [g] or [g, targets]. NaN marks unknown targets.
+            The rows of a pandas frame belong to the graphs by position, and its columns
+            name the targets. If None, the targets are read from `data`.
         model: Name of the model, such as `gin-ak+`, or `package.module:Class-ak+` for
             a base GNN of your own; see `gnnak.models.build_model`.
         smiles: Column with SMILES strings; if None, the column named `smiles`.
@@ -91,14 +91,14 @@ def train(
             if None, the only column with numbers, or `y` of the graphs.
         task: `regression`, `classification` or `multilabel`; if None, the targets
             decide.
-        metric: Name of the metric; if None, mae, accuracy or roc-auc, by task.
+        metric: Name of the metric; if None, mae, accuracy or roc-auc, as fits the task.
         split: `random` (80 : 10 : 10), `scaffold`, `column:NAME`, `files`, or one
-            number per graph (of one graph: per node, -1 for unused nodes): 0 train, 1
-            validation, 2 test. If None, the split or masks of the data if there are
-            any, else `random`.
+            number per graph: 0 train, 1 validation, 2 test. If the data are one graph,
+            one number per node, with -1 for unused nodes. If None, the split or masks
+            of the data if there are any, else `random`.
         folds: Number of cross-validation folds; `fold` then chooses the test fold.
-        fold: Number of the fold that is the test part, from 0; of one graph with
-            several splits, number of the split.
+        fold: Number of the test fold, from 0. If the data are one graph with several
+            splits, number of the split.
         validation: With split `files`: file with validation graphs.
         test: With split `files`: file with test graphs.
         labels: Table with the targets of graphs, one row per graph.
@@ -108,8 +108,8 @@ def train(
         skip_bad: Whether to leave out unusable rows instead of raising an error.
         graphs: Number of graphs to use, from the start of the data; if None, all.
         epochs: Maximum number of passes over the training graphs; default 60.
-        batch_size: Graphs per training step; default 32. Of one graph, training nodes;
-            default all.
+        batch_size: Graphs per training step; default 32. If the data are one graph,
+            training nodes per training step; default all.
         learning_rate: Learning rate of Adam; default 0.001.
         channels: Width of the node states; default 64.
         num_layers: Number of layers; default 3.

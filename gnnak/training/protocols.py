@@ -11,7 +11,7 @@ from gnnak.errors import OptionError, TrainingError, counted
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Indices of the graphs of a data set, or of the nodes of one graph, by use."""
+    """Indices of the training, validation and test graphs, or nodes of one graph."""
 
     train: Tensor
     validation: Tensor
@@ -19,7 +19,7 @@ class Parts:
     test: Tensor
     """Indices of the graphs scored once, with the weights of the best epoch."""
     batch_statistics: bool = False
-    """Whether batch norms use the statistics of the batch in evaluation, too."""
+    """Whether batch norms use the statistics of the batch also in evaluation."""
 
 
 def num_folds(dataset: Dataset, protocol: Protocol) -> int:
@@ -37,15 +37,15 @@ def choose_parts(
 
     The protocol decides how:
 
-    - `split`: the split that comes with the data set; if one graph has several, `fold`
-      is the number of the split.
-    - `published`, with folds (the GIN protocol): one fold is both validation and test,
-      the others are for training.
+    - `split`: the split that comes with the data set. If the data are one graph with
+      several splits, `fold` is the number of the split.
+    - `published`, with folds (the GIN protocol): one fold is for both validation and
+      test. All other folds are for training.
     - `published`, without folds: all graphs are for training, validation and test.
-    - `held-out`, with folds: one fold is for test, the next fold for validation, the
-      others are for training.
-    - `held-out`, without folds: as `published`, but in evaluation batch norms use
-      running statistics, never the statistics of the batch.
+    - `held-out`, with folds: one fold is for test, and the next fold is for validation.
+      All other folds are for training.
+    - `held-out`, without folds: as `published` without folds. However, batch norms
+      always use running statistics in evaluation, never the statistics of the batch.
     """
     info = dataset.info
     if protocol not in info.protocols:

@@ -55,7 +55,10 @@ from gnnak.training.timing import Clock, Timing
 
 @torch.no_grad()
 def fill_unseen(network: Network, graphs: GraphStore) -> None:
-    """Set embeddings of unseen categories to the mean over the training graphs."""
+    """Set embeddings of categories that no training graph has to the mean embedding.
+
+    The mean is over all nodes (or edges) of the training graphs.
+    """
     encoders: list[tuple[nn.Module, Tensor | None]] = [(network.encoder, graphs.x)]
     encoders += [(each, graphs.edge_attr) for each in network.layers.modules()]
     for encoder, values in encoders:
@@ -81,7 +84,7 @@ def _fills_unseen(info: DatasetInfo) -> bool:
 def last_checkpoint(
     folder: Path, resume: bool, name: str, data_hash: str
 ) -> Path | None:
-    """Return the path of `last.ckpt`, or None if the file does not exist.
+    """Check `last.ckpt`; return its path, or None if the file does not exist.
 
     Raises an error if the file exists but `resume` is False, if the file is damaged, or
     if its run used data with another hash than `data_hash`.
@@ -115,7 +118,7 @@ IDENTIFIES_DATA = (
     "data.name",
     *(f"data.own.{name}" for name in ("path", "labels", "validation", "test")),
 )
-"""Options that a resumed run may change, because its data are checked by their hash."""
+"""Options that a resumed run may change: a hash of its data is checked instead."""
 
 
 def check_options(config: RunConfig, folder: Path) -> None:
@@ -142,7 +145,7 @@ def run(
     stopped run can be resumed from `last.ckpt`. After storing the returned record, the
     caller should remove `last.ckpt`, to mark the run as finished. With several
     processes, every process returns the record. Ctrl-C raises `KeyboardInterrupt`, and
-    SIGTERM `Stopped`; during training, a checkpoint is written first.
+    SIGTERM raises `Stopped`. During training, a checkpoint is written before that.
     """
     try:
         with reserved(folder):
@@ -332,7 +335,10 @@ def is_captured(
 def training_degrees(
     config: RunConfig, dataset: Dataset, parts: Parts
 ) -> tuple[int, ...] | None:
-    """Count the training nodes by in-degree (0, 1, 2, ...) for `pna`, else None."""
+    """Return the number of training nodes with in-degree 0, 1, 2, ....
+
+    Returns None if the base GNN is not `pna`, which alone needs these numbers.
+    """
     if not parse_name(config.model.name).needs_degrees:
         return None
     batch = dataset.graphs_of(parts.train).union()
@@ -349,7 +355,7 @@ def run_title(config: RunConfig) -> str:
 
 
 def _record(task: GraphTask, history: RunHistory, start: float) -> Record:
-    """Return the record of a run; `start` is the seconds before the first epoch."""
+    """Return the record of a run, which took `start` seconds before its first epoch."""
     config, info, clock = task.config, task.info, history.clock
     test = task.scores["test"]
     return {
@@ -394,8 +400,9 @@ def evaluate(
 ) -> Evaluation:
     """Score a trained network on the train, validation or test part of a data set.
 
-    Features and task must match the training data; unless `other_data` is True, graphs,
-    targets and splits must match, too. The default `metric` is that of the data set.
+    Features and task must be those of the training data. Unless `other_data` is True,
+    the graphs, targets and splits must also be the same. If `metric` is None, it is the
+    metric of the data set.
     """
     config, info = checkpoint.config, dataset.info
     _check_data(checkpoint, dataset, other_data)

@@ -41,7 +41,7 @@ class Clock:
 
     @contextmanager
     def measure(self, phase: Phase) -> Iterator[None]:
-        """Context manager: like `time`, but synchronise and record peak memory, too."""
+        """Context manager: like `time`; also synchronise, and record peak memory."""
         reset_peak(self.device)
         with self.time(phase):
             try:

@@ -215,16 +215,17 @@ class TrainedModel(nn.Module):
 
         Args:
             graphs: A PyG `Data` or `Batch`, a `GraphBatch`, a `GraphStore`, a SMILES
-                string, a list of any of `Data`, SMILES strings or networkx graphs; or
-                node features x, [n, c], followed by `edge_index`.
+                string, or a list of `Data`, SMILES strings or networkx graphs. Or node
+                features x, [n, c]; then `edge_index` is needed.
             edge_index: Directed edges, [2, e], if `graphs` is a tensor.
             edge_attr: Edge features, [e, c], if `graphs` is a tensor.
             batch: Index of the graph of each node, [n]; if None, there is one graph.
             num_graphs: Number of graphs; if None, `batch.max() + 1`.
 
         Returns:
-            One row per graph, or per node in node tasks. Regression: targets in their
-            own units. Classification and multilabel tasks: logits.
+            Outputs, [g, outputs]: one row per graph or, in node tasks, per node. In
+            regression, these are targets in their own units. In classification and
+            multilabel tasks, they are logits.
 
         Raises:
             GraphError: If a graph is malformed, or its features differ from training.
@@ -255,11 +256,12 @@ class TrainedModel(nn.Module):
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
             batch_size: Graphs per forward pass; if None, 256. A batch that does not fit
                 into memory is split.
-            nodes: For one graph with targets of its nodes: the nodes to predict for,
-                as a mask or as a list of numbers; if None, all.
+            nodes: In node tasks, the nodes of one graph to predict for, as a mask or as
+                a list of numbers; if None, all.
 
         Returns:
-            Values in the units of the targets, or probabilities; NaN in bad rows.
+            The predictions: values in the units of the targets, or probabilities. Rows
+            that cannot be used are NaN.
         """
         return predict([self], graphs, batch_size, nodes=nodes)
 
@@ -277,12 +279,12 @@ class TrainedModel(nn.Module):
     ) -> Evaluation:
         """Score the model on new graphs whose targets are known.
 
-        Of one graph with a `test_mask`, only the test nodes are scored.
+        If `graphs` is one graph with a `test_mask`, only its test nodes are scored.
 
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.
-            y: Targets, [g] or [g, t], or a pandas frame; NaN marks unknown targets. If
-                None, the targets are read from `graphs` or `labels`.
+            y: Targets, [g] or [g, targets], or a pandas frame. NaN marks unknown
+                targets. If None, the targets are read from `graphs` or `labels`.
             metric: Name of the metric; if None, the metric of the training.
             smiles: Column with SMILES strings; if None, as in training.
             target: Columns or attributes with the targets; if None, as in training.
@@ -292,7 +294,7 @@ class TrainedModel(nn.Module):
             batch_size: Graphs per forward pass; if None, 256.
 
         Returns:
-            The score, and with several targets the score of each.
+            The score. If there are several targets, also the score of each of them.
 
         Raises:
             GnnakError: If the graphs, the targets or the metric do not fit the model.
@@ -313,9 +315,10 @@ class TrainedModel(nn.Module):
         return evaluate_labelled(self, own, graphs, y, batch_size)
 
     def embed(self, graphs: Any, batch_size: int | None = None) -> Tensor:
-        """Return embeddings, the inputs of the network's head, [g, c], on the CPU.
+        """Return embeddings, [g, c], on the CPU: the inputs of the network's head.
 
-        One row per graph, or per node in node tasks; NaN in bad rows.
+        There is one row per graph or, in node tasks, per node. Rows that cannot be used
+        are NaN.
 
         Args:
             graphs: Path of a file or folder, or a list; see `gnnak.train`.

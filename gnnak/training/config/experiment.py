@@ -44,7 +44,8 @@ class Experiment:
     runs: int = 1
     """Number of runs, with seeds 0, 1, ...; tables show the mean over these runs."""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Options of other subgraph GNNs, from their papers, by name such as "sswl+"."""
+    """Options of other subgraph GNNs, as in their papers. Maps names such as "sswl+" to
+    options."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
@@ -163,9 +164,10 @@ def stopped_config(folder: Path) -> RunConfig | None:
 def other_options(
     ours: RunConfig, theirs: RunConfig, ignored: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the options that differ, each with a text that names both values.
+    """Return the options that differ between two configs, with a text for each.
 
-    If the split has the seed of the run in both, only the seed of the run is returned.
+    The text shows both values. If `data.seed` equals `train.seed` in both configs, only
+    `train.seed` is returned.
 
     >>> from gnnak.training.config.run_config import TrainConfig
     >>> other_options(RunConfig(), RunConfig(train=TrainConfig(epochs=3)))
@@ -184,7 +186,7 @@ def other_options(
 
 
 def list_options(options: Mapping[str, str], most: int = 5) -> str:
-    """List the texts of `other_options`, at most the first few."""
+    """Join the first few texts of `other_options` to one text."""
     texts, more = list(options.values())[:most], len(options) - most
     if more > 0:
         texts.append(counted(more, "more option"))
@@ -192,9 +194,10 @@ def list_options(options: Mapping[str, str], most: int = 5) -> str:
 
 
 def full_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace short names of options by full names, and suggest similar known names.
+    """Replace short names of options by full names.
 
     The short name of an option is the last part of its full name, or is in `ALIASES`.
+    If an unknown name is similar to a short name, an `OptionError` suggests that one.
 
     >>> full_names({"num_hops": 2, "lr": 0.1, "train.epochs": 3, "data": {"fold": 0}})
     {'model.subgraphs.num_hops': 2, 'train.learning_rate': 0.1, 'train.epochs': 3, \
@@ -220,7 +223,8 @@ DEFAULTS: dict[str, Any] = {
     "train.batch_size": 32,
     "train.step": 15,
 }
-"""Default options for own data: a small network that trains in minutes on a CPU."""
+"""Default options for the user's own data: a small network, which trains in minutes on
+a CPU."""
 
 
 ONE_GRAPH: dict[str, Any] = {
@@ -235,7 +239,7 @@ ONE_GRAPH: dict[str, Any] = {
     "train.learning_rate": 0.01,
     "train.schedule": "cosine",
 }
-"""Default options for own data that are one graph: full-batch training."""
+"""Default options if the user's own data are one graph: full-batch training."""
 
 
 def own_config(
@@ -246,7 +250,7 @@ def own_config(
     one_graph: bool = False,
     several_models: bool = False,
 ) -> RunConfig:
-    """Return the config of a run on own data: the defaults, changed by `options`."""
+    """Return the config of a run on the user's own data: defaults, then `options`."""
     protocol: Protocol = "split" if own.folds is None else "held-out"
     data = DataConfig(data_name(own.path), protocol=protocol, own=own)
     named = {"train.seed": seed, "data.seed": seed, "data.fold": fold}
@@ -266,10 +270,10 @@ def find_config(
 ) -> tuple[str, RunConfig]:
     """Return the name of an experiment and the config of its runs.
 
-    `data` is the name of a data set, the path of a YAML file, or the path of own data.
-    `own` maps names of fields of `OwnData` to values. `options` maps names of all other
-    options, which may be short names, to values. An option that the model ignores
-    raises `OptionError`, unless `several_models` will be trained.
+    `data` is the name of a data set, the path of a YAML file, or the path of the user's
+    own data. `own` has values for fields of `OwnData`, by name. `options` has values of
+    other options, by full or short name. An option that the model ignores raises
+    `OptionError`, unless `several_models` is True.
     """
     options = full_names(options)
     if is_own(data):
@@ -301,7 +305,10 @@ def find_config(
 
 
 def is_own(data: str) -> bool:
-    """Return whether `data` is the path of own data, not a data set or a YAML file."""
+    """Return whether `data` is the path of the user's own data.
+
+    Otherwise, it is the name of a data set of gnnak, or the path of a YAML file.
+    """
     text = data.lower()
     if text.endswith(CONFIG_SUFFIXES) or text in experiment_names():
         return False

@@ -21,7 +21,8 @@ MAX_CHARACTERS = 100_000
 MAX_DEPTH = 20
 """Largest nesting depth of lists and mappings."""
 MAX_VALUES = 10_000
-"""Largest number of values in a YAML text; an alias counts as a full copy."""
+"""Largest number of values in a YAML text. A YAML alias counts as a copy of the values
+that it stands for."""
 MAX_BITS = 128
 """Largest number of bits of an integer; Python cannot print very long integers."""
 
@@ -32,7 +33,7 @@ class InvalidYamlError(ValueError):
     def __init__(self, reason: str, mark: Any = None) -> None:
         super().__init__(reason)
         self.line: int | None = mark.line + 1 if mark else None
-        """The line where the error was found, from 1; None if it is not known."""
+        """Number of the line with the error, from 1; None if it is not known."""
 
 
 def parse_yaml(text: str) -> Any:
@@ -82,7 +83,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _size(self, node: yaml.Node | None) -> int:
-        """Return the number of values in a node; an alias counts as a full copy."""
+        """Return the number of values in a node, counted as for `MAX_VALUES`."""
         children: list[yaml.Node] = []
         if isinstance(node, yaml.SequenceNode):
             children = node.value
@@ -196,13 +197,14 @@ ALIASES = {
     "lr": "train.learning_rate",
     "seed": "train.seed",
 }
-"""Short names of options on the command line that no full name ends with, or two do."""
+"""Maps further short names to full names. Such a name is the last part of no full name
+(as `lr`), or of several (as `seed`)."""
 
 
 def full_name(key: str, every: Sequence[str]) -> str:
     """Return the full name of an option, given the full names of all options.
 
-    `change` explains names that are like no other name.
+    A name that is similar to no known name is returned unchanged; `change` refuses it.
     """
     short: dict[str, list[str]] = {}
     for name in every:

@@ -78,20 +78,21 @@ class TrainConfig:
 
     epochs: int = 310
     batch_size: int | None = 128
-    """Number of graphs per training step, summed over all processes; for one graph, of
-    training nodes. If None, all."""
+    """Number of graphs per training step, summed over all processes. If the data are
+    one graph, number of training nodes per step. If None, all graphs or nodes."""
     num_neighbors: tuple[int, ...] = ()
-    """For one graph with a `batch_size`: each node is computed from a neighbourhood of
-    its own, with at most so many sampled neighbours of a node at each hop. If empty,
-    the nodes of a batch share one neighbourhood, with all neighbours."""
+    """For data that are one graph, with a `batch_size`: how many neighbours of each
+    node are sampled at most, at hop 1, hop 2 and so on. Each node of a batch then has a
+    sampled neighbourhood of its own. If empty, the nodes of a batch share one
+    neighbourhood, which has all neighbours."""
     learning_rate: float = 1e-3
     """Initial learning rate of Adam."""
     weight_decay: float = 0.0
     """Weight decay of Adam: an L2 penalty, not decoupled as in AdamW."""
     schedule: RateSchedule = "step"
-    """How the learning rate falls: "step" halves it after every `step` epochs,
-    "plateau" after more than `patience` epochs without a better validation score;
-    "cosine" lowers it to 0 along half a cosine wave."""
+    """How the learning rate falls. "step" halves it after every `step` epochs.
+    "plateau" halves it after more than `patience` epochs without a better validation
+    score. "cosine" lowers it to 0 along half a cosine wave."""
     step: int = 50
     """For the schedule "step": number of epochs between two halvings."""
     patience: int = 20
@@ -99,8 +100,8 @@ class TrainConfig:
     stop_rate: float | None = None
     """Stop once the learning rate is below this number; if None, never."""
     loss: Loss | None = None
-    """The loss; if None, L1 for regression, cross entropy for classification, binary
-    cross entropy (BCE) for multilabel tasks."""
+    """The loss. If None: L1 for regression, cross entropy for classification, and
+    binary cross entropy (BCE) for multilabel tasks."""
     clip: float | None = None
     """Largest norm of the gradient, for gradient clipping; if None, no clipping."""
     early_stop: int | None = None
@@ -176,7 +177,10 @@ class RunConfig:
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """Return a hash of all options except seed, fold and `also_without`."""
+        """Return a hash of all options except seed, fold and `also_without`.
+
+        Runs with equal hashes belong to one table cell, which shows their mean.
+        """
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:

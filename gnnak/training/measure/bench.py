@@ -59,7 +59,7 @@ def synchronised_time(device: torch.device) -> float:
 
 
 class Stopwatch(Callback):
-    """Callback that measures seconds and peak memory of epochs, and of evaluations."""
+    """Callback that times training and evaluation, and measures peak memory."""
 
     def __init__(self, warm_up: int, epochs: int, notify: Notify | None = None) -> None:
         self.warm_up, self.epochs, self.notify = warm_up, epochs, notify
@@ -116,14 +116,16 @@ WARM_UP, MOST = 2, 20
 
 
 class PhaseTimes(Callback):
-    """Callback that times the phases of some uncaptured steps after training."""
+    """Callback that times the phases of a training step.
+
+    After the training, it runs further steps, which are not captured as CUDA graphs.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         """Seconds per epoch of each phase; empty before the end of the training."""
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """After training, run some more steps, time their phases and set `seconds`."""
         assert isinstance(module, GraphTask)
         module.train()
         timed = list(_steps(trainer, module))[WARM_UP:]
@@ -175,7 +177,8 @@ def _phase(phase: str, taken: dict[str, float], device: torch.device) -> Iterato
 
 
 STEPS, TOP, WIDTH = 10, 12, 60
-"""Numbers of profiled steps, reported kernels and characters of a kernel's name."""
+"""The number of profiled steps, the number of reported kernels, and the largest length
+of a kernel's name."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ class KernelTimes(Callback):
         return sum(kernel.microseconds for kernel in self.kernels)
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start and stop the profiler once: it then sees kernels of CUDA graphs."""
+        """Start and stop the profiler once; else it does not see CUDA graph kernels."""
         with prefetching_paused(), profile(acc_events=True):
             pass
 
@@ -361,7 +364,11 @@ def bench(
 def bench_both(
     config: RunConfig, dataset: Dataset, machine: Machine, options: BenchOptions
 ) -> list[Record]:
-    """Benchmark the fast backend and plain PyTorch; `ratio` is plain / fast seconds."""
+    """Benchmark the fast backend, then plain PyTorch; return both records.
+
+    The key `ratio` of the first record is the seconds of plain PyTorch divided by the
+    seconds of the fast backend.
+    """
     machines = [replace(machine, fast=fast) for fast in (True, False)]
     records = [_timed(config, dataset, each, options) for each in machines]
     fast, plain = (record["seconds"]["epoch"] for record in records)
@@ -486,9 +493,11 @@ SETTINGS: dict[Growing, str] = {
     "channels": "model.channels",
     "coverage": "model.drop.min_coverage",
 }
-"""The option that sets each quantity; for `nodes`, data sets are generated."""
+"""Maps each quantity to the option that sets it. For `nodes`, there is no option: data
+sets are generated."""
 DEGREE, DISTINCT, GRAPHS = 4, 32, 512
-"""For `regular_graphs`: node degree, distinct graphs, default number of graphs."""
+"""For `regular_graphs`: the degree of the nodes, the largest number of distinct graphs,
+and the default number of graphs."""
 
 
 def grow(
@@ -523,7 +532,12 @@ def measure(
     growing: Growing | None = None,
     compare: bool = False,
 ) -> Iterator[Record]:
-    """Benchmark a run; or each value of a quantity; or each backend, and bfloat16."""
+    """Do the benchmarks of `gnnak bench`, and yield their records.
+
+    By default, there is one benchmark. With `growing`, there is one for each value of
+    this quantity. With `compare`, there is one for the fast backend, one for plain
+    PyTorch and, on a GPU, one for bfloat16.
+    """
     if growing is not None:
         yield from grow(growing, config, load, machine, options)
     elif not compare:
@@ -544,7 +558,7 @@ def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:
-    """Raise `OptionError` if the model of a run does not depend on `what`."""
+    """Raise `OptionError` if the model of a run does not have the quantity `what`."""
     name = config.model.name
     form = parse_name(name)
     extractor = config.model.extractor_for(form.kind)
@@ -560,7 +574,7 @@ def check_growing(what: Growing, config: RunConfig) -> None:
 
 
 def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
-    """Generate random 4-regular graphs of one size; beyond 32 graphs, they repeat."""
+    """Generate random 4-regular graphs of one size; at most 32 of them are distinct."""
     distinct = [
         nx.random_regular_graph(DEGREE, num_nodes, seed=seed)
         for seed in range(min(DISTINCT, num_graphs))

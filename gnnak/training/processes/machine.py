@@ -118,7 +118,10 @@ def make_trainer(
     folder: Path,
     captured: bool = False,
 ) -> Trainer:
-    """Build the Lightning trainer, which clips gradients unless steps are captured."""
+    """Build the Lightning trainer.
+
+    It clips gradients, unless steps are captured: captured steps clip them themselves.
+    """
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")

@@ -13,8 +13,8 @@ from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 REPEAT_SECONDS = 1.0
-"""A signal so soon after a recorded one is ignored: `timeout` and `torchrun` send each
-signal twice."""
+"""A signal is ignored if another one was recorded less than this many seconds ago,
+because `timeout` and `torchrun` send each signal twice."""
 RESEND_SECONDS = 0.2
 """Python discards exceptions that are raised in a destructor. If that happens to
 `Stopped`, `stoppable` sends the signal again after this delay."""
@@ -31,7 +31,7 @@ class Stopped(BaseException):
 
 
 class StopRequest:
-    """Handles the signals of `stoppable`: raises `Stopped` now or, if deferred, later.
+    """Handles the signals of `stoppable`: raises `Stopped` at once or later.
 
     Attributes:
         deferred: Whether a first signal is only recorded, instead of raising `Stopped`.
@@ -44,7 +44,7 @@ class StopRequest:
         self._time = 0.0
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Record the first signal if deferred, else raise `Stopped`.
+        """Handle a signal: raise `Stopped`, or record the first signal if `deferred`.
 
         After `Stopped` was raised, another signal ends the program.
         """
@@ -59,7 +59,7 @@ class StopRequest:
         raise Stopped(number, self.advice)
 
     def release(self) -> None:
-        """End deferring; raise `Stopped` if a signal was recorded."""
+        """Stop deferring signals; raise `Stopped` if one was recorded."""
         self.deferred = False
         if self.number is not None:
             raise Stopped(self.number, self.advice)
@@ -67,12 +67,13 @@ class StopRequest:
 
 @contextmanager
 def stoppable(advice: str = "") -> Iterator[StopRequest]:
-    """Context manager: raise `Stopped` on SIGINT or SIGTERM; exit on a second signal.
+    """Context manager: raise `Stopped` on SIGINT (Ctrl-C) or SIGTERM.
 
-    The yielded object can defer the exception until a second signal. Signals that the
-    process ignores stay ignored; worker processes ignore both, since they end with the
-    main process. In other threads than the main thread, this does nothing, because
-    Python allows no signal handlers there.
+    After that, another signal ends the program. If the yielded object is `deferred`, it
+    only records the first signal, and raises `Stopped` on the second one. Signals that
+    the process ignores stay ignored. Worker processes ignore both signals, since they
+    end with the main process. Outside the main thread, this does nothing, because
+    Python allows signal handlers only in the main thread.
     """
     request = StopRequest(advice)
     with _handled_by(request.handle) as handled:
@@ -109,8 +110,8 @@ def stoppable(advice: str = "") -> Iterator[StopRequest]:
 def stoppable_at_once() -> Iterator[None]:
     """Context manager: SIGINT and SIGTERM print a message and end the process at once.
 
-    Used while large libraries are imported: native code that calls Python may ignore an
-    exception of the handler, or crash.
+    Use this while large libraries are imported. If a signal handler raises an exception
+    there, native code that calls Python may ignore the exception, or crash.
     """
 
     def leave(number: int, _: FrameType | None) -> None:
@@ -125,10 +126,10 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: handle all signals that are not ignored.
+    """Context manager: call `handler` on each of `SIGNALS` that is not ignored.
 
-    Yields whether there are such signals. Outside the main thread, it only yields
-    False.
+    Yields whether there are such signals. Outside the main thread, it does nothing and
+    yields False.
     """
     before = {number: signal.getsignal(number) for number in SIGNALS}
     handled = [number for number in SIGNALS if before[number] != signal.SIG_IGN]

@@ -34,8 +34,8 @@ FROZEN_SECONDS = 30.0
 def start_heartbeats() -> None:
     """Create the folder of heartbeat files; called by the main process before training.
 
-    The folder is removed at the end, but not if the main process is killed. Workers see
-    from this whether the main process could print an error message.
+    The main process removes the folder when it ends, but not if it is killed. If the
+    folder still exists, workers know that the main process printed no error message.
     """
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="gnnak-")
@@ -228,7 +228,7 @@ class Monitor(threading.Thread):
         self._waited = 0.0
 
     def start_watching(self, launcher: Any) -> None:
-        """Watch the workers of a Lightning launcher, besides those watched already."""
+        """Also watch the workers of this Lightning launcher."""
         self._waited = 0.0
         self._launcher = launcher
 
@@ -240,7 +240,7 @@ class Monitor(threading.Thread):
                 worker.kill()
 
     def wait_for_loss(self, seconds: float) -> str | None:
-        """Wait up to `seconds` until a worker is lost; return the error or None."""
+        """Wait up to `seconds` for a lost worker; return the error, None if none."""
         deadline = time.monotonic() + seconds
         while self.loss is None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)

@@ -32,8 +32,9 @@ LENGTH = len(TAG) + hashlib.sha256().digest_size
 def sealed(content: bytes) -> bytes:
     """Return the content of a file, followed by its checksum.
 
-    The checksum covers the whole file. The CRCs of a zip file do not: after a flipped
-    bit in its directory, `torch.load` returns uninitialised memory as weights.
+    The checksum covers the whole content. The checksums (CRC-32) in a zip file do not
+    cover its directory: if a bit flips there, `torch.load` may return uninitialised
+    memory as weights.
     """
     return content + TAG + hashlib.sha256(content).digest()
 
@@ -69,7 +70,7 @@ FEATURES = ("node_features", "edge_features")
 
 
 def plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert `info` to JSON values; features become their `sizes` or `channels`."""
+    """Convert `info` to JSON values. Features are stored by `sizes` or `channels`."""
     plain = asdict(info)
     for name in FEATURES:
         features = getattr(info, name)
@@ -155,7 +156,7 @@ class Checkpoint:
         return network.eval()
 
     def _lacks_weights(self) -> bool:
-        """Return whether the config needs more or larger weights than there are here.
+        """Return whether the config needs more or larger weights than `weights` has.
 
         This is checked before the network is built, because the config of a damaged
         checkpoint could describe a network of many gigabytes.

@@ -1,4 +1,4 @@
-"""A pretrained folder: a trained network and its model card, in open file formats."""
+"""Write and read pretrained folders: a network and its model card, in open formats."""
 
 import hashlib
 import json
@@ -35,13 +35,14 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.checkpoint import Checkpoint, check_layout, checkpoint_from
 
 FLAGS = {"targets": "target", "labels": "targets"}
-"""Options of `gnnak train` that are not named as their field of `OwnData`."""
+"""Maps fields of `OwnData` to options of `gnnak train` that have another name."""
 
 
 def train_command(config: RunConfig, one_graph: bool = False) -> str | None:
-    """Return the `gnnak train` command of a config; None for data in a Python list.
+    """Return the `gnnak train` command that has a config.
 
-    The default options of own data differ if they are `one_graph`.
+    Returns None if the data were in a Python list, not in a file. `one_graph` says
+    whether the data are one graph, for which other options are the default.
     """
     data, own = config.data, config.data.own
     if own.path is not None:
@@ -123,8 +124,9 @@ def save_folder(
     """Write a trained network to a folder; an older network there is replaced.
 
     Paths of the training data are cut to file names, and the list of skipped rows is
-    not stored. The model card tells the reader to load `name`. Refuses to overwrite
-    files that gnnak did not write, such as the README.md of a project.
+    not stored. The example in the model card loads the network by `name`. Files that
+    gnnak did not write, such as the README.md of a project, are not overwritten: an
+    error is raised.
     """
     make_folder(folder)
     _check_replaceable(folder)

@@ -60,9 +60,10 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def complete(self, config: RunConfig) -> list[Record]:
-        """Return `exact` records or, if there are none, those of the longest runs.
+        """Return the records of runs with this config.
 
-        Runs with fewer epochs than `config` are not complete.
+        If there are none, return the records of the longest runs that have at least as
+        many epochs and otherwise the same options.
         """
         if found := self.exact(config):
             return found
@@ -91,7 +92,10 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Hash a run's config with and without its length; None if options are outdated."""
+    """Return hashes of a run's config, with its length and without it.
+
+    Returns None if the config has options that no longer exist.
+    """
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

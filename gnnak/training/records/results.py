@@ -84,7 +84,10 @@ def _checked(content: Any, line: bytes = b"") -> Record:
 
 
 def _without_damaged_key(content: Record) -> Record:
-    """Remove the first key and value if the value is the checksum of all others."""
+    """Remove the first entry if its value is a checksum of the others.
+
+    The key of this entry, `checksum`, is then damaged, but the record is not.
+    """
     first = next(iter(content), "")
     others = {key: value for key, value in content.items() if key != first}
     expected = _checksum(_plain_text(others).encode()).decode()
@@ -235,7 +238,7 @@ def _warn(path: Path, number: int, wrong: str, whole: int = 0) -> None:
 
 
 def _commit() -> str | None:
-    """Return $GNNAK_COMMIT or the git commit, with "+" if tracked files changed."""
+    """Return $GNNAK_COMMIT or the git commit. A "+" marks changes of tracked files."""
     if told := os.environ.get("GNNAK_COMMIT"):
         return told
     here = Path(__file__).parent

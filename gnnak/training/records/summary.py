@@ -41,7 +41,7 @@ def summarise(
 ) -> Summary:
     """Summarise runs that differ only in seed and fold, using each run's newest record.
 
-    The score of a run is its test score at its best validation epoch; undefined scores
+    The score of a run is the test score of its best validation epoch. Undefined scores
     are left out of the mean.
 
     Runs on folds under the protocol `published` have no separate test graphs. As in the
@@ -100,7 +100,7 @@ def _values(records: Sequence[Record], measure: Measure) -> list[float | None]:
 
 
 def _expected(records: Sequence[Record], epochs: int | None) -> int | None:
-    """Return `epochs`, or None if a run may stop early."""
+    """Return the expected number of epochs; None if a run may stop early."""
     stops = [record["config"]["train"].get("early_stop") for record in records]
     return epochs if set(stops) == {None} else None
 

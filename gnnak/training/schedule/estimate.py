@@ -48,11 +48,14 @@ class DeviceCosts:
             by_data.setdefault(config.data.name, []).append(cost)
 
     def here(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of runs on the same data set as `config` with equal `key`."""
+        """Return costs of similar runs (by `key`) on the same data as `config`."""
         return self._by_data(key, config).get(config.data.name, [])
 
     def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
-        """Return costs of similar runs on other data, scaled to `config`'s data."""
+        """Return costs of similar runs on other data, scaled to the data of `config`.
+
+        Similar runs have an equal `key`.
+        """
         return [
             cost.times(factor)
             for name, costs in self._by_data(key, config).items()
@@ -61,7 +64,7 @@ class DeviceCosts:
         ]
 
     def relative_to(self, other: DeviceCosts) -> float | None:
-        """Return epoch time here / epoch time on `other`; None if not known."""
+        """Return the ratio of epoch times, here / on `other`; None if not known."""
         for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
@@ -78,9 +81,9 @@ class DeviceCosts:
         return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
-        """Return [epoch time on the data of `config` / epoch time on data set `name`].
+        """Return the epoch time on the data of `config`, divided by that on `name`.
 
-        The list is empty if the ratio is not known.
+        The ratio is the only element of a list, which is empty if it is not known.
         """
         ratios = []
         for (key, value), by_data in self._costs.items():
@@ -148,7 +151,7 @@ class Estimate(NamedTuple):
 
 
 class Estimator:
-    """Estimates the cost of a run on one device: the median of similar earlier runs.
+    """Estimates the cost of a run on one device: the median cost of similar runs.
 
     The notions of similarity in `KEYS` are tried from the strictest to the loosest.
     Times on another device are scaled by the ratio of the times of runs that were done
@@ -187,7 +190,7 @@ class Estimator:
         ]
 
     def __call__(self, config: RunConfig, done: int = 0) -> Estimate | None:
-        """Estimate the remaining cost of a run that has done `done` epochs, or None."""
+        """Estimate the remaining cost of a run after `done` epochs; None if unknown."""
         costs = next(filter(None, self._similar(config)), None)
         if costs is None:
             return None

@@ -149,7 +149,7 @@ def work(
 
 
 def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
-    """Do a job; return errors as text, since a traceback would keep tensors alive."""
+    """Do a job. Return errors as text, because a traceback would keep tensors alive."""
     try:
         return Ended(train(job))
     except InUseError:
@@ -184,7 +184,7 @@ SHARE = 0.9
 STOP_SECONDS = 10
 """Seconds to wait until a worker has ended its step and written a checkpoint."""
 POLL_SECONDS = 0.5
-"""Longest time between two updates of the screen."""
+"""Largest number of seconds between two updates of the screen."""
 
 
 class Watcher:

@@ -52,11 +52,13 @@ class Task:
 
 
 class Queue:
-    """The tasks that wait for a worker, the longest first.
+    """The tasks that wait for a worker.
 
-    If time is too short for all tasks, the shortest starts first, so that many get
-    done. A task starts only if there is enough free memory, and if it is expected to
-    end in time (unless `long` is True). Tasks of unknown duration start first.
+    The longest task starts first. If time is too short for all tasks, the shortest
+    starts first, so that many get done. In both cases, tasks of unknown duration start
+    before these, and tasks that must run alone start last. A task starts only if there
+    is enough free memory. Unless `long` is True, it must also be expected to end in
+    time.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ from gnnak.training.schedule.queue import (
 
 
 class ScheduleView(Watcher):
-    """Prints a line per ended run; on a terminal, also a table of running runs."""
+    """Prints a line when a run ends; a terminal also shows a table of current runs."""
 
     def __init__(
         self, console: Console, total: int, workers: int, epochs: Callable[[Job], int]

@@ -30,6 +30,7 @@ class Combination:
     runs: tuple[tuple[int, int | None], ...]
     """Seed and fold of each run."""
     missing: tuple[Job, ...]
+    """The runs that have no record yet."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def plan_sweep(
 
 
 def check_values(values: Iterable[str], options: Mapping[str, Any]) -> None:
-    """Raise `OptionError` if an option has values and is also set for all runs."""
+    """Raise `OptionError` if `options` sets an option that the sweep varies."""
     for key in full_names(options):
         if key in values:
             raise OptionError(
