@@ -123,7 +123,7 @@ INTERPRETED = tl.constexpr(interprets_triton())
 
 @triton.jit
 def dot(left, right, PRECISION: tl.constexpr):
-    """Multiply two tiles; Triton's interpreter, which lacks bfloat16, uses float32."""
+    """Multiply two tiles, in Triton's interpreter in float32: it lacks bfloat16."""
     if INTERPRETED:
         left, right = widened(left), widened(right)
     return tl.dot(left, right, input_precision=PRECISION)
@@ -197,7 +197,10 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Compute `plain.norm_linear` and, unless `is_separate(h)`, column statistics."""
+    """Compute `s matrix^T + offset`, as `plain.norm_linear` does.
+
+    The second result has column statistics of the first; None if `is_separate(h)`.
+    """
     if is_separate(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)
     rows, width, matrix = h.size(0), matrix.size(0), matrix.to(h.dtype)
@@ -292,10 +295,7 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of the norm's weight and bias, of s, and of `matrix`.
-
-    `plain.norm_linear_backward` explains s and the arguments.
-    """
+    """Compute gradients, as `plain.norm_linear_backward` does."""
     grad = grad.contiguous()
     if is_separate(h):
         grad_s = grad @ matrix.to(grad.dtype)
@@ -315,7 +315,10 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return gradients of the Linear's input, [m, c], and of norm bias and weight."""
+    """Return the gradient of the Linear's input, [m, c], and norm gradients, [2, c].
+
+    The norm gradients are those of the bias (row 0) and of the weight (row 1).
+    """
     rows, width = h.shape
     count, steps = parts(rows, TILE.rows, PARTS)
     grad_s = h.new_empty(rows, width)
@@ -341,9 +344,9 @@ def _product_to_rows(
     ADDS: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, K: tl.constexpr,
     C: tl.constexpr,
 ):  # fmt: skip
-    """Compute one block of the gradient of s, and sums for the norm's gradients.
+    """Compute one block of the gradient of s, and its share of the norm's gradients.
 
-    s is the input of the Linear: ReLU(scale h + shift), plus the residual, if any.
+    s is the input of the Linear: ReLU(scale h + shift), plus any residual.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width

@@ -50,7 +50,10 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Return how many programs share the rows, and how many tiles each computes."""
+    """Divide rows among about `most` programs at most, or `PARTS` if `most` is None.
+
+    Returns the number of programs, and the number of tiles of `block` rows for each.
+    """
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
 
@@ -70,7 +73,7 @@ def widened(value):
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Return `order[k]`, with 0 where `live` is False; if not `ORDERED`, return `k`."""
+    """Return `order[k]` if `ORDERED`, else `k`; nothing is read where not `live`."""
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)
     return k
