@@ -64,14 +64,15 @@ class GNNAK(nn.Module):
         options: All other options; see `LayerOptions`.
         calling: Which arguments the base GNN takes. If None, a trial run finds out.
         max_copies: To save memory, run the base GNN on about this many node copies at a
-            time; in training, the backward pass recomputes them. Outputs and gradients
-            are the same. If None, all at once.
+            time. In training, the backward pass recomputes their states. Outputs and
+            gradients are the same. If None, the base GNN runs on all node copies at
+            once.
         changes: Options that differ from `options`, such as `hop_channels=0`.
 
     Difference from the paper: a Linear maps $\mathbf{d}$ before the sigmoid (see
-    `HopGate`), and FUSE is a concatenation followed by a Linear. In the paper,
-    FUSE also takes $\mathbf{d}_{i|j}$, to extend the input of the next layer; here,
-    every layer extends its own input.
+    `HopGate`), and FUSE is a concatenation followed by a Linear. In the paper, FUSE
+    also takes $\mathbf{d}_{i|j}$, to extend the input of the next layer. Here, every
+    layer extends its own input.
 
     >>> from torch_geometric.nn import GCNConv
     >>> from gnnak import EgoNets

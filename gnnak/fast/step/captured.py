@@ -223,7 +223,7 @@ class CapturedModel(CapturedStep):
 
     @property
     def update_reason(self) -> str | None:
-        """Why updates (clipping, optimiser step) cannot be captured; None if they can."""
+        """Why clipping and optimiser steps cannot be captured; None if they can."""
         return self.captured_update.reason
 
     def __call__(self, item: Item) -> Any:
