@@ -32,7 +32,7 @@ def default_backend() -> Backend:
 
 
 def cpu_backend(min_copies: int = 5000) -> Backend:
-    """Build the backend for CPUs. It fuses layers from `min_copies` node copies on."""
+    """Build the backend for CPUs. It fuses layers on at least `min_copies` copies."""
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
@@ -44,7 +44,7 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
-    """Build the backend for GPUs. Fused layers run on tensors that `serves` accepts."""
+    """Build the backend for GPUs. Its fused layers run only where `serves` is True."""
     of_layers = (convs, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)

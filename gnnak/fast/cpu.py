@@ -288,8 +288,8 @@ def run_base(
 ) -> tuple[Tensor, list[nn.Linear]]:
     """Run the base GNN and `layer.project`, except for the Linears at the end.
 
-    Returns the states before these Linears, [m, c], and the Linears. The caller merges
-    them with the Linear that follows.
+    Returns the states before these Linears, [m, c], and the list of these Linears. The
+    caller merges them with the first Linear of an MLP.
     """
     gnn = layer.gnn
     last = [layer.project] if type(layer.project) is nn.Linear else []

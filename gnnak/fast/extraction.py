@@ -15,12 +15,12 @@ from gnnak.graphs.ragged import pointers
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 WIDEST = 256
-"""`fast_reach` runs only if no block of nodes (see there) has more nodes than this."""
+"""`fast_reach` supports blocks of at most this many nodes; it explains blocks."""
 MOST_ENTRIES = 1 << 26
-"""`fast_reach` runs only if all adjacency matrices together have no more entries."""
+"""`fast_reach` supports matrices with at most this many entries in total."""
 HUB = 16
-"""`fast_induced_edges` runs only if no node copy has more than this many times the mean
-number of incoming edges."""
+"""`fast_induced_edges` supports graphs in which no node copy has more than this many
+times the mean number of incoming edges."""
 BLOCK = 128
 """Number of node copies that one Triton program handles."""
 
@@ -105,8 +105,8 @@ def fast_induced_edges(
 
 
 FIELDS = ["node", "subgraph", "first", "ptr", "neighbor", "name", "start", "ends"]
-"""Kernel arguments that may point to slices of larger tensors. Triton must not compile
-a separate version for each alignment."""
+"""Kernel arguments that may point to slices of larger tensors. The alignment of slices
+varies, and Triton must not compile a separate version for each alignment."""
 
 
 @triton.jit(

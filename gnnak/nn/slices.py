@@ -36,9 +36,9 @@ class Slices(LazySlices):
     """Rooted subgraphs, cut into slices of about `max_copies` node copies each.
 
     A subgraph with more than `max_copies` nodes is a slice by itself. In each slice,
-    node copies and subgraphs are numbered from 0. Its fields `node` and `edge` refer to
-    the whole graph. `slices[i]` builds slice i, so that only one slice needs memory at
-    a time.
+    node copies and subgraphs are numbered from 0, while the fields `node` and `edge`
+    refer to the whole graph. `slices[i]` builds slice i, so that only one slice needs
+    memory at a time.
     """
 
     def __init__(self, subgraphs: RootedSubgraphs, max_copies: int) -> None:
@@ -202,7 +202,7 @@ class Statistics(NamedTuple):
 
     @staticmethod
     def of(parts: Sequence[Statistics]) -> Statistics:
-        """Merge the moments of all slices."""
+        """Merge the statistics of all slices."""
         zero = torch.zeros_like(parts[0].mean)
         rows = sum(part.rows for part in parts)
         mean = sum((part.mean * (part.rows / max(rows, 1)) for part in parts), zero)

@@ -73,9 +73,9 @@ class UpliftedConv(nn.Module):
     def forward(self, *args: Any, **options: Any) -> Any:
         """Compute new node states, [n, out_channels].
 
-        The arguments are those of the conv: node states, [n, in_channels], edges, as
-        `edge_index`, [2, e], or as a sparse matrix, and further arguments with a row
-        per node or per edge. `batch` and `batch_size` are accepted and ignored.
+        The arguments are those of the conv: node states, [n, in_channels], edges, and
+        further arguments with a row per node or per edge. Edges are an `edge_index`,
+        [2, e], or a sparse matrix. `batch` and `batch_size` are accepted and ignored.
 
         If the conv returns a tuple, so does the layer. Its first item has the new node
         states. Its other items are those that the conv returns on the whole graph.

@@ -30,7 +30,7 @@ class Edges(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """The states of node copies, `x[node] + table[rows]`, before the addition."""
+    """The two terms of the states `x[node] + table[rows]` of node copies."""
 
     x: Tensor
     """[n, w]: the states of the nodes."""
@@ -91,7 +91,7 @@ class CentroidRows(NamedTuple):
 
 
 class GatedPool(NamedTuple):
-    """A division of m rows into groups, whose rows `gated_sums` adds up."""
+    """Groups of m rows. `gated_sums` adds up the rows of each group."""
 
     groups: Groups
     key: Tensor

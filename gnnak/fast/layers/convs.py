@@ -202,8 +202,6 @@ def run_gcn(
 
 
 class _Gcn(torch.autograd.Function):
-    """Autograd function of `run_gcn`."""
-
     @staticmethod
     def forward(
         ctx: Any,

@@ -91,7 +91,7 @@ def mean_of(sums: Tensor, groups: Groups) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Autograd function of `values[index]`; `groups` has each value's positions."""
+    """Autograd function of `values[index]`; `groups` groups `index` by value."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:

@@ -181,7 +181,7 @@ class _Tables(torch.autograd.Function):
 
 
 class Copies(NamedTuple):
-    """How a layer computes the states of node copies: node states and embeddings."""
+    """How to compute the states of node copies from node states and embeddings."""
 
     node: Tensor
     """[m]: the node of each node copy."""
@@ -190,7 +190,7 @@ class Copies(NamedTuple):
     by_node: Groups
     """The node copies of each node."""
     add: bool
-    """If True, the embedding is added to the state of the node. If False, appended."""
+    """Whether embeddings are added to node states. If not, they are appended."""
     dtype: torch.dtype | None
     """Dtype of the states. If None, the wider dtype of node states and embeddings."""
 
@@ -392,7 +392,7 @@ def _can_fuse_conv(
 
 
 def hop_rows(layer: GNNAK, subgraphs: RootedSubgraphs) -> Tensor:
-    """Return which row of the hop table each node copy uses, [m]."""
+    """Return, for each node copy, its row of the hop table, [m]."""
     table = layer.hop_table
     return subgraphs.hop if table is None else table.rows(subgraphs)
 

@@ -7,8 +7,8 @@ but reads and writes less memory:
   hop and looked up in a table.
 - Without dropout, one matrix product replaces the Linear after the base GNN and the
   first Linears of the MLPs of all encodings.
-- Base GNNs, stacks of GINE, GCN or PNA* convs, store no messages (one for each edge
-  copy) if possible.
+- The convs of the base GNN (GINE, GCN or PNA*) avoid storing messages, of which there
+  is one for each edge copy.
 """
 
 from collections.abc import Callable

@@ -198,8 +198,6 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`."""
-
     @staticmethod
     def forward(
         ctx: Any,
@@ -338,7 +336,8 @@ def gate_pools(
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
     `z`, [m, c * encodings], has c adjacent columns for each encoding. `gates` has a
-    table, [t, c], for each encoding with gates; node copy i uses row `rows[i]`.
+    table, [t, c], for each encoding with gates, and None for one without. Node copy i
+    uses row `rows[i]` of each table.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -349,8 +348,6 @@ def gate_pools(
 
 
 class _NormAddLinear(torch.autograd.Function):
-    """Autograd function of `norm_add_linear`."""
-
     @staticmethod
     def forward(
         ctx: Any,

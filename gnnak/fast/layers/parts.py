@@ -105,7 +105,7 @@ def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:
-    """Return the blocks (Sequentials of Linear, norm, ReLU) of an MLP."""
+    """Return the blocks of an MLP that is a Sequential of blocks."""
     blocks = [cast(Any, [*block.children()]) for block in transform.children()]
     return [Block(linear, norm) for linear, norm, _ in blocks]
 
@@ -181,7 +181,7 @@ def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None,
 
 
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
-    """Return `recompute.function`, which `ctx` can store, or None."""
+    """Return `recompute.function`, to store in `ctx`; None if `recompute` is None."""
     return None if recompute is None else recompute.function
 
 

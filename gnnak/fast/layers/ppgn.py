@@ -104,7 +104,10 @@ def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`; `weights` ends with those of `mix`."""
+    """Autograd function of `fused_block`.
+
+    `weights` has the weights that `_mlps` takes, followed by those of `mix`.
+    """
 
     @staticmethod
     def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Terms that depend only on the weights, computed for all layers of a model at once.
+"""Weight-only terms: products of weights, computed for all layers of a model at once.
 
 Small matrix products take longer to launch than to run. Batched over all layers, they
 need about a tenth of the launches.

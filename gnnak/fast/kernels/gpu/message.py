@@ -74,10 +74,10 @@ def find_state(node, rows, j, live, LIFTED: tl.constexpr):
 
 @triton.jit
 def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
-    """Load the columns `column` of the state of a node copy.
+    """Load some columns of the state of a node copy; `column` has their numbers.
 
-    If `LIFTED`, `c` has a row per node, and the state is row `at` of `c` plus row `hop`
-    of the table. Else `c` has a row per node copy, and the state is row `at` of `c`.
+    If `LIFTED`, `c` has a row per node. The state is the sum of row `at` of `c` and row
+    `hop` of `table`. Otherwise, the state is row `at` of `c`.
     """
     value = widened(tl.load(c + at * width + column, mask=inside, other=0.0))
     if LIFTED:
@@ -87,7 +87,10 @@ def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
 
 @triton.jit
 def find_edge(edge, at, live, SAME: tl.constexpr):
-    """Return the edge that edge copy `at` stands for; 0 if all edges are the `SAME`."""
+    """Return the edge of the graph that edge copy `at` stands for.
+
+    If all edges have the `SAME` state, the edge does not matter, and 0 is returned.
+    """
     if SAME:
         return at * 0
     return tl.load(edge + at, mask=live, other=0)
@@ -95,7 +98,7 @@ def find_edge(edge, at, live, SAME: tl.constexpr):
 
 @triton.jit
 def load_edge(e, same, of, column, inside, width, SAME: tl.constexpr):
-    """Load some columns, `column`, of the state of an edge; `of` is the edge's number.
+    """Load some columns of the state of edge `of`; `column` has their numbers.
 
     If all edges have the `SAME` state, return `same`, which holds this state.
     """

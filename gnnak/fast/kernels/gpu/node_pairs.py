@@ -26,7 +26,7 @@ from gnnak.nn.base.ppgn import NodePairs
 
 
 def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
-    """Return [X_ii, sum of X_ij over j != i] for each node i, [n, 2w]; `x` is X."""
+    """Return [X_ii, sum of X_ij over j != i] for each node i, [n, 2w]."""
     n, width = pairs.first.numel(), x.size(1)
     out = x.new_empty(n, 2 * width, dtype=dtype)
     _pool_pairs[tiles(n, GROUPS, width)](
@@ -49,11 +49,12 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
 
 @triton.jit
 def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
-    """Return the nodes and columns of this program, and what is known about them.
+    """Find the tile of this program: some nodes and some columns.
 
-    The results are the numbers of nodes and columns, and two masks of those that exist.
-    Three values per node follow: the row of its first pair, its index in its graph, and
-    the number of nodes of this graph. The last result is the largest such number.
+    The first results are the indices of the nodes and of the columns, and two masks of
+    those that exist. Then come three values per node: the row of its first pair, its
+    index in its graph, and the number of nodes of the graph. The last result is the
+    largest of these numbers of nodes.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -268,7 +269,7 @@ def pool_product_backward(
 
 
 def _row_sums(x: Tensor, pairs: NodePairs) -> Tensor:
-    """Sum the states of all pairs (i, j) for each node i; row `rank[i]` has the sum."""
+    """Sum the states of all pairs (i, j) of each node i. Row `rank[i]` has the sum."""
     pooled = pool_pairs(x, pairs, sum_dtype(x)).unflatten(1, (2, -1))
     return by_rank(pooled.sum(dim=1), pairs)
 

@@ -351,7 +351,7 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Write the gradient of `h` to `into`, [m, c]; `norm_act` computes from `h`.
+    """Write the gradient of `h`, the input of `norm_act`, to `into`, [m, c].
 
     `sums` is the result of `norm_grad_sums`. If `s` is not None, the output of the ReLU
     is written to `s`.

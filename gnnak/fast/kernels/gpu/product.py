@@ -123,7 +123,7 @@ INTERPRETED = tl.constexpr(interprets_triton())
 
 @triton.jit
 def dot(left, right, PRECISION: tl.constexpr):
-    """Multiply two tiles, in Triton's interpreter in float32: it lacks bfloat16."""
+    """Multiply two tiles. Triton's interpreter, without bfloat16, uses float32."""
     if INTERPRETED:
         left, right = widened(left), widened(right)
     return tl.dot(left, right, input_precision=PRECISION)
@@ -136,13 +136,13 @@ def multiply(
     NORMED: tl.constexpr, MASKED: tl.constexpr, HAS_NARROW: tl.constexpr,
     PRECISION: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """Compute two tiles of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
+    """Compute two tiles of `s @ matrix.T`.
 
-    The rows of s are computed while they are loaded; they are never stored. `matrix`
-    has the dtype of `h`; the results are float32 or float64. `wide` and `narrow` are
-    the columns of the two tiles. If not `HAS_NARROW`, the second tile is zero. The
-    product sums over `depth` columns, `K` at a time. `NORMED` and `MASKED` are as in
-    `normed_tile`.
+    If `NORMED`, s is ReLU(scale h + shift), and otherwise h. The rows of s are computed
+    when they are loaded, and never stored. `matrix` has the dtype of `h`; the results
+    are float32 or float64. `wide` and `narrow` are the columns of the two tiles. If not
+    `HAS_NARROW`, the second tile is zero. The product sums over `depth` columns, `K` at
+    a time. `MASKED` is as in `normed_tile`.
     """
     kind = h.dtype.element_ty
     of_wide = widened(tl.zeros([row.shape[0], wide.shape[0]], dtype=kind))
@@ -199,7 +199,8 @@ def norm_linear(
 ) -> tuple[Tensor, Moments | None]:
     """Compute `s matrix^T + offset`, as `plain.norm_linear` does.
 
-    The second result has column statistics of the first; None if `is_separate(h)`.
+    Returns the result, [m, c'], and its column statistics. The statistics are None if
+    `is_separate(h)`.
     """
     if is_separate(h):
         return plain.norm_linear(h, k, matrix, offset, real, norm_act)

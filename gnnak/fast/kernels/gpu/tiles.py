@@ -50,9 +50,10 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Divide rows among about `most` programs at most, or `PARTS` if `most` is None.
+    """Divide rows among several programs, about `most` at most.
 
-    Returns the number of programs, and the number of tiles of `block` rows for each.
+    Returns the number of programs, and the number of tiles that each of them computes.
+    A tile has `block` rows. If `most` is None, it is `PARTS`.
     """
     steps = max(cdiv(rows, block * (most or PARTS)), 1)
     return max(cdiv(rows, block * steps), 1), steps
@@ -99,9 +100,9 @@ def for_all_sizes(kernel: Callable[..., None]) -> Any:
     integer arguments are 1 or divisible by 16 and which pointers are aligned to 16
     bytes. This makes kernels faster if the argument is a number of columns or a pointer
     to values. For the arguments named in `COUNTS` and `INDICES`, it would only cause
-    recompilation in the middle of training, so they are excluded. The argument `steps`,
-    the number of tiles per program, is not excluded: if it is 1, Triton removes the
-    loop over tiles.
+    recompilation in the middle of training. So there are no separate versions for
+    these. There is one for `steps` (tiles per program) equal to 1, because Triton then
+    removes the loop over tiles.
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
     if interprets_triton():

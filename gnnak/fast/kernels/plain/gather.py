@@ -20,7 +20,7 @@ def lift(
     """Return the states of node copies, `[x[node] || table[rows]]`, [m, c + h].
 
     `x`, [n, c], has the states of nodes, and `table`, [t, h], the embeddings of hops.
-    If `table` is None, return `x[node]`; if `add`, return `x[node] + table[rows]`.
+    If `table` is None, return `x[node]`. If `add`, return `x[node] + table[rows]`.
     """
     copies = x.index_select(0, node)
     if table is not None:
@@ -52,7 +52,10 @@ def sum_by(
 def table_sum(
     values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return the gradient of a table, [size, c]; `values` is that of `table[rows]`."""
+    """Return the gradient of a table, [size, c].
+
+    `values`, [m, c], is the gradient of `table[rows]`.
+    """
     values = values.to(dtype or values.dtype)
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
@@ -91,10 +94,10 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the gradient of `values`, [m, c], and of each table, [t, c].
+    """Return the gradient of `values`, [m, c], and a list of gradients of the tables.
 
-    For a pool without gates, the second gradient is None. If `centroids` is not None,
-    its values are added to the gradients of the roots' rows.
+    The list has one gradient per pool, [t, c], or None for a pool without gates. If
+    `centroids` is not None, its values are added to the gradients of the roots' rows.
     """
     total = torch.zeros_like(values)
     of_tables: list[Tensor | None] = []

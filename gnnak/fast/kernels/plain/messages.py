@@ -44,7 +44,8 @@ def messages_backward(
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """Return GCN's factors d_i^(-1/2) of all node copies i, [m], in float32 or float64.
 
-    d_i is 1 (for the self loop that GCN adds) + the number of edges j -> i, j != i.
+    d_i is 1, for the self loop that GCN adds, plus the number of edges j -> i with
+    j != i.
     """
     key, row = group_members(edges.by_target)
     dtype = torch.promote_types(like.dtype, torch.float)

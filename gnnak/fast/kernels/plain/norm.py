@@ -111,7 +111,10 @@ def norm_backward(
 
 
 def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean and biased variance of real rows, [c], and their number or 1."""
+    """Return mean and biased variance of the real rows, [c], and their number.
+
+    If there are no real rows, 1 is returned as their number.
+    """
     h = h.to(torch.promote_types(h.dtype, torch.float))
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
