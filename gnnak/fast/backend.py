@@ -32,7 +32,10 @@ def default_backend() -> Backend:
 
 
 def cpu_backend(min_copies: int = 5000) -> Backend:
-    """Build the backend for CPUs. It fuses layers on at least `min_copies` copies."""
+    """Build the backend for CPUs.
+
+    It fuses a layer only if there are at least `min_copies` node copies.
+    """
     found = implementations_in(_is_full_on_cpu, ppgn)
     return Backend("cpu", found | {"encode": partial(cpu_encodings, min_copies)})
 
@@ -44,7 +47,10 @@ def _is_full_on_cpu(x: Tensor) -> bool:
 
 
 def make_backend(serves: Serves = has_fast_kernels) -> Backend:
-    """Build the backend for GPUs. Its fused layers run only where `serves` is True."""
+    """Build the backend for GPUs.
+
+    Its fused layers run only on tensors for which `serves` returns True.
+    """
     of_layers = (convs, gather, general, layer, norm, ppgn, weights)
     found = implementations_in(serves, *of_layers, captured, update)
     found["farthest_roots"] = partial(_sample_roots, True)

@@ -331,7 +331,7 @@ def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
 
 
 def _fits(layer: GNNAK, conv: nn.Module, e: Tensor) -> bool:
-    """Return whether `run_base` can compute each distinct message of `conv` once."""
+    """Return whether `run_base` can compute the distinct messages of `conv`."""
     width = layer.in_channels
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)

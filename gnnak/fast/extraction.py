@@ -15,7 +15,7 @@ from gnnak.graphs.ragged import pointers
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 WIDEST = 256
-"""`fast_reach` supports blocks of at most this many nodes; it explains blocks."""
+"""`fast_reach` supports blocks (see there) of at most this many nodes."""
 MOST_ENTRIES = 1 << 26
 """`fast_reach` supports matrices with at most this many entries in total."""
 HUB = 16

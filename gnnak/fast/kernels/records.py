@@ -128,7 +128,7 @@ class NormConstants(NamedTuple):
     rstd: Tensor
     """[c]: reciprocal standard deviation, 1 / sqrt(variance + eps)."""
     of_batch: bool
-    """Whether `mean` and `rstd` were computed from the batch, so that gradients flow
-    through them; if not, they are the running statistics, as in evaluation."""
+    """Whether `mean` and `rstd` were computed from the batch. Then gradients flow
+    through them. Otherwise, they are the running statistics, as in evaluation."""
     real: Tensor | None
     """Number of rows that are not padding, a scalar; None if there is no padding."""

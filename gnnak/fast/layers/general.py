@@ -79,8 +79,8 @@ def _compute(
     """Compute a layer's hop tables from the embeddings d of distances to the root.
 
     Returns the table W d, [t, c], which is added to node states, and the tables of
-    gates, Sigmoid(W d + b), [t, c], by encoding. The former is None if `hop_linear` is
-    None.
+    gates, Sigmoid(W d + b), [t, c], by encoding. If `hop_linear` is None, the table W d
+    is None.
     """
     hop_table, gates = layer.hop_table, layer.gates
     if hop_table is None:

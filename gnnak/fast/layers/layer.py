@@ -348,7 +348,7 @@ def encode_layer(
     edge_attr: Tensor | Inputs | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings. Fuse the whole layer if possible, else only its pools."""
+    """Compute the encodings. If the layer cannot be fused, fuse at least its pools."""
     if not serves(x):
         return NotImplemented
     if not isinstance(edge_attr, Inputs):

@@ -257,7 +257,7 @@ class _NormLinears(torch.autograd.Function):
 def offset_grad(
     grad: Tensor, offset: Tensor | None, norm_follows: bool
 ) -> Tensor | None:
-    """Return the gradient of `offset`, the bias of a Linear; zero if a norm follows."""
+    """Return the gradient of `offset`, a bias. It is zero if a norm follows."""
     if offset is None:
         return None
     if norm_follows:

@@ -80,7 +80,7 @@ def can_store(dtype: torch.dtype) -> bool:
 
 
 def autocast_dtype(values: Tensor) -> torch.dtype | None:
-    """Return the dtype to which autocast converts a tensor; None if it does not."""
+    """Return the dtype to which autocast converts a tensor, or None if it keeps it."""
     kind = values.device.type
     converts = torch.is_autocast_enabled(kind) and values.dtype != torch.double
     return torch.get_autocast_dtype(kind) if converts else None
@@ -111,7 +111,7 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the parts of an MLP (Linear, norm, ReLU, Linear); None if not fusable."""
+    """Return the Linears and the norm of an MLP, or None if it cannot be fused."""
     blocks = [*module.children()] if isinstance(module, nn.Sequential) else []
     if len(blocks) != 2 or not isinstance(blocks[0], nn.Sequential):
         return None

@@ -29,7 +29,7 @@ class NodePairs:
     start: Tensor
     """[g]: first row of each graph that is not empty, in the order of `nodes`."""
     first: Tensor
-    """[n]: for each node i of the batch, the first of the rows of its pairs (i, j)."""
+    """[n]: for each node i of the batch, the row of its first pair (i, j)."""
     position: Tensor
     """[n]: index of each node within its graph."""
     size: Tensor

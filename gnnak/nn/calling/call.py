@@ -179,7 +179,7 @@ class Calling:
     """Argument names of node states and edges. If None, both are passed by position."""
     batch_argument: str = "batch"
     edge_width: int | None = None
-    """Width of `edge_attr`, from the GNN's attribute `edge_dim`; None if not set."""
+    """Width of `edge_attr` that the GNN declares, in its attribute `edge_dim`."""
     edge_kinds: Mapping[str, str] = field(default_factory=dict)
     """Maps an edge argument to the `edge_kind` of the values with which the GNN ran."""
 

@@ -24,8 +24,8 @@ class Rings(NamedTuple):
     edges: dict[tuple[int, int], Tensor]
     """Maps (source ring, target ring) to the edges between these rings, as row numbers
     in the two rings, [2, edges]. The target ring is the source ring or the next inner
-    one. If rings are padded, there is a column for every edge copy of the batch. The
-    columns of edge copies that do not join the two rings then have padding rows."""
+    one. If rings are padded, there is a column for every edge copy of the batch. If an
+    edge copy does not join the two rings, its column names padding rows."""
     num_rows: tuple[Tensor | None, ...]
     """For each ring, the number of real rows, a scalar; None if there is no padding."""
 

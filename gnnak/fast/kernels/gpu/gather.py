@@ -254,7 +254,7 @@ def gated_sums_backward(
     rows: Tensor,
     centroids: CentroidRows | None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Compute gradients, as `plain.gated_sums_backward` does."""
+    """Backward pass of `gated_sums`; see `plain.gated_sums_backward`."""
     (m, width), out = values.shape, torch.empty_like(values)
     gates = (tables[0], tables[-1])
     _gated_rows[tiles(m, BLOCK, width)](
@@ -451,7 +451,7 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute gradients, as `plain.gate_pool_backward` does."""
+    """Backward pass of `gate_pool`; see `plain.gate_pool_backward`."""
     copies, width = z.shape
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None

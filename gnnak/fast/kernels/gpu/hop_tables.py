@@ -37,7 +37,7 @@ def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
 def hop_tables_backward(
     d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
 ) -> tuple[Tensor, HopLinears]:
-    """Compute gradients, as `plain.hop_tables_backward` does."""
+    """Backward pass of `hop_tables`; see `plain.hop_tables_backward`."""
     weights, biases = linears
     grad_d = torch.empty_like(d)
     of_weights = [torch.empty_like(weight) for weight in weights]

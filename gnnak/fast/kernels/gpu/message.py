@@ -243,7 +243,7 @@ def messages_backward(
     more: Tensor | None,
     with_eps: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute gradients, as `plain.messages_backward` does."""
+    """Backward pass of `messages`; see `plain.messages_backward`."""
     c, *lifting, is_lifted, grad_c = read_states(c)
     rows, width = grad_c.shape
     same = edges.by_edge is None

@@ -127,7 +127,7 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients, as `plain.pair_product_backward` does."""
+    """Backward pass of `pair_product`; see `plain.pair_product_backward`."""
     grad, left, right = (each.contiguous() for each in (grad, left, right))
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     _run(_pair_product_backward, [grad, left, right, of_left, of_right], pairs)
@@ -256,7 +256,7 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute gradients, as `plain.pool_product_backward` does."""
+    """Backward pass of `pool_product`; see `plain.pool_product_backward`."""
     n, width = pairs.first.numel(), left.size(1)
     left, right = left.contiguous(), right.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
@@ -269,7 +269,7 @@ def pool_product_backward(
 
 
 def _row_sums(x: Tensor, pairs: NodePairs) -> Tensor:
-    """Sum the states of all pairs (i, j) of each node i. Row `rank[i]` has the sum."""
+    """Return, in row `rank[i]`, the sum of the states of all pairs (i, j) of node i."""
     pooled = pool_pairs(x, pairs, sum_dtype(x)).unflatten(1, (2, -1))
     return by_rank(pooled.sum(dim=1), pairs)
 

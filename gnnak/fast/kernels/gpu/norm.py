@@ -324,7 +324,7 @@ def _norm_act(
 def norm_act_backward(
     grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute gradients, as `plain.norm_act_backward` does."""
+    """Backward pass of `norm_act`; see `plain.norm_act_backward`."""
     sums, into = norm_grad_sums(grad, h, k, relu), h.new_empty(h.shape)
     norm_grad_rows(grad, h, k, sums, relu, into)
     return into, sums[1], sums[0]

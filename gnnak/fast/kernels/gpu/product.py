@@ -187,7 +187,7 @@ FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
 """Tile sizes for products with few and with many rows. With many rows, small tiles
 suffice: there are enough programs to hide memory latency."""
 MANY_ROWS = 2**16
-"""Products with at least this many rows use the tile size `MANY`, others `FEW`."""
+"""`MANY` is for products with at least this many rows, and `FEW` for all others."""
 
 
 def norm_linear(
@@ -296,7 +296,7 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute gradients, as `plain.norm_linear_backward` does."""
+    """Backward pass of `norm_linear`; see `plain.norm_linear_backward`."""
     grad = grad.contiguous()
     if is_separate(h):
         grad_s = grad @ matrix.to(grad.dtype)

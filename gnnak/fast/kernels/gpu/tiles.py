@@ -74,7 +74,7 @@ def widened(value):
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Return `order[k]` if `ORDERED`, else `k`; nothing is read where not `live`."""
+    """Return `order[k]` if `ORDERED`, else `k`; `order` is read only where `live`."""
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)
     return k
